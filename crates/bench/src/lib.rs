@@ -1,0 +1,1 @@
+//! Benchmarks: ours and the references side by side.

@@ -1,0 +1,2 @@
+//! The program `koine`.
+fn main() {}

@@ -1,0 +1,174 @@
+//! The promise of an outcome: to wait on, or to be called back by.
+//!
+//! Invariants:
+//! - An outcome is given exactly once; a completer dropped without one gives `Stopped`.
+//! - A callback runs on the thread that completes; it must not block.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::batch::Commit;
+use crate::error::{Error, ErrorKind, Result};
+
+type Callback = Box<dyn FnOnce(Result<Commit>) + Send>;
+/// Does a piece of the work that the ticket waits for; called until the outcome is there.
+type Driver = Arc<dyn Fn() + Send + Sync>;
+
+enum State {
+    Waiting,
+    Called(Callback),
+    Done(Result<Commit>),
+    Taken,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    done: Condvar,
+}
+
+/// An outcome that may not be there yet.
+#[must_use = "a ticket that is dropped tells nobody whether the batch was applied"]
+pub struct Ticket {
+    shared: Arc<Shared>,
+    driver: Option<Driver>,
+}
+
+/// Gives a ticket its outcome.
+pub struct Completer {
+    shared: Arc<Shared>,
+}
+
+impl Ticket {
+    /// A ticket and what completes it.
+    pub fn new() -> (Ticket, Completer) {
+        let shared = Arc::new(Shared { state: Mutex::new(State::Waiting), done: Condvar::new() });
+        (Ticket { shared: Arc::clone(&shared), driver: None }, Completer { shared })
+    }
+
+    /// A ticket whose outcome is there.
+    pub fn ready(outcome: Result<Commit>) -> Ticket {
+        let (ticket, completer) = Ticket::new();
+        completer.complete(outcome);
+        ticket
+    }
+
+    /// Where no thread works in the background, waiting does the work itself.
+    #[must_use]
+    pub fn with_driver(mut self, driver: Driver) -> Ticket {
+        self.driver = Some(driver);
+        self
+    }
+
+    /// Blocks until the outcome is there.
+    pub fn wait(self) -> Result<Commit> {
+        loop {
+            {
+                let mut state = self.shared.state.lock();
+                if self.driver.is_none() {
+                    while matches!(*state, State::Waiting) {
+                        self.shared.done.wait(&mut state);
+                    }
+                }
+                if let State::Done(_) = *state
+                    && let State::Done(outcome) = std::mem::replace(&mut *state, State::Taken)
+                {
+                    return outcome;
+                }
+            }
+            if let Some(driver) = &self.driver {
+                driver();
+            }
+        }
+    }
+
+    /// The outcome, if it is there.
+    pub fn peek(&self) -> Option<Result<Commit>> {
+        match &*self.shared.state.lock() {
+            State::Done(outcome) => Some(outcome.clone()),
+            _ => None,
+        }
+    }
+
+    /// Calls `callback` with the outcome: at once if it is there, else on the completing thread.
+    pub fn on_done(self, callback: impl FnOnce(Result<Commit>) + Send + 'static) {
+        let mut state = self.shared.state.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Done(outcome) => {
+                drop(state);
+                callback(outcome);
+            }
+            _ => *state = State::Called(Box::new(callback)),
+        }
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ticket({:?})", self.peek())
+    }
+}
+
+impl Completer {
+    /// Gives the outcome.
+    pub fn complete(self, outcome: Result<Commit>) {
+        self.give(outcome);
+    }
+
+    fn give(&self, outcome: Result<Commit>) {
+        let mut state = self.shared.state.lock();
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Waiting => {
+                *state = State::Done(outcome);
+                self.shared.done.notify_all();
+            }
+            State::Called(callback) => {
+                drop(state);
+                callback(outcome);
+            }
+            other => *state = other,
+        }
+    }
+}
+
+impl Drop for Completer {
+    fn drop(&mut self) {
+        let message = "the store stopped before the outcome was known; reopen it and look";
+        self.give(Err(Error::new(ErrorKind::Stopped, message)));
+    }
+}
+
+impl fmt::Debug for Completer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completer")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Version;
+
+    const DONE: Commit = Commit { version: Version(7), repeated: false };
+
+    #[test]
+    fn waits_and_calls_back_in_either_order() {
+        let (ticket, completer) = Ticket::new();
+        completer.complete(Ok(DONE));
+        assert_eq!(ticket.wait().unwrap(), DONE);
+
+        let (ticket, completer) = Ticket::new();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        ticket.on_done(move |outcome| sender.send(outcome).unwrap());
+        completer.complete(Ok(DONE));
+        assert_eq!(receiver.recv().unwrap().unwrap(), DONE);
+    }
+
+    #[test]
+    fn a_dropped_completer_stops_the_waiter() {
+        let (ticket, completer) = Ticket::new();
+        drop(completer);
+        assert_eq!(ticket.wait().unwrap_err().kind(), ErrorKind::Stopped);
+    }
+}

@@ -1,0 +1,21 @@
+//! The `Kv` seam: one trait, its conformance suite, back ends and transactions.
+//!
+//! Everything above (objects, documents, the cluster) knows only [`Kv`]. This crate has no object
+//! semantics and no network of its own.
+//!
+//! Invariants of the seam:
+//! - `submit` is the one way to change anything visible; a batch happens whole or not at all.
+//! - A view is one version of everything; nothing reachable from it changes until it is dropped.
+//! - Visibility is one watermark over log numbers: a `Sync` commit is seen by nobody before it is durable.
+
+mod seam;
+
+pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, after_prefix};
+pub use koine_engine::stage::STAGE_PIECE_LEN_MAX;
+pub use koine_engine::{
+    Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place,
+    Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
+};
+pub use seam::{
+    Change, Cursor, Direction, Entry, Kv, KvExt, Level, Profile, ReadNow, Stage, Stat, Usage, View, Watch, WatchEvent,
+};

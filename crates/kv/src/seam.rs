@@ -1,0 +1,215 @@
+//! The traits every back end implements.
+//!
+//! Invariants:
+//! - Required methods are few; convenience lives in [`KvExt`] and on the concrete types.
+//! - All calls are synchronous and safe from many threads; none waits for a network or a flush
+//!   but [`Ticket::wait`], [`Kv::sync`] and [`Kv::close`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use koine_engine::{Batch, Commit, Durability, KeyRange, Result, SpaceId, StageHint, StageToken, Ticket, Version};
+
+/// What a back end can do as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Values only, no conditions (a directory, an object store).
+    Blob,
+    /// Conditions and changes of one key at a time.
+    Cas,
+    /// Everything of the seam.
+    Full,
+}
+
+/// What a back end is and what it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// For people: `memory`, `engine`, ….
+    pub name: &'static str,
+    /// What it can do as a whole.
+    pub level: Level,
+    /// The longest key, in bytes.
+    pub key_len_max: usize,
+    /// The most operations of a batch; also the most conditions.
+    pub batch_operations_max: usize,
+    /// The most inline bytes (keys and payloads) of a batch.
+    pub batch_bytes_max: usize,
+    /// A value up to this many bytes is best given inline with the batch; a larger one through a stage.
+    pub inline_len_best: usize,
+    /// Whether what is acknowledged as `Sync` survives power loss.
+    pub durable: bool,
+}
+
+/// What a view knows of a key without reading its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The commit that last changed it.
+    pub version: Version,
+    /// The length of its value in bytes.
+    pub size: u64,
+}
+
+/// A read that must not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadNow {
+    /// This many bytes were read; fewer than asked for only at the value's end.
+    Read(usize),
+    /// The device would be read: call `read` where waiting is allowed.
+    WouldBlock,
+}
+
+/// The order of a cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Ascending.
+    Forward,
+    /// Descending.
+    Backward,
+}
+
+/// A key met by a cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: Bytes,
+    /// Its version and size.
+    pub stat: Stat,
+    /// Its value where it lies beside the key (1 KiB and less always does); else read it through the view.
+    pub value: Option<Bytes>,
+}
+
+/// One version of everything, pinned.
+///
+/// Every call may fail with `Expired` when the owner had to take the view back.
+pub trait View: Send + Sync {
+    /// The last commit it sees.
+    fn version(&self) -> Version;
+
+    /// Whether a space is there.
+    fn has_space(&self, space: SpaceId) -> Result<bool>;
+
+    /// Version and size of a key; `None` when it (or its space) is absent.
+    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>>;
+
+    /// Reads into `buffer` from `offset`; a short count only at the value's end (0 at or past it).
+    /// `NotFound` when the key is absent.
+    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// As `read`, but never waits for the device.
+    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow>;
+
+    /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
+    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes>;
+
+    /// A cursor over a range, before its first entry; it keeps the version pinned by itself.
+    fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
+}
+
+/// Walks the entries of a range in order.
+pub trait Cursor: Send {
+    /// The next entry in the cursor's direction; `None` after the last.
+    fn next(&mut self) -> Result<Option<Entry>>;
+
+    /// Goes on at `key`: the next entry is the first at or after it (forward) or at or before it
+    /// (backward), still inside the range.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+}
+
+/// A value on its way in. Dropped, its space comes back.
+pub trait Stage: Send {
+    /// Adds a piece of at most [`STAGE_PIECE_LEN_MAX`](crate::STAGE_PIECE_LEN_MAX) bytes.
+    fn write(&mut self, piece: &[u8]) -> Result<()>;
+
+    /// The length so far in bytes.
+    fn length(&self) -> u64;
+
+    /// No more pieces: the token names the stage in a batch.
+    fn finish(self: Box<Self>) -> Result<StageToken>;
+}
+
+/// What a watcher is told of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The commit.
+    pub version: Version,
+    /// The key, or the keys of a deleted range.
+    pub keys: KeyRange,
+}
+
+/// An event of a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchEvent {
+    /// A key (or a range of keys) was changed or deleted.
+    Changed(Change),
+    /// Changes after this version are not known any more: rescan, and go on from a view's version.
+    LostSince(Version),
+}
+
+/// A queue of changes, in commit order. A slow reader loses events, never holds up a writer.
+pub trait Watch: Send {
+    /// Waits up to `timeout` for the next event; `None` when none came.
+    fn next(&mut self, timeout: Duration) -> Result<Option<WatchEvent>>;
+}
+
+/// How full a store is, in bytes unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// What it may hold in all at its present size.
+    pub total: u64,
+    /// What is in use by anything.
+    pub used: u64,
+    /// What a writer can still get.
+    pub free: u64,
+    /// Up to what it may grow by itself; `None` when only the medium limits it.
+    pub limit: Option<u64>,
+}
+
+/// A key-value store: spaces of ordered keys, views, stages and atomic batches.
+pub trait Kv: Send + Sync {
+    /// What it is and takes.
+    fn profile(&self) -> &Profile;
+
+    /// Pins the newest visible version.
+    fn view(&self) -> Result<Arc<dyn View>>;
+
+    /// Begins a large value.
+    fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>>;
+
+    /// Asks for a batch; the ticket tells the outcome. Batches submitted by one thread are ordered as submitted.
+    fn submit(&self, batch: Batch, durability: Durability) -> Ticket;
+
+    /// Changes of a range after version `from`, in commit order.
+    fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>>;
+
+    /// How full it is.
+    fn usage(&self) -> Result<Usage>;
+
+    /// Makes everything acknowledged so far survive power loss.
+    fn sync(&self) -> Result<()>;
+
+    /// Finishes what is under way, syncs, and gives the medium back. Later calls fail with `Stopped`.
+    fn close(&self) -> Result<()>;
+}
+
+/// Convenience over [`Kv`].
+pub trait KvExt: Kv {
+    /// Submits and waits.
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+        self.submit(batch, durability).wait()
+    }
+
+    /// The whole value of a key in the newest version; `None` when it is absent. For small values.
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        let view = self.view()?;
+        let Some(stat) = view.stat(space, key)? else {
+            return Ok(None);
+        };
+        let length =
+            usize::try_from(stat.size).map_err(|_| koine_engine::Error::invalid("value too large to get whole"))?;
+        view.bytes(space, key, 0, length).map(Some)
+    }
+}
+
+impl<K: Kv + ?Sized> KvExt for K {}

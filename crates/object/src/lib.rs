@@ -1,0 +1,1 @@
+//! Buckets, objects, versions, multipart and conditions over any Kv.

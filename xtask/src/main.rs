@@ -1,0 +1,2 @@
+//! Repository checks: `cargo xtask tidy`.
+fn main() {}
