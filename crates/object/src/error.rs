@@ -1,0 +1,153 @@
+//! What can go wrong with objects, by what the caller does next.
+//!
+//! Invariants:
+//! - A door maps [`ErrorKind`] to its own codes in one place; the message is for people.
+//! - Errors of the store below keep their cause; none of them is turned into "not found".
+
+use std::fmt;
+
+/// The result of every call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong. Where S3 has a code for it, the variant has its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No bucket has this name.
+    NoSuchBucket,
+    /// No object has this name in the bucket.
+    NoSuchKey,
+    /// No upload has this id, or it was completed or aborted.
+    NoSuchUpload,
+    /// The object has no part of this number.
+    NoSuchPart,
+    /// The caller's own condition (`If-Match`, `If-None-Match`, …) does not hold.
+    PreconditionFailed,
+    /// A read's condition says that the caller's copy is still good.
+    NotModified,
+    /// A bucket of this name exists already.
+    BucketAlreadyOwnedByYou,
+    /// The bucket still holds objects.
+    BucketNotEmpty,
+    /// The bucket's name breaks the rules of S3.
+    InvalidBucketName,
+    /// An argument is wrong; the message says which and why.
+    InvalidArgument,
+    /// The request is not possible as a whole, though each argument is (a copy onto itself without a change,
+    /// a checksum of another algorithm than the upload's).
+    InvalidRequest,
+    /// A range lies outside the object.
+    InvalidRange,
+    /// What arrived has another checksum than was promised.
+    BadDigest,
+    /// A checksum given by the caller is not of its algorithm's form.
+    InvalidDigest,
+    /// A part other than the last is smaller than 5 MiB.
+    EntityTooSmall,
+    /// The body is larger than allowed.
+    EntityTooLarge,
+    /// The body ended early, or went on past its promised length.
+    IncompleteBody,
+    /// A part named by a completion is not there or has another ETag or checksum.
+    InvalidPart,
+    /// The parts named by a completion do not ascend.
+    InvalidPartOrder,
+    /// The object's name is longer than 1,024 bytes.
+    KeyTooLong,
+    /// The user's metadata is larger than 2 KiB.
+    MetadataTooLarge,
+    /// Somebody else changed the same thing at the same time again and again; the same call may succeed later.
+    Conflict,
+    /// No space is left. Deleting still works.
+    Full,
+    /// The snapshot that a reader holds was taken back; the read cannot go on.
+    Expired,
+    /// Stored bytes are wrong; the message names the place.
+    Damaged,
+    /// The store refuses work since a write failed or it was closed; reopen it.
+    Stopped,
+    /// A passing condition: the same call may succeed later.
+    Busy,
+    /// Not offered by this back end.
+    Unsupported,
+    /// The device failed.
+    Device,
+}
+
+/// An error with its kind and a message that says what to do.
+#[derive(Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<koine_kv::Error>,
+}
+
+impl Error {
+    /// An error of `kind` with a message for people.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into(), source: None }
+    }
+
+    pub(crate) fn no_such_bucket(bucket: &str) -> Self {
+        Error::new(ErrorKind::NoSuchBucket, format!("there is no bucket {bucket:?}"))
+    }
+
+    pub(crate) fn no_such_key(key: &str) -> Self {
+        Error::new(ErrorKind::NoSuchKey, format!("there is no object {key:?} in this bucket"))
+    }
+
+    pub(crate) fn no_such_upload(upload: &impl fmt::Display) -> Self {
+        let message = format!("there is no upload {upload} of this object; it may have been completed or aborted");
+        Error::new(ErrorKind::NoSuchUpload, message)
+    }
+
+    pub(crate) fn damaged(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Damaged, message)
+    }
+
+    /// What the caller should do.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The message without its cause.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl From<koine_kv::Error> for Error {
+    fn from(source: koine_kv::Error) -> Self {
+        use koine_kv::ErrorKind as Kv;
+        let kind = match source.kind() {
+            Kv::Refused => ErrorKind::Conflict,
+            Kv::Invalid => ErrorKind::InvalidArgument,
+            Kv::Full => ErrorKind::Full,
+            Kv::Expired => ErrorKind::Expired,
+            Kv::Damaged | Kv::Unknown | Kv::NotFound => ErrorKind::Damaged,
+            Kv::Stopped | Kv::Owned => ErrorKind::Stopped,
+            Kv::Busy => ErrorKind::Busy,
+            Kv::Unsupported => ErrorKind::Unsupported,
+            _ => ErrorKind::Device,
+        };
+        Error { kind, message: source.message().to_owned(), source: Some(source) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}

@@ -1,0 +1,146 @@
+//! ETags and the conditions over them.
+//!
+//! Invariants:
+//! - An ETag without a dash is the MD5 of the object's bytes; one with a dash is not.
+//! - Quotes belong to the protocol: nothing here has or expects them, but [`EtagMatch::parse`].
+
+use std::fmt;
+
+use koine_env::Timestamp;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::info::ObjectInfo;
+
+/// What a client compares to know whether an object is still the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ETag {
+    /// The MD5 of the bytes.
+    Md5([u8; 16]),
+    /// The MD5 of the MD5s of this many parts.
+    Multipart([u8; 16], u32),
+    /// Any other text, with a dash, that no client takes for an MD5.
+    Other(String),
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ETag::Md5(digest) => f.write_str(&hex::encode(digest)),
+            ETag::Multipart(digest, parts) => write!(f, "{}-{parts}", hex::encode(digest)),
+            ETag::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Which ETags a condition takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtagMatch {
+    /// `*`: whatever is there.
+    Any,
+    /// One of these, without quotes.
+    OneOf(Vec<String>),
+}
+
+impl EtagMatch {
+    /// The value of an `If-Match` or `If-None-Match` header: `*`, or ETags with or without quotes and `W/`.
+    pub fn parse(header: &str) -> Self {
+        if header.trim() == "*" {
+            return EtagMatch::Any;
+        }
+        let bare = |tag: &str| {
+            let tag = tag.trim();
+            let tag = tag.strip_prefix("W/").unwrap_or(tag);
+            tag.trim_matches('"').to_owned()
+        };
+        EtagMatch::OneOf(header.split(',').map(bare).filter(|tag| !tag.is_empty()).collect())
+    }
+
+    /// Whether it takes `etag`.
+    pub fn takes(&self, etag: &ETag) -> bool {
+        match self {
+            EtagMatch::Any => true,
+            EtagMatch::OneOf(tags) => {
+                let text = etag.to_string();
+                tags.contains(&text)
+            }
+        }
+    }
+}
+
+/// What must hold of the name for a write to happen. Checked in the same commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PutCondition {
+    /// `If-None-Match: *`: nothing has the name.
+    pub if_absent: bool,
+    /// `If-Match`: the object there has such an ETag. No object there is `NoSuchKey`.
+    pub if_match: Option<EtagMatch>,
+}
+
+impl PutCondition {
+    /// No condition.
+    pub fn none() -> Self {
+        PutCondition::default()
+    }
+
+    /// Nothing may have the name.
+    pub fn absent() -> Self {
+        PutCondition { if_absent: true, if_match: None }
+    }
+
+    pub(crate) fn check(&self, key: &str, there: Option<&ETag>) -> Result<()> {
+        if self.if_absent && there.is_some() {
+            let message = format!("the object {key:?} exists already");
+            return Err(Error::new(ErrorKind::PreconditionFailed, message));
+        }
+        match (&self.if_match, there) {
+            (None, _) => Ok(()),
+            (Some(_), None) => Err(Error::no_such_key(key)),
+            (Some(wanted), Some(etag)) if wanted.takes(etag) => Ok(()),
+            (Some(_), Some(etag)) => {
+                let message = format!("the object {key:?} has the ETag {etag}, which the condition does not take");
+                Err(Error::new(ErrorKind::PreconditionFailed, message))
+            }
+        }
+    }
+}
+
+/// What must hold of an object for a read (or for it to be a copy's source).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadCondition {
+    /// `If-Match`; when it is given, `if_unmodified_since` is not looked at.
+    pub if_match: Option<EtagMatch>,
+    /// `If-None-Match`; when it is given, `if_modified_since` is not looked at.
+    pub if_none_match: Option<EtagMatch>,
+    /// `If-Modified-Since`, compared in whole seconds.
+    pub if_modified_since: Option<Timestamp>,
+    /// `If-Unmodified-Since`, compared in whole seconds.
+    pub if_unmodified_since: Option<Timestamp>,
+}
+
+impl ReadCondition {
+    /// `PreconditionFailed` or `NotModified` when it does not hold (a copy's caller makes both the former).
+    pub fn check(&self, object: &ObjectInfo) -> Result<()> {
+        let failed = |what: &str| {
+            let message = format!("the object {:?} does not fulfil {what}", object.key);
+            Err(Error::new(ErrorKind::PreconditionFailed, message))
+        };
+        let modified_seconds = object.modified.seconds();
+        if let Some(wanted) = &self.if_match {
+            if !wanted.takes(&object.etag) {
+                return failed("If-Match");
+            }
+        } else if self.if_unmodified_since.is_some_and(|since| modified_seconds > since.seconds()) {
+            return failed("If-Unmodified-Since");
+        }
+        let unchanged = match (&self.if_none_match, self.if_modified_since) {
+            (Some(refused), _) => refused.takes(&object.etag),
+            (None, Some(since)) => modified_seconds <= since.seconds(),
+            (None, None) => false,
+        };
+        if unchanged {
+            let message = format!("the object {:?} was not modified", object.key);
+            return Err(Error::new(ErrorKind::NotModified, message));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! What is known of buckets, objects and parts, as callers see it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use koine_env::Timestamp;
+use koine_kv::{SpaceId, Version};
+
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use crate::error::{Error, ErrorKind};
+use crate::etag::ETag;
+
+/// The identity of an object within its bucket's space: random, stable over write, truncate and rename.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u64);
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Names a multipart upload: the time of its creation and 64 random bits, so that ids of one name sort by age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UploadId(pub [u8; 16]);
+
+impl fmt::Display for UploadId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl FromStr for UploadId {
+    type Err = Error;
+
+    /// 32 hexadecimal digits; anything else is an upload that does not exist.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut id = [0; 16];
+        hex::decode_to_slice(text, &mut id)
+            .map_err(|_| Error::new(ErrorKind::NoSuchUpload, format!("there is no upload {text:?}")))?;
+        Ok(UploadId(id))
+    }
+}
+
+/// The headers of HTTP that are stored with an object and given back with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentHeaders {
+    /// `Content-Type`.
+    pub content_type: Option<String>,
+    /// `Cache-Control`.
+    pub cache_control: Option<String>,
+    /// `Content-Disposition`.
+    pub content_disposition: Option<String>,
+    /// `Content-Encoding`.
+    pub content_encoding: Option<String>,
+    /// `Content-Language`.
+    pub content_language: Option<String>,
+    /// `Expires`, as it was given.
+    pub expires: Option<String>,
+}
+
+/// What is known of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketInfo {
+    /// Its name.
+    pub name: String,
+    /// The space that holds its names and data.
+    pub space: SpaceId,
+    /// When it was made.
+    pub created: Timestamp,
+}
+
+/// What is known of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Its name within the bucket.
+    pub key: String,
+    /// Its identity.
+    pub id: ObjectId,
+    /// The commit that last changed it.
+    pub version: Version,
+    /// Its length in bytes.
+    pub size: u64,
+    /// When this identity was made.
+    pub created: Timestamp,
+    /// When its bytes were last changed.
+    pub modified: Timestamp,
+    /// When its bytes or anything recorded here were last changed.
+    pub changed: Timestamp,
+    /// Permission bits, for doors that have them.
+    pub mode: u32,
+    /// What clients compare.
+    pub etag: ETag,
+    /// Of its bytes (or of its parts, where composite).
+    pub checksums: Vec<Checksum>,
+    /// Stored headers.
+    pub headers: ContentHeaders,
+    /// The user's metadata in the order given; names without `x-amz-meta-`, in lower case.
+    pub metadata: Vec<(String, String)>,
+    /// How many parts it was joined from; `None` when it was put whole.
+    pub part_count: Option<u32>,
+}
+
+/// What a listing tells of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectSummary {
+    /// Its name.
+    pub key: String,
+    /// The commit that last changed it.
+    pub version: Version,
+    /// Its length in bytes.
+    pub size: u64,
+    /// When its bytes were last changed.
+    pub modified: Timestamp,
+    /// What clients compare.
+    pub etag: ETag,
+    /// Which checksums are stored, and of what kind.
+    pub checksums: Vec<(ChecksumAlgorithm, ChecksumKind)>,
+}
+
+/// What is known of a part of an upload, or of an object that was joined from parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartInfo {
+    /// 1 to 10,000.
+    pub number: u32,
+    /// Its length in bytes.
+    pub size: u64,
+    /// The MD5 of its bytes.
+    pub etag: ETag,
+    /// Of its bytes.
+    pub checksums: Vec<Checksum>,
+    /// When it was put.
+    pub modified: Timestamp,
+}
+
+/// What is known of an upload that is neither completed nor aborted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadInfo {
+    /// The name that its object will have.
+    pub key: String,
+    /// Its id.
+    pub id: UploadId,
+    /// When it was begun.
+    pub created: Timestamp,
+    /// The checksum kept of each part and of the whole.
+    pub checksum: (ChecksumAlgorithm, ChecksumKind),
+    /// Whether the caller asked for that checksum; else it is the default.
+    pub checksum_asked: bool,
+}

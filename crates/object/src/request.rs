@@ -1,0 +1,240 @@
+//! What callers ask for: the options and queries of every call.
+
+use koine_kv::RequestId;
+
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
+use crate::etag::{PutCondition, ReadCondition};
+use crate::info::{BucketInfo, ContentHeaders, ObjectSummary, PartInfo, UploadId, UploadInfo};
+
+/// The largest body of one put or one part, in bytes.
+pub const BODY_LEN_MAX: u64 = 5 << 30;
+/// The smallest part that is not the last of its upload, in bytes.
+pub const PART_LEN_MIN: u64 = 5 << 20;
+/// The highest part number.
+pub const PART_NUMBER_MAX: u32 = 10_000;
+/// The longest name of an object, in bytes.
+pub const OBJECT_KEY_LEN_MAX: usize = 1024;
+/// The most bytes of user metadata, names and values together.
+pub const METADATA_LEN_MAX: usize = 2048;
+/// The most names of one `delete_many`.
+pub const DELETE_MANY_MAX: usize = 1000;
+
+/// An object's full name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectName<'a> {
+    /// The bucket.
+    pub bucket: &'a str,
+    /// The name in it.
+    pub key: &'a str,
+}
+
+impl<'a> ObjectName<'a> {
+    /// `key` in `bucket`.
+    pub fn new(bucket: &'a str, key: &'a str) -> Self {
+        ObjectName { bucket, key }
+    }
+}
+
+/// How an object is put.
+#[derive(Clone, Debug, Default)]
+pub struct PutOptions {
+    /// Stored and given back.
+    pub headers: ContentHeaders,
+    /// Names without `x-amz-meta-`, in lower case.
+    pub metadata: Vec<(String, String)>,
+    /// What must hold of the name.
+    pub condition: PutCondition,
+    /// The body's length, where it is known beforehand; another length is `IncompleteBody`.
+    pub length: Option<u64>,
+    /// What the headers say of the body; trailers are given to `finish`.
+    pub expected: Expected,
+    /// The checksum to compute and store beside those expected; a trailer's must be announced here. Where none
+    /// is announced or expected, CRC64NVME is computed.
+    pub checksum: Option<ChecksumAlgorithm>,
+    /// Names this request, so that a repeat after a lost answer learns the first outcome. It must cover
+    /// bucket, key, the client's invocation id and the payload's checksum.
+    pub request: Option<RequestId>,
+}
+
+/// What becomes of headers and metadata in a copy.
+#[derive(Clone, Debug, Default)]
+pub enum CopiedMetadata {
+    /// They are the source's.
+    #[default]
+    Copy,
+    /// They are these.
+    Replace {
+        /// Stored headers.
+        headers: ContentHeaders,
+        /// User metadata.
+        metadata: Vec<(String, String)>,
+    },
+}
+
+/// How an object is copied.
+#[derive(Clone, Debug, Default)]
+pub struct CopyOptions {
+    /// What becomes of headers and metadata.
+    pub metadata: CopiedMetadata,
+    /// What must hold of the source; `NotModified` comes as `PreconditionFailed`.
+    pub source_condition: ReadCondition,
+    /// What must hold of the target's name.
+    pub condition: PutCondition,
+    /// A checksum to store; computed by reading where the source has none of this algorithm.
+    pub checksum: Option<ChecksumAlgorithm>,
+    /// Names this request.
+    pub request: Option<RequestId>,
+}
+
+/// How an object is deleted.
+#[derive(Clone, Debug, Default)]
+pub struct DeleteOptions {
+    /// `If-Match`; with it, an absent object is `NoSuchKey`.
+    pub condition: PutCondition,
+}
+
+/// What a deletion did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// Whether there was something to delete. S3 does not tell.
+    pub existed: bool,
+}
+
+/// Which buckets are listed.
+#[derive(Clone, Debug, Default)]
+pub struct BucketQuery {
+    /// Names that begin so.
+    pub prefix: String,
+    /// Names after this one.
+    pub after: Option<String>,
+    /// At most so many; 0 is no limit.
+    pub limit: usize,
+}
+
+/// A page of buckets, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketPage {
+    /// The buckets.
+    pub buckets: Vec<BucketInfo>,
+    /// `after` of the next page; `None` on the last.
+    pub next: Option<String>,
+}
+
+/// Which objects are listed.
+#[derive(Clone, Debug, Default)]
+pub struct ListQuery {
+    /// Names that begin so.
+    pub prefix: String,
+    /// Names that share everything up to the first of these after the prefix are told as one common prefix.
+    /// Empty is none.
+    pub delimiter: String,
+    /// Names after this one in the order of their UTF-8 bytes: `marker`, `start-after`, or `next` of the last
+    /// page. Where it is a common prefix of this query, everything under it is passed over.
+    pub after: Option<String>,
+    /// At most so many objects and common prefixes together; 0 gives an empty page.
+    pub limit: usize,
+}
+
+/// A page of objects and common prefixes, each in the order of UTF-8 bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPage {
+    /// The objects.
+    pub objects: Vec<ObjectSummary>,
+    /// The common prefixes, each ending in the delimiter.
+    pub common_prefixes: Vec<String>,
+    /// `after` of the next page: the last name or common prefix of this one; `None` on the last page.
+    pub next: Option<String>,
+}
+
+/// How an upload is begun.
+#[derive(Clone, Debug, Default)]
+pub struct UploadOptions {
+    /// Stored with the object.
+    pub headers: ContentHeaders,
+    /// Stored with the object.
+    pub metadata: Vec<(String, String)>,
+    /// The checksum of parts and whole; CRC64NVME of all bytes where none is asked for. Without a kind it is
+    /// the algorithm's default kind.
+    pub checksum: Option<(ChecksumAlgorithm, Option<ChecksumKind>)>,
+}
+
+/// How a part is put.
+#[derive(Clone, Debug, Default)]
+pub struct PartOptions {
+    /// The body's length, where it is known beforehand.
+    pub length: Option<u64>,
+    /// What the headers say of the body.
+    pub expected: Expected,
+    /// A checksum to compute beside the upload's and those expected; a trailer's must be announced here.
+    pub checksum: Option<ChecksumAlgorithm>,
+}
+
+/// Which bytes a part is copied from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// The first byte.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+}
+
+/// A part as a completion names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedPart {
+    /// Its number.
+    pub number: u32,
+    /// Its ETag without quotes.
+    pub etag: String,
+    /// Its checksums, where given.
+    pub checksums: Vec<Checksum>,
+}
+
+/// How an upload is completed.
+#[derive(Clone, Debug, Default)]
+pub struct CompleteOptions {
+    /// In ascending order; gaps are allowed.
+    pub parts: Vec<CompletedPart>,
+    /// What must hold of the name.
+    pub condition: PutCondition,
+    /// What the caller says of the whole: compared with the combined or composite checksums.
+    pub expected: Vec<Checksum>,
+    /// `x-amz-mp-object-size`.
+    pub size: Option<u64>,
+}
+
+/// Which uploads are listed.
+#[derive(Clone, Debug, Default)]
+pub struct UploadQuery {
+    /// Names that begin so.
+    pub prefix: String,
+    /// As in [`ListQuery`]; empty is none.
+    pub delimiter: String,
+    /// Uploads of names after this one; with `upload_after` also those of this name with a higher id.
+    pub key_after: Option<String>,
+    /// See `key_after`.
+    pub upload_after: Option<UploadId>,
+    /// At most so many uploads and common prefixes together.
+    pub limit: usize,
+}
+
+/// A page of uploads, by name and then by age.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UploadPage {
+    /// The uploads.
+    pub uploads: Vec<UploadInfo>,
+    /// The common prefixes.
+    pub common_prefixes: Vec<String>,
+    /// `key_after` and `upload_after` of the next page (no upload id after a common prefix); `None` on the last.
+    pub next: Option<(String, Option<UploadId>)>,
+}
+
+/// A page of the parts of an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartPage {
+    /// Their upload.
+    pub upload: UploadInfo,
+    /// By number.
+    pub parts: Vec<PartInfo>,
+    /// `after` of the next page: the last number of this one; `None` on the last page.
+    pub next: Option<u32>,
+}
