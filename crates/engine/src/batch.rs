@@ -5,6 +5,22 @@
 //! - Operations apply in order, each seeing those before it; a reader sees all of them or none.
 //! - A version is the log number of the commit that last changed a key; it only grows and is never
 //!   reused, also not after a crash that dropped commits somebody had seen.
+//!
+//! What a back end does where an operation alone does not say:
+//! - A wrong form is `Invalid` before anything else is looked at, and is not an outcome: a key longer
+//!   than [`KEY_LEN_MAX`] (the bounds of a range may be one byte longer), a space below
+//!   [`SpaceId::FIRST`], a value longer than [`VALUE_LEN_MAX`], more than the profile's limits, a stage of
+//!   another store, one stage named twice. A key may be empty.
+//! - Then a request that is known gets its first outcome. Outcomes are commits and refusals; after any
+//!   other error the same request may be submitted again.
+//! - Then a stage that an earlier commit took is `Invalid`.
+//! - Then conditions in order, then operations in order; the first that fails is the one refused.
+//! - Every commit gets a version, also one that changed nothing.
+//! - An operation that sets a key counts as a change of it even where the bytes stay the same. `Delete`
+//!   of an absent key, and `DeleteRange` and `RenamePrefix` that meet no key, change nothing.
+//! - A space may be dropped and made again; its old keys count as deleted, `CloneSpace` and
+//!   `SnapshotSpace` count as a change of every key of the new space. Copied keys keep their versions.
+//! - Any change inside a snapshot is refused; dropping it is not.
 
 use std::fmt;
 use std::ops::Bound;
@@ -15,6 +31,8 @@ use crate::stage::StageToken;
 
 /// The longest key, in bytes.
 pub const KEY_LEN_MAX: usize = 2048;
+/// The longest value, in bytes.
+pub const VALUE_LEN_MAX: u64 = 1 << 60;
 /// The most operations (and, apart, the most conditions) of one batch.
 pub const BATCH_OPERATIONS_MAX: usize = 25_000;
 /// The most inline bytes (keys and payloads) of one batch; a small ring lowers it, see `profile`.
@@ -81,6 +99,25 @@ impl KeyRange {
         KeyRange { start, end }
     }
 
+    /// The one key `key`.
+    pub fn single(key: impl Into<Bytes>) -> Self {
+        let start = key.into();
+        let end = [start.as_ref(), &[0]].concat();
+        KeyRange { start, end: Some(Bytes::from(end)) }
+    }
+
+    /// The key, when the range is of the form that [`KeyRange::single`] makes.
+    pub fn as_single(&self) -> Option<&Bytes> {
+        let end = self.end.as_ref()?;
+        (end.strip_suffix(&[0]) == Some(self.start.as_ref())).then_some(&self.start)
+    }
+
+    /// Whether some key can lie in both ranges.
+    pub fn overlaps(&self, other: &KeyRange) -> bool {
+        let begins_before_end = |a: &KeyRange, b: &KeyRange| b.end.as_ref().is_none_or(|end| a.start < *end);
+        !self.is_empty() && !other.is_empty() && begins_before_end(self, other) && begins_before_end(other, self)
+    }
+
     /// Whether `key` lies in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         key >= self.start.as_ref() && self.end.as_ref().is_none_or(|end| key < end.as_ref())
@@ -113,7 +150,8 @@ pub fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
 pub enum Payload {
     /// Carried by the batch; counts against its inline limit.
     Bytes(Bytes),
-    /// Placed before by a stage; the batch only names it.
+    /// Placed before by a stage; the batch only names it. A commit takes the stage: one that was taken
+    /// cannot be named again, one in a batch that failed can.
     Stage(StageToken),
 }
 
@@ -172,7 +210,8 @@ pub enum Condition {
         range: KeyRange,
     },
     /// No key of the range was put, changed or deleted after this version. May be refused falsely
-    /// (when the version is older than the changes remembered), never held falsely.
+    /// (when the version is older than the changes remembered, or when a range operation named keys that
+    /// were not there), never held falsely. A key made and deleted again after it is a change.
     RangeUnchanged {
         /** Its space. */
         space: SpaceId,
@@ -218,7 +257,8 @@ pub enum Operation {
         /** Its new value. */
         value: Payload,
     },
-    /// Writes at an offset; the value is created or extended as needed, gaps read as zeros.
+    /// Writes at an offset; the value is created or extended as needed, gaps read as zeros. No data
+    /// creates an absent key, but extends nothing.
     WriteAt {
         /** The key. */
         at: Place,
@@ -227,7 +267,7 @@ pub enum Operation {
         /** What to write. */
         data: Payload,
     },
-    /// Writes at the end; an absent key is created.
+    /// Writes at the end; an absent key is created. Refused when the value would be too long.
     Append {
         /** The key. */
         at: Place,
@@ -246,21 +286,23 @@ pub enum Operation {
         /** The key. */
         at: Place,
     },
-    /// Removes every key of a range.
+    /// Removes every key of a range; nothing happens when there is none.
     DeleteRange {
         /** Its space. */
         space: SpaceId,
         /** The keys. */
         range: KeyRange,
     },
-    /// Moves a value to another key, replacing what is there; refused when the source is absent.
+    /// Moves a value to another key, replacing what is there; refused when the source is absent. To the
+    /// same key it only changes the version.
     Rename {
         /** The source. */
         from: Place,
         /** The target. */
         to: Place,
     },
-    /// Moves every key that begins with one prefix to begin with another, replacing what is there.
+    /// Moves every key that begins with one prefix to begin with another, replacing what is there; the
+    /// prefixes may overlap. Nothing happens when there is none; refused when a key would be too long.
     RenamePrefix {
         /** The space of both. */
         space: SpaceId,
@@ -270,13 +312,14 @@ pub enum Operation {
         to: Bytes,
     },
     /// Writes a range of one value into another by sharing its data; both may be the same key when
-    /// the ranges do not overlap. Refused when the source is absent or shorter than the range.
+    /// the ranges do not overlap, else it is refused. Refused when the source is absent or shorter than
+    /// the range. Where the length is 0 an absent target is created, but nothing is extended.
     CloneRange {
         /** The source. */
         from: Place,
         /** Start in the source, in bytes. */
         from_offset: u64,
-        /** Length in bytes; `u64::MAX` is up to the source's end. */
+        /** Length in bytes; `u64::MAX` is up to the source's end, and refused past it. */
         length: u64,
         /** The target, created when absent. */
         to: Place,
@@ -284,7 +327,8 @@ pub enum Operation {
         to_offset: u64,
     },
     /// Sets the target to the sources' values one after the other, by sharing or moving their data.
-    /// Refused when a source is absent. The target may not be a source.
+    /// Refused when a source is absent. The target may not be a source, which is `Invalid`, and so is a
+    /// source named twice that is to be deleted. No sources make an empty value.
     Concatenate {
         /** In order. */
         sources: Vec<Place>,
@@ -306,14 +350,14 @@ pub enum Operation {
         /** Its id, chosen by the caller. */
         space: SpaceId,
     },
-    /// Makes a writable space with the content of another.
+    /// Makes a writable space with the content of another; refused when that is absent or the new one exists.
     CloneSpace {
         /** The source. */
         from: SpaceId,
         /** The new one. */
         to: SpaceId,
     },
-    /// Makes a read-only space with the content of another.
+    /// Makes a read-only space with the content of another; refused when that is absent or the new one exists.
     SnapshotSpace {
         /** The source. */
         from: SpaceId,
@@ -404,5 +448,22 @@ mod tests {
         assert!(KeyRange::prefix(&b"a\xff"[..]).contains(b"a\xff\xff"));
         assert!(!KeyRange::prefix(&b"a"[..]).contains(b"b"));
         assert!(KeyRange::new(&b"b"[..], &b"a"[..]).is_empty());
+    }
+
+    #[test]
+    fn ranges_of_one_key_hold_only_it() {
+        let range = KeyRange::single(&b"a"[..]);
+        assert_eq!(range.as_single().map(Bytes::as_ref), Some(&b"a"[..]));
+        assert!(range.contains(b"a") && !range.contains(b"a\0") && !range.contains(b""));
+        assert_eq!(KeyRange::prefix(&b"a"[..]).as_single(), None);
+    }
+
+    #[test]
+    fn ranges_overlap_where_a_key_can_lie_in_both() {
+        let range = |start: &'static str, end: &'static str| KeyRange::new(start.as_bytes(), end.as_bytes());
+        assert!(range("a", "c").overlaps(&range("b", "d")));
+        assert!(!range("a", "b").overlaps(&range("b", "c")));
+        assert!(KeyRange::all().overlaps(&range("b", "c")));
+        assert!(!KeyRange::all().overlaps(&range("c", "b")));
     }
 }

@@ -8,14 +8,19 @@
 //! - A view is one version of everything; nothing reachable from it changes until it is dropped.
 //! - Visibility is one watermark over log numbers: a `Sync` commit is seen by nobody before it is durable.
 
+mod check;
+mod memory;
 mod seam;
 
-pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, after_prefix};
+pub use check::check_batch;
+pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX, after_prefix};
 pub use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 pub use koine_engine::{
     Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place,
     Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
 };
+pub use memory::{MemoryKv, MemoryOptions};
 pub use seam::{
-    Change, Cursor, Direction, Entry, Kv, KvExt, Level, Profile, ReadNow, Stage, Stat, Usage, View, Watch, WatchEvent,
+    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Level, Profile, ReadNow, Stage, Stat, Usage,
+    View, Watch, WatchEvent,
 };

@@ -12,6 +12,9 @@ use bytes::Bytes;
 
 use koine_engine::{Batch, Commit, Durability, KeyRange, Result, SpaceId, StageHint, StageToken, Ticket, Version};
 
+/// A value of at most so many bytes always comes with its [`Entry`].
+pub const ENTRY_VALUE_LEN_MAX: u64 = 1024;
+
 /// What a back end can do as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -82,7 +85,8 @@ pub struct Entry {
 
 /// One version of everything, pinned.
 ///
-/// Every call may fail with `Expired` when the owner had to take the view back.
+/// Every call may fail with `Expired` when the owner had to take the view back. An absent space reads as
+/// one without keys, and so does a reserved one.
 pub trait View: Send + Sync {
     /// The last commit it sees.
     fn version(&self) -> Version;
@@ -94,13 +98,14 @@ pub trait View: Send + Sync {
     fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>>;
 
     /// Reads into `buffer` from `offset`; a short count only at the value's end (0 at or past it).
-    /// `NotFound` when the key is absent.
+    /// `NotFound` when the key (or its space) is absent; holes read as zeros.
     fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize>;
 
     /// As `read`, but never waits for the device.
     fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow>;
 
     /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
+    /// `NotFound` when the key is absent. No more than the value has is ever reserved for `length`.
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes>;
 
     /// A cursor over a range, before its first entry; it keeps the version pinned by itself.
@@ -109,23 +114,24 @@ pub trait View: Send + Sync {
 
 /// Walks the entries of a range in order.
 pub trait Cursor: Send {
-    /// The next entry in the cursor's direction; `None` after the last.
+    /// The next entry in the cursor's direction; `None` after the last, and on every later call.
     fn next(&mut self) -> Result<Option<Entry>>;
 
     /// Goes on at `key`: the next entry is the first at or after it (forward) or at or before it
-    /// (backward), still inside the range.
+    /// (backward), still inside the range. It may go either way, also after the last entry.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
 }
 
 /// A value on its way in. Dropped, its space comes back.
 pub trait Stage: Send {
-    /// Adds a piece of at most [`STAGE_PIECE_LEN_MAX`](crate::STAGE_PIECE_LEN_MAX) bytes.
+    /// Adds a piece of at most [`STAGE_PIECE_LEN_MAX`](crate::STAGE_PIECE_LEN_MAX) bytes. A larger one, or one
+    /// past the hinted length, is `Invalid` and adds nothing.
     fn write(&mut self, piece: &[u8]) -> Result<()>;
 
     /// The length so far in bytes.
     fn length(&self) -> u64;
 
-    /// No more pieces: the token names the stage in a batch.
+    /// No more pieces: the token names the stage in a batch. It may be shorter than was hinted.
     fn finish(self: Box<Self>) -> Result<StageToken>;
 }
 
@@ -134,7 +140,7 @@ pub trait Stage: Send {
 pub struct Change {
     /// The commit.
     pub version: Version,
-    /// The key, or the keys of a deleted range.
+    /// The key, as [`KeyRange::single`]; or, of an operation on a range, a range that holds all it changed.
     pub keys: KeyRange,
 }
 
@@ -143,13 +149,14 @@ pub struct Change {
 pub enum WatchEvent {
     /// A key (or a range of keys) was changed or deleted.
     Changed(Change),
-    /// Changes after this version are not known any more: rescan, and go on from a view's version.
+    /// Changes after this version are not known any more: take a view and scan it. The watch goes on with
+    /// what is committed after it said so, which that view may show already.
     LostSince(Version),
 }
 
 /// A queue of changes, in commit order. A slow reader loses events, never holds up a writer.
 pub trait Watch: Send {
-    /// Waits up to `timeout` for the next event; `None` when none came.
+    /// Waits up to `timeout` for the next event; `None` when none came, `Stopped` once the store is closed.
     fn next(&mut self, timeout: Duration) -> Result<Option<WatchEvent>>;
 }
 
@@ -177,10 +184,13 @@ pub trait Kv: Send + Sync {
     /// Begins a large value.
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>>;
 
-    /// Asks for a batch; the ticket tells the outcome. Batches submitted by one thread are ordered as submitted.
+    /// Asks for a batch; the ticket tells the outcome. Batches submitted by one thread are ordered as
+    /// submitted. When the ticket tells of a commit, a view taken then sees it.
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket;
 
-    /// Changes of a range after version `from`, in commit order.
+    /// Changes of a range after version `from`, in commit order, and within a commit in the order of its
+    /// operations. A change is told after it is visible. The first event is `LostSince(from)` where those
+    /// changes are not remembered.
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>>;
 
     /// How full it is.
@@ -189,7 +199,8 @@ pub trait Kv: Send + Sync {
     /// Makes everything acknowledged so far survive power loss.
     fn sync(&self) -> Result<()>;
 
-    /// Finishes what is under way, syncs, and gives the medium back. Later calls fail with `Stopped`.
+    /// Finishes what is under way, syncs, and gives the medium back. Later calls fail with `Stopped`, on
+    /// stages and watches too; only closing again is no error. Views may go on or fail.
     fn close(&self) -> Result<()>;
 }
 

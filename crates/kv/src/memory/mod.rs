@@ -1,0 +1,273 @@
+//! The back end in memory: the whole seam, plainly, and the model that others are compared with.
+//!
+//! Invariants:
+//! - One lock orders all commits; what a batch changes is drafted in place and taken back whole when
+//!   any part of it fails.
+//! - Views share a version's trees; a commit copies a tree that a view still shares.
+//! - Nothing survives the process: every durability means `Memory`.
+
+mod apply;
+mod history;
+mod stage;
+mod state;
+mod value;
+mod view;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
+use koine_engine::{
+    Batch, Commit, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Refusal, Result, SpaceId, StageHint,
+    StageToken, Ticket, Version,
+};
+
+use self::history::History;
+use self::stage::{MemoryStage, Meter, Staged};
+use self::state::{Draft, State};
+use self::view::MemoryView;
+use self::watch::MemoryWatch;
+use crate::check::check_batch;
+use crate::seam::{Kv, Level, Profile, Stage, Usage, View, Watch};
+
+/// How a store in memory is made.
+#[derive(Clone, Debug)]
+pub struct MemoryOptions {
+    /// The most bytes of keys, values and stages; `None` is no limit.
+    pub capacity: Option<u64>,
+    /// How many changes are remembered for watchers and `RangeUnchanged`.
+    pub changes_max: usize,
+    /// How many outcomes of requests are remembered.
+    pub outcomes_max: usize,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        MemoryOptions { capacity: None, changes_max: 65_536, outcomes_max: 65_536 }
+    }
+}
+
+/// A store in memory.
+pub struct MemoryKv {
+    shared: Arc<Shared>,
+}
+
+/// What views, stages and watches share with their store.
+struct Shared {
+    profile: Profile,
+    capacity: Option<u64>,
+    meter: Arc<Meter>,
+    inner: Mutex<Inner>,
+    /// Woken at every commit and at the end.
+    happened: Condvar,
+}
+
+struct Inner {
+    state: Arc<State>,
+    history: History,
+    closed: bool,
+}
+
+impl Inner {
+    fn check_open(&self) -> Result<()> {
+        if self.closed {
+            return Err(Error::new(ErrorKind::Stopped, "the store in memory was closed"));
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// The inner state, unless the store was closed.
+    fn open(&self) -> Result<MutexGuard<'_, Inner>> {
+        let inner = self.inner.lock();
+        inner.check_open()?;
+        Ok(inner)
+    }
+
+    /// Fails when `added` bytes beside `kept` in spaces and those in stages are more than the capacity.
+    fn check_room(&self, kept: u64, added: u64) -> Result<()> {
+        let used = kept.saturating_add(self.meter.staged());
+        match self.capacity {
+            Some(capacity) if used.saturating_add(added) > capacity => {
+                let message =
+                    format!("the store in memory is full: {used} of {capacity} bytes are in use; delete something");
+                Err(Error::new(ErrorKind::Full, message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl MemoryKv {
+    /// An empty store.
+    pub fn new(options: MemoryOptions) -> Self {
+        let profile = Profile {
+            name: "memory",
+            level: Level::Full,
+            key_len_max: KEY_LEN_MAX,
+            batch_operations_max: BATCH_OPERATIONS_MAX,
+            batch_bytes_max: BATCH_BYTES_MAX,
+            inline_len_best: 64 << 10,
+            durable: false,
+        };
+        let history = History::new(options.changes_max, options.outcomes_max);
+        let shared = Shared {
+            profile,
+            capacity: options.capacity,
+            meter: Arc::default(),
+            inner: Mutex::new(Inner { state: Arc::default(), history, closed: false }),
+            happened: Condvar::new(),
+        };
+        MemoryKv { shared: Arc::new(shared) }
+    }
+
+    fn commit_now(&self, batch: &Batch) -> Result<Commit> {
+        check_batch(&self.shared.profile, batch)?;
+        let stages = stages(batch)?;
+        if stages.iter().any(|staged| !staged.belongs_to(&self.shared.meter)) {
+            return Err(foreign_stage());
+        }
+        let mut inner = self.shared.open()?;
+        if let Some(request) = batch.request
+            && let Some(outcome) = inner.history.outcome(request)
+        {
+            return outcome;
+        }
+        if stages.iter().any(|staged| staged.is_taken()) {
+            return Err(Error::invalid("a stage was taken by an earlier commit; stage the bytes again"));
+        }
+        let outcome = self.decide(&mut inner, batch, &stages);
+        if let Some(request) = batch.request {
+            match &outcome {
+                Ok(version) => inner.history.remember(request, Ok(*version)),
+                Err(error) if error.kind() == ErrorKind::Refused => {
+                    inner.history.remember(request, Err(error.clone()));
+                }
+                Err(_) => {}
+            }
+        }
+        outcome.map(|version| Commit { version, repeated: false })
+    }
+
+    /// Checks and applies a batch whose form is right.
+    fn decide(&self, inner: &mut Inner, batch: &Batch, stages: &[Arc<Staged>]) -> Result<Version> {
+        for (index, condition) in (0u32..).zip(&batch.conditions) {
+            if !apply::holds(condition, &inner.state, &inner.history) {
+                let message = format!("condition {index} does not hold: {condition:?}");
+                return Err(Error::refused(Refusal::Condition(index), message));
+            }
+        }
+        let before = inner.state.bytes();
+        let version = Version(inner.state.version.0 + 1);
+        let mut draft = Draft::new(Arc::make_mut(&mut inner.state), version);
+        let applied = (0u32..).zip(&batch.operations).try_for_each(|(index, operation)| {
+            draft.begin(index);
+            apply::apply(&mut draft, operation)
+        });
+        let applied = applied.and_then(|()| {
+            let after = draft.state().bytes();
+            let taken: u64 = stages.iter().map(|staged| staged.value().length()).sum();
+            // A batch that takes no more than it gives back is let through however full the store is.
+            if after <= before { Ok(()) } else { self.shared.check_room(after.saturating_sub(taken), 0) }
+        });
+        if let Err(error) = applied {
+            draft.take_back();
+            return Err(error);
+        }
+        let changes = draft.keep();
+        inner.history.add(version, changes);
+        stages.iter().for_each(|staged| staged.take());
+        self.shared.happened.notify_all();
+        Ok(version)
+    }
+}
+
+impl Default for MemoryKv {
+    fn default() -> Self {
+        Self::new(MemoryOptions::default())
+    }
+}
+
+impl std::fmt::Debug for MemoryKv {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let inner = self.shared.inner.lock();
+        f.debug_struct("MemoryKv").field("version", &inner.state.version).finish_non_exhaustive()
+    }
+}
+
+fn foreign_stage() -> Error {
+    Error::invalid("a stage of another store; stage the bytes in the store that the batch is for")
+}
+
+/// What the stages of a batch hold; each may be named once.
+fn stages(batch: &Batch) -> Result<Vec<Arc<Staged>>> {
+    let tokens = batch.operations.iter().filter_map(stage_of);
+    let mut seen = HashSet::new();
+    let mut stages = Vec::new();
+    for token in tokens {
+        let staged = token.content::<Staged>().ok_or_else(foreign_stage)?;
+        if !seen.insert(Arc::as_ptr(&staged)) {
+            return Err(Error::invalid("a batch names one stage twice; clone the range of the first instead"));
+        }
+        stages.push(staged);
+    }
+    Ok(stages)
+}
+
+fn stage_of(operation: &Operation) -> Option<&StageToken> {
+    match operation {
+        Operation::Put { value: Payload::Stage(token), .. }
+        | Operation::WriteAt { data: Payload::Stage(token), .. }
+        | Operation::Append { data: Payload::Stage(token), .. } => Some(token),
+        _ => None,
+    }
+}
+
+impl Kv for MemoryKv {
+    fn profile(&self) -> &Profile {
+        &self.shared.profile
+    }
+
+    fn view(&self) -> Result<Arc<dyn View>> {
+        Ok(Arc::new(MemoryView::new(Arc::clone(&self.shared.open()?.state))))
+    }
+
+    fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
+        drop(self.shared.open()?);
+        Ok(Box::new(MemoryStage::new(Arc::clone(&self.shared), hint)))
+    }
+
+    fn submit(&self, batch: Batch, _durability: Durability) -> Ticket {
+        Ticket::ready(self.commit_now(&batch))
+    }
+
+    fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {
+        Ok(Box::new(MemoryWatch::new(Arc::clone(&self.shared), space, range, from)?))
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        let kept = self.shared.open()?.state.bytes();
+        let used = kept.saturating_add(self.shared.meter.staged());
+        // Without a limit the total is the longest that a signed length can say.
+        let total = self.shared.capacity.unwrap_or(i64::MAX as u64);
+        Ok(Usage { total, used, free: total.saturating_sub(used), limit: self.shared.capacity })
+    }
+
+    fn sync(&self) -> Result<()> {
+        drop(self.shared.open()?);
+        Ok(())
+    }
+
+    fn close(&self) -> Result<()> {
+        self.shared.inner.lock().closed = true;
+        self.shared.happened.notify_all();
+        Ok(())
+    }
+}

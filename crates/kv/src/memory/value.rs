@@ -1,0 +1,205 @@
+//! A value in memory: shared pieces with holes between them.
+//!
+//! Invariants:
+//! - Pieces are not empty, do not overlap, and end at or before `length`.
+//! - What no piece covers reads as zeros and takes no memory.
+
+use std::collections::BTreeMap;
+
+use bytes::{Bytes, BytesMut};
+
+/// The bytes of one key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Value {
+    length: u64,
+    /// By their offset in the value.
+    pieces: BTreeMap<u64, Bytes>,
+}
+
+impl Value {
+    pub(crate) fn from_bytes(bytes: Bytes) -> Self {
+        let mut value = Value::default();
+        value.write(0, bytes);
+        value
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The bytes that pieces take.
+    pub(crate) fn stored(&self) -> u64 {
+        self.pieces.values().map(|piece| piece.len() as u64).sum()
+    }
+
+    /// Sets the length; what is added is a hole.
+    pub(crate) fn truncate(&mut self, length: u64) {
+        if length < self.length {
+            self.cut(length, self.length);
+        }
+        self.length = length;
+    }
+
+    /// Writes `data` over what is there; nothing happens when it is empty.
+    pub(crate) fn write(&mut self, offset: u64, data: Bytes) {
+        if data.is_empty() {
+            return;
+        }
+        let end = offset + data.len() as u64;
+        self.cut(offset, end);
+        self.pieces.insert(offset, data);
+        self.length = self.length.max(end);
+    }
+
+    /// Writes another value, holes included, over what is there; nothing happens when it is empty.
+    pub(crate) fn write_value(&mut self, offset: u64, data: &Value) {
+        if data.length == 0 {
+            return;
+        }
+        let end = offset + data.length;
+        self.cut(offset, end);
+        for (at, piece) in &data.pieces {
+            self.pieces.insert(offset + at, piece.clone());
+        }
+        self.length = self.length.max(end);
+    }
+
+    /// The part from `offset` on, at most `length` bytes, sharing the data.
+    pub(crate) fn slice(&self, offset: u64, length: u64) -> Value {
+        let end = offset.saturating_add(length).min(self.length);
+        if offset >= end {
+            return Value::default();
+        }
+        let mut part = Value { length: end - offset, pieces: BTreeMap::new() };
+        self.each_within(offset, end, |at, piece| {
+            part.pieces.insert(at - offset, piece);
+        });
+        part
+    }
+
+    /// Reads into `buffer`; a short count only at the end.
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let end = offset.saturating_add(buffer.len() as u64).min(self.length);
+        if offset >= end {
+            return 0;
+        }
+        // It fits: the difference is at most the buffer's length.
+        let count = (end - offset) as usize;
+        let Some(target) = buffer.get_mut(..count) else { return 0 };
+        target.fill(0);
+        self.each_within(offset, end, |at, piece| {
+            let start = (at - offset) as usize;
+            if let Some(part) = target.get_mut(start..start + piece.len()) {
+                part.copy_from_slice(&piece);
+            }
+        });
+        count
+    }
+
+    /// A range as one run of bytes, shared when one piece covers it.
+    pub(crate) fn bytes(&self, offset: u64, length: usize) -> Bytes {
+        let end = offset.saturating_add(length as u64).min(self.length);
+        if offset >= end {
+            return Bytes::new();
+        }
+        let count = (end - offset) as usize;
+        if let Some((at, piece)) = self.pieces.range(..=offset).next_back() {
+            let start = (offset - at) as usize;
+            if start + count <= piece.len() {
+                return piece.slice(start..start + count);
+            }
+        }
+        let mut run = BytesMut::zeroed(count);
+        self.read(offset, &mut run);
+        run.freeze()
+    }
+
+    /// Calls `visit` with the parts of pieces that lie from `start` to `end`, in order.
+    fn each_within(&self, start: u64, end: u64, mut visit: impl FnMut(u64, Bytes)) {
+        let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
+        for (at, piece) in self.pieces.range(first..end) {
+            let from = start.max(*at);
+            let to = end.min(at + piece.len() as u64);
+            if from < to {
+                visit(from, piece.slice((from - at) as usize..(to - at) as usize));
+            }
+        }
+    }
+
+    /// Makes a hole from `start` to `end`.
+    fn cut(&mut self, start: u64, end: u64) {
+        let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
+        let touched: Vec<u64> = self.pieces.range(first..end).map(|(at, _)| *at).collect();
+        for at in touched {
+            let Some(piece) = self.pieces.remove(&at) else { continue };
+            let piece_end = at + piece.len() as u64;
+            if at < start {
+                self.pieces.insert(at, piece.slice(..(piece_end.min(start) - at) as usize));
+            }
+            if piece_end > end {
+                self.pieces.insert(end, piece.slice((end - at) as usize..));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn whole(value: &Value) -> Vec<u8> {
+        value.bytes(0, value.length() as usize).to_vec()
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_plain_vector(steps in prop::collection::vec((0u8..4, 0u64..300, 0usize..200, any::<u8>()), 1..40)) {
+            let mut value = Value::default();
+            let mut model: Vec<u8> = Vec::new();
+            for (kind, offset, length, byte) in steps {
+                let start = offset as usize;
+                match kind {
+                    0 | 1 => {
+                        value.write(offset, Bytes::from(vec![byte; length]));
+                        if length > 0 {
+                            model.resize(model.len().max(start + length), 0);
+                            model[start..start + length].fill(byte);
+                        }
+                    }
+                    2 => {
+                        value.truncate(offset);
+                        model.resize(start, 0);
+                    }
+                    _ => {
+                        let part = value.slice(offset, length as u64);
+                        let from = start.min(model.len());
+                        let part_model = model[from..(start + length).clamp(from, model.len())].to_vec();
+                        prop_assert_eq!(&whole(&part), &part_model);
+                        let at = u64::from(byte);
+                        value.write_value(at, &part);
+                        if !part_model.is_empty() {
+                            let at = at as usize;
+                            model.resize(model.len().max(at + part_model.len()), 0);
+                            model[at..at + part_model.len()].copy_from_slice(&part_model);
+                        }
+                    }
+                }
+                prop_assert_eq!(whole(&value), model.clone());
+                let mut buffer = vec![0xEE; length];
+                let count = value.read(offset, &mut buffer);
+                let from = start.min(model.len());
+                prop_assert_eq!(&buffer[..count], &model[from..(start + length).clamp(from, model.len())]);
+            }
+        }
+    }
+
+    #[test]
+    fn holes_take_no_memory() {
+        let mut value = Value::default();
+        value.truncate(1 << 50);
+        value.write(1 << 40, Bytes::from_static(b"x"));
+        assert_eq!(value.stored(), 1);
+        assert_eq!(value.bytes((1 << 40) - 1, 3).as_ref(), b"\0x\0");
+    }
+}
