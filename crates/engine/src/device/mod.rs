@@ -8,7 +8,24 @@
 //!   about any write since the last one that succeeded; it is never retried.
 //! - `read_at` fills the whole buffer or fails; reading past the end fails.
 
+mod aligned;
+mod block;
+mod faulty;
+mod file;
+mod lock;
+mod memory;
+mod recording;
+
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use aligned::{AlignedBuffer, is_aligned};
+pub use faulty::{Call, Calls, Fault, FaultyDevice, Times, Trouble};
+pub use file::{FileDevice, OpenOptions};
+pub use lock::owner_pid;
+pub use memory::MemoryDevice;
+pub use recording::{ImageWalker, Recording, RecordingDevice};
 
 /// The unit of writing and of allocation, in bytes.
 pub const BLOCK_LEN: usize = 4096;
@@ -25,6 +42,7 @@ pub enum ReadMode {
 }
 
 /// A medium: a file, a block device, memory, or one of the two for proof.
+#[allow(clippy::len_without_is_empty)] // An empty device is nothing that callers ask for.
 pub trait Device: Send + Sync {
     /// The length in bytes at present.
     fn len(&self) -> io::Result<u64>;
@@ -43,6 +61,8 @@ pub trait Device: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 
     /// Says that the bytes are not needed; they may read as anything afterwards. A hint: may do nothing.
+    /// Both are multiples of [`BLOCK_LEN`]. A file gives the blocks back to its file system, so that a
+    /// later write there may find it full.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
 
     /// Gives the medium back (its lock, its descriptors). Later calls fail.
@@ -50,4 +70,61 @@ pub trait Device: Send + Sync {
 
     /// Whether the device can never be longer than it is.
     fn is_fixed(&self) -> bool;
+}
+
+/// The range of a read in memory, if it lies within `device_length`.
+fn check_read(length: usize, offset: u64, device_length: u64) -> io::Result<Range<usize>> {
+    inside(length, offset, device_length).ok_or_else(|| {
+        let message = format!("{length} bytes at {offset} reach past the end of the device at {device_length}");
+        io::Error::new(io::ErrorKind::UnexpectedEof, message)
+    })
+}
+
+/// The range of a write in memory, if it is made of whole blocks and lies within `device_length`.
+fn check_write(length: usize, offset: u64, device_length: u64) -> io::Result<Range<usize>> {
+    let blocks = length.is_multiple_of(BLOCK_LEN) && offset.is_multiple_of(BLOCK_LEN as u64);
+    inside(length, offset, device_length).filter(|_| blocks).ok_or_else(|| {
+        let message =
+            format!("{length} bytes at {offset} are not whole blocks within a device of {device_length} bytes");
+        io::Error::new(io::ErrorKind::InvalidInput, message)
+    })
+}
+
+fn inside(length: usize, offset: u64, device_length: u64) -> Option<Range<usize>> {
+    let end = offset.checked_add(length as u64).filter(|end| *end <= device_length)?;
+    Some(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
+}
+
+impl<D: Device + ?Sized> Device for Arc<D> {
+    fn len(&self) -> io::Result<u64> {
+        (**self).len()
+    }
+
+    fn grow(&self, length: u64) -> io::Result<()> {
+        (**self).grow(length)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
+        (**self).read_at(buffer, offset, mode)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        (**self).write_at(data, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        (**self).sync()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        (**self).discard(offset, length)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        (**self).close()
+    }
+
+    fn is_fixed(&self) -> bool {
+        (**self).is_fixed()
+    }
 }

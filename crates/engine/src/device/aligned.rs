@@ -1,0 +1,170 @@
+//! Memory that direct I/O takes: buffers that start at a multiple of [`BLOCK_LEN`].
+//!
+//! Invariants:
+//! - The first byte of an [`AlignedBuffer`] stays where it is for the buffer's life, moves included.
+//! - A [`BouncePool`] never holds more than its number of pieces; who finds none waits for one.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::BLOCK_LEN;
+
+/// Bytes on the heap that start at a multiple of [`BLOCK_LEN`].
+///
+/// Fill one of these at once where data goes to a device: it is then written without a copy.
+pub struct AlignedBuffer {
+    /// Longer than asked for by what the alignment may skip; never resized, so it never moves.
+    memory: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    /// `length` zeros.
+    pub fn zeroed(length: usize) -> Self {
+        let memory = vec![0; length + BLOCK_LEN - 1];
+        let start = memory.as_ptr().align_offset(BLOCK_LEN);
+        // The standard library allows itself to answer "impossible"; outside of constant evaluation it never does.
+        assert!(start < BLOCK_LEN, "byte memory can always be aligned");
+        AlignedBuffer { memory, start, length }
+    }
+
+    /// A copy of `data`, with zeros up to the next multiple of [`BLOCK_LEN`].
+    pub fn padded(data: &[u8]) -> Self {
+        let mut buffer = AlignedBuffer::zeroed(data.len().next_multiple_of(BLOCK_LEN));
+        buffer[..data.len()].copy_from_slice(data);
+        buffer
+    }
+
+    /// Keeps the first `length` bytes; does nothing when there are fewer.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+}
+
+impl Deref for AlignedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.length]
+    }
+}
+
+impl DerefMut for AlignedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.length]
+    }
+}
+
+/// For `bytes::Bytes::from_owner`.
+impl AsRef<[u8]> for AlignedBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for AlignedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AlignedBuffer({} bytes)", self.length)
+    }
+}
+
+/// Whether direct I/O takes this memory as it is.
+pub fn is_aligned(memory: &[u8]) -> bool {
+    memory.as_ptr().align_offset(BLOCK_LEN) == 0
+}
+
+/// The length of a piece of a bounce pool, in bytes.
+pub(super) const BOUNCE_LEN: usize = 256 << 10;
+/// The most pieces alive at once, so the most memory is this times [`BOUNCE_LEN`].
+const BOUNCE_COUNT_MAX: usize = 8;
+
+/// A few aligned pieces, made when first needed, through which unaligned memory goes to the device.
+#[derive(Default)]
+pub(super) struct BouncePool {
+    pieces: Mutex<Pieces>,
+    returned: Condvar,
+}
+
+#[derive(Default)]
+struct Pieces {
+    idle: Vec<AlignedBuffer>,
+    alive: usize,
+}
+
+impl BouncePool {
+    /// Lends a piece for the time of `work`, which must not ask for another.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut [u8]) -> T) -> T {
+        let mut lease = Lease { pool: self, piece: Some(self.take()) };
+        work(lease.piece.as_deref_mut().unwrap_or_default())
+    }
+
+    fn take(&self) -> AlignedBuffer {
+        let mut pieces = self.pieces.lock();
+        loop {
+            if let Some(piece) = pieces.idle.pop() {
+                return piece;
+            }
+            if pieces.alive < BOUNCE_COUNT_MAX {
+                pieces.alive += 1;
+                return AlignedBuffer::zeroed(BOUNCE_LEN);
+            }
+            self.returned.wait(&mut pieces);
+        }
+    }
+}
+
+/// Brings the piece back, also when the work panics.
+struct Lease<'a> {
+    pool: &'a BouncePool,
+    piece: Option<AlignedBuffer>,
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(piece) = self.piece.take() {
+            self.pool.pieces.lock().idle.push(piece);
+            self.pool.returned.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_stay_so_when_moved() {
+        for length in [0, 1, 511, 4096, 4097, 1 << 20] {
+            let mut buffer = AlignedBuffer::zeroed(length);
+            assert!(is_aligned(&buffer) && buffer.len() == length && buffer.iter().all(|byte| *byte == 0));
+            buffer.fill(7);
+            let moved = Box::new(buffer);
+            assert!(is_aligned(&moved) && moved.iter().all(|byte| *byte == 7));
+        }
+        let padded = AlignedBuffer::padded(b"abc");
+        assert_eq!((padded.len(), &padded[..4]), (BLOCK_LEN, &b"abc\0"[..]));
+        assert!(!is_aligned(&padded[1..]));
+    }
+
+    #[test]
+    fn the_pool_is_bounded_and_reused_by_many_threads() {
+        let pool = BouncePool::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 * BOUNCE_COUNT_MAX {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        pool.with(|piece| {
+                            assert!(is_aligned(piece) && piece.len() == BOUNCE_LEN);
+                            std::thread::yield_now();
+                        });
+                    }
+                });
+            }
+        });
+        let pieces = pool.pieces.lock();
+        assert!(pieces.alive <= BOUNCE_COUNT_MAX && pieces.idle.len() == pieces.alive);
+    }
+}

@@ -1,0 +1,223 @@
+//! Tests of files and, where a loop device can be had, of block devices.
+
+use std::process::Command;
+
+use super::super::owner_pid;
+use super::*;
+
+const B: u64 = BLOCK_LEN as u64;
+const CREATE: OpenOptions = OpenOptions { read_only: false, create: true };
+const WRITE: OpenOptions = OpenOptions { read_only: false, create: false };
+const READ: OpenOptions = OpenOptions { read_only: true, create: false };
+const MODES: [ReadMode; 2] = [ReadMode::Cached, ReadMode::Direct];
+
+/// Bytes that differ from place to place.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u64).map(|index| (index.wrapping_mul(0x9E37_79B9) >> 16) as u8).collect()
+}
+
+/// Writes, reads and syncs in every way that callers may.
+fn exercise(device: &FileDevice) {
+    let data = pattern(1 << 20);
+    let mut aligned = AlignedBuffer::zeroed(data.len());
+    aligned.copy_from_slice(&data);
+    device.write_at(&aligned, B).unwrap();
+    device.write_at(&data, B + data.len() as u64).unwrap();
+    let mut unaligned = vec![0; 3 * BLOCK_LEN + 1];
+    unaligned[1..].copy_from_slice(&data[..3 * BLOCK_LEN]);
+    device.write_at(&unaligned[1..], 0).unwrap();
+    device.sync().unwrap();
+
+    let mut expected = vec![0; B as usize + 2 * data.len()];
+    expected[BLOCK_LEN..][..data.len()].copy_from_slice(&data);
+    expected[BLOCK_LEN + data.len()..].copy_from_slice(&data);
+    expected[..3 * BLOCK_LEN].copy_from_slice(&data[..3 * BLOCK_LEN]);
+    for mode in MODES {
+        for (offset, length) in [(0, expected.len()), (1, 511), (B - 1, 2), (4095, 700_001), (7 * B, 4 * BLOCK_LEN)] {
+            let wanted = &expected[offset as usize..][..length];
+            let mut plain = vec![0; length];
+            device.read_at(&mut plain, offset, mode).unwrap();
+            assert!(plain == wanted, "{mode:?} {offset} {length}");
+            let mut aligned = AlignedBuffer::zeroed(length);
+            device.read_at(&mut aligned, offset, mode).unwrap();
+            assert!(aligned[..] == *wanted, "{mode:?} {offset} {length} aligned");
+        }
+    }
+    // What was just read through the cache needs no wait, where the system can say so at all.
+    let mut now = vec![0; 10_000];
+    match device.read_at(&mut now, 100, ReadMode::Now) {
+        Ok(()) => assert!(now == expected[100..10_100]),
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+    }
+    // A write past the cache is seen through it.
+    device.write_at(&vec![0xAB; BLOCK_LEN], 0).unwrap();
+    device.read_at(&mut now, 0, ReadMode::Cached).unwrap();
+    assert!(now[..BLOCK_LEN].iter().all(|byte| *byte == 0xAB));
+    device.discard(0, B).unwrap();
+    device.sync().unwrap();
+    assert!(device.write_at(&[0; 100], 0).is_err());
+    let length = device.len().unwrap();
+    let error = device.read_at(&mut [0; 2], length - 1, ReadMode::Cached).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn a_file_is_made_grown_written_and_found_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    assert_eq!(FileDevice::open(&path, WRITE).err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(FileDevice::open(&path, READ).err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(FileDevice::open(folder.path(), CREATE).err().unwrap().kind(), ErrorKind::Invalid);
+    let device = FileDevice::open(&path, CREATE).unwrap();
+    assert_eq!(device.len().unwrap(), 0);
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    device.grow(4 << 20).unwrap();
+    device.grow(1).unwrap();
+    assert_eq!((device.len().unwrap(), device.is_fixed()), (4 << 20, false));
+    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= 4 << 20, "grown space is the file's own");
+    exercise(&device);
+    println!("direct I/O on this file system: {}", device.is_direct());
+    device.close().unwrap();
+    assert!(device.sync().is_err() && device.len().is_err());
+    let again = FileDevice::open(&path, CREATE).unwrap();
+    assert_eq!(again.len().unwrap(), 4 << 20);
+    let mut byte = [0];
+    again.read_at(&mut byte, 4 * B, ReadMode::Direct).unwrap();
+    assert_eq!(byte[0], pattern(3 * BLOCK_LEN + 1)[3 * BLOCK_LEN]);
+}
+
+#[test]
+fn without_direct_io_everything_goes_through_the_page_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = FileDevice::open(&folder.path().join("store"), CREATE).unwrap();
+    device.handles.write().as_mut().unwrap().direct = None;
+    assert!(!device.is_direct());
+    device.grow(4 << 20).unwrap();
+    exercise(&device);
+}
+
+#[test]
+fn a_file_system_without_allocation_gets_zeros_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = File::create(folder.path().join("store")).unwrap();
+    // What `allocate` falls back to, on a file of odd length.
+    file.set_len(100).unwrap();
+    write_zeros(&file, 100, 3_000_000).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 3_000_000);
+}
+
+#[test]
+fn a_full_file_system_refuses_growth_and_keeps_the_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = FileDevice::open(&folder.path().join("store"), CREATE).unwrap();
+    device.grow(1 << 20).unwrap();
+    let error = device.grow(1 << 62).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+    assert_eq!(device.len().unwrap(), 1 << 20);
+    assert_eq!(std::fs::metadata(device.path()).unwrap().len(), 1 << 20);
+}
+
+#[test]
+fn a_store_has_one_writer_or_many_readers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let device = FileDevice::open(&path, CREATE).unwrap();
+    device.grow(B).unwrap();
+    for options in [WRITE, READ, CREATE] {
+        let error = FileDevice::open(&path, options).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Owned);
+        assert!(error.message().contains(&format!("pid {}", std::process::id())), "{error}");
+    }
+    assert_eq!(owner_pid(&path), Some(std::process::id()));
+    device.close().unwrap();
+    assert_eq!(owner_pid(&path), None);
+    let one = FileDevice::open(&path, READ).unwrap();
+    let two = FileDevice::open(&path, READ).unwrap();
+    assert_eq!(one.write_at(&[0; BLOCK_LEN], 0).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    assert!(two.grow(2 * B).is_err() && two.discard(0, B).is_err());
+    assert_eq!(FileDevice::open(&path, WRITE).err().unwrap().kind(), ErrorKind::Owned);
+    drop((one, two));
+    FileDevice::open(&path, WRITE).unwrap();
+}
+
+#[test]
+fn the_owner_in_another_process_is_named_and_its_death_frees_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    File::create(&path).unwrap();
+    let Ok(mut child) = Command::new("flock").arg("--no-fork").arg(&path).args(["sleep", "60"]).spawn() else {
+        println!("skipped: no `flock` program here");
+        return;
+    };
+    let error = loop {
+        match FileDevice::open(&path, WRITE) {
+            Err(error) => break error,
+            Ok(device) => drop(device),
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the other process holds the store");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    assert_eq!(error.kind(), ErrorKind::Owned);
+    assert!(error.message().contains(&format!("pid {}", child.id())), "{error}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    FileDevice::open(&path, WRITE).unwrap();
+}
+
+#[test]
+fn now_says_would_block_for_what_is_not_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = FileDevice::open(&folder.path().join("store"), CREATE).unwrap();
+    device.grow(1 << 20).unwrap();
+    device.write_at(&pattern(1 << 20), 0).unwrap();
+    device.sync().unwrap();
+    fadvise(&device.handles().unwrap().buffered, 0, None, Advice::DontNeed).unwrap();
+    let mut buffer = vec![0; 5000];
+    // Some file systems (those in memory) always have everything; then it must be right.
+    match device.read_at(&mut buffer, 300_000, ReadMode::Now) {
+        Ok(()) => assert!(buffer == pattern(1 << 20)[300_000..305_000]),
+        Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+    }
+    device.read_at(&mut buffer, 300_000, ReadMode::Cached).unwrap();
+    assert!(buffer == pattern(1 << 20)[300_000..305_000]);
+}
+
+/// A loop device over a file, taken down at the end.
+struct Loop(PathBuf);
+
+impl Loop {
+    fn over(file: &Path) -> Option<Loop> {
+        let run = Command::new("losetup").args(["--show", "-f"]).arg(file).output().ok()?;
+        let name = String::from_utf8(run.stdout).ok()?;
+        (run.status.success() && !name.trim().is_empty()).then(|| Loop(PathBuf::from(name.trim())))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_block_device_is_fixed_direct_and_held_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    File::create(&path).unwrap().set_len(8 << 20).unwrap();
+    let Some(disk) = Loop::over(&path) else {
+        println!("skipped: no loop device can be made here (needs root and losetup)");
+        return;
+    };
+    let device = FileDevice::open(&disk.0, CREATE).unwrap();
+    assert!(device.is_fixed());
+    assert_eq!(device.len().unwrap(), 8 << 20);
+    assert_eq!(device.grow(16 << 20).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    device.grow(8 << 20).unwrap();
+    exercise(&device);
+    let error = FileDevice::open(&disk.0, WRITE).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Owned);
+    assert!(error.message().contains(&format!("pid {}", std::process::id())), "{error}");
+    assert_eq!(FileDevice::open(&disk.0, READ).err().unwrap().kind(), ErrorKind::Owned);
+    drop(device);
+    FileDevice::open(&disk.0, READ).unwrap();
+}

@@ -1,0 +1,143 @@
+//! A device in memory, for tests, simulation and stores that need not last.
+//!
+//! Invariants:
+//! - Everything written is there at once; `sync` has nothing to do.
+//! - The length only grows, and never past the cap.
+
+use std::io;
+
+use parking_lot::RwLock;
+
+use super::{Device, ReadMode, check_read, check_write};
+
+/// A medium in memory.
+pub struct MemoryDevice {
+    /// `None` once closed.
+    bytes: RwLock<Option<Vec<u8>>>,
+    length_max: u64,
+    fixed: bool,
+}
+
+impl MemoryDevice {
+    /// Zeros, as long as this for ever.
+    pub fn fixed(length: usize) -> Self {
+        MemoryDevice { fixed: true, ..MemoryDevice::from_bytes(vec![0; length], length as u64) }
+    }
+
+    /// Zeros that can grow up to `length_max` bytes.
+    pub fn growable(length: usize, length_max: u64) -> Self {
+        MemoryDevice::from_bytes(vec![0; length], length_max)
+    }
+
+    /// With this content, growing up to `length_max` bytes.
+    pub fn from_bytes(bytes: Vec<u8>, length_max: u64) -> Self {
+        MemoryDevice { length_max: length_max.max(bytes.len() as u64), bytes: RwLock::new(Some(bytes)), fixed: false }
+    }
+
+    /// A copy of the content; empty once closed.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.bytes.read().clone().unwrap_or_default()
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::other("the memory device is closed")
+}
+
+impl Device for MemoryDevice {
+    fn len(&self) -> io::Result<u64> {
+        self.bytes.read().as_ref().map(|bytes| bytes.len() as u64).ok_or_else(closed)
+    }
+
+    fn grow(&self, length: u64) -> io::Result<()> {
+        let mut guard = self.bytes.write();
+        let bytes = guard.as_mut().ok_or_else(closed)?;
+        if length <= bytes.len() as u64 {
+            return Ok(());
+        }
+        if self.fixed {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "this memory device has a fixed size"));
+        }
+        if length > self.length_max {
+            let message = format!("{length} bytes are over the {} that this device may have", self.length_max);
+            return Err(io::Error::new(io::ErrorKind::StorageFull, message));
+        }
+        let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        bytes.resize(length, 0);
+        Ok(())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64, _mode: ReadMode) -> io::Result<()> {
+        let guard = self.bytes.read();
+        let bytes = guard.as_ref().ok_or_else(closed)?;
+        let range = check_read(buffer.len(), offset, bytes.len() as u64)?;
+        buffer.copy_from_slice(bytes.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let mut guard = self.bytes.write();
+        let bytes = guard.as_mut().ok_or_else(closed)?;
+        let range = check_write(data.len(), offset, bytes.len() as u64)?;
+        bytes.get_mut(range).ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(data);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.bytes.read().is_some() { Ok(()) } else { Err(closed()) }
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        let mut guard = self.bytes.write();
+        let bytes = guard.as_mut().ok_or_else(closed)?;
+        let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let range = check_write(length, offset, bytes.len() as u64)?;
+        bytes.get_mut(range).ok_or(io::ErrorKind::InvalidInput)?.fill(0);
+        Ok(())
+    }
+
+    fn close(&self) -> io::Result<()> {
+        *self.bytes.write() = None;
+        Ok(())
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.fixed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::BLOCK_LEN;
+
+    #[test]
+    fn grows_up_to_its_cap() {
+        let device = MemoryDevice::growable(BLOCK_LEN, 3 * BLOCK_LEN as u64);
+        device.write_at(&[1; BLOCK_LEN], 0).unwrap();
+        assert!(device.write_at(&[1; BLOCK_LEN], BLOCK_LEN as u64).is_err());
+        device.grow(2 * BLOCK_LEN as u64).unwrap();
+        device.grow(1).unwrap();
+        assert_eq!(device.len().unwrap(), 2 * BLOCK_LEN as u64);
+        let mut two = [9; 2];
+        device.read_at(&mut two, BLOCK_LEN as u64 - 1, ReadMode::Cached).unwrap();
+        assert_eq!(two, [1, 0]);
+        assert_eq!(device.grow(4 * BLOCK_LEN as u64).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        let fixed = MemoryDevice::fixed(BLOCK_LEN);
+        assert!(fixed.is_fixed() && !device.is_fixed());
+        assert_eq!(fixed.grow(2 * BLOCK_LEN as u64).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn refuses_what_is_outside_unaligned_or_closed() {
+        let device = MemoryDevice::fixed(2 * BLOCK_LEN);
+        assert!(device.write_at(&[0; 512], 0).is_err());
+        assert!(device.write_at(&[0; BLOCK_LEN], 512).is_err());
+        assert!(device.write_at(&[0; BLOCK_LEN], u64::MAX - 4095).is_err());
+        let error = device.read_at(&mut [0; 2], 2 * BLOCK_LEN as u64 - 1, ReadMode::Direct).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(device.read_at(&mut [0; 2], u64::MAX, ReadMode::Now).is_err());
+        device.close().unwrap();
+        assert!(device.sync().is_err() && device.len().is_err() && device.read_at(&mut [0], 0, ReadMode::Now).is_err());
+    }
+}
