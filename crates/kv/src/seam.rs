@@ -186,6 +186,10 @@ pub trait Kv: Send + Sync {
 
     /// Asks for a batch; the ticket tells the outcome. Batches submitted by one thread are ordered as
     /// submitted. When the ticket tells of a commit, a view taken then sees it.
+    ///
+    /// A refusal is told only once the state that it was judged against is visible: who takes a new view then
+    /// sees why, and a retry never spins against commits that are still being made durable. Where the batch
+    /// has a request id, refusals are outcomes too and a repeat gets them; a new attempt needs a new id.
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket;
 
     /// Changes of a range after version `from`, in commit order, and within a commit in the order of its
