@@ -9,6 +9,8 @@ pub mod device;
 pub mod error;
 pub mod stage;
 pub mod ticket;
+pub mod tree;
+pub mod value;
 
 pub use batch::{
     Batch, Commit, Condition, Durability, KeyRange, Operation, Payload, Place, RequestId, Sources, SpaceId, Version,
@@ -16,3 +18,5 @@ pub use batch::{
 pub use error::{Error, ErrorKind, Refusal, Result};
 pub use stage::{Access, StageHint, StageToken};
 pub use ticket::{Completer, Ticket};
+pub use tree::{TREE_KEY_LEN_MAX, Tree};
+pub use value::{BlobId, BlockRange, Content, Extent, Pending, Piece, Record, SpaceRoot, Value};

@@ -1,0 +1,282 @@
+//! Changes of a tree, by copying the path from the root.
+//!
+//! Invariants: see the module's head. A node is changed in place only where this tree is the only
+//! one that can reach it and it was never written; everything else is copied first, and the original goes to
+//! [`Edit::replaced`]. All loads that a change needs happen before the change they are for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::node::{Body, JOINED_LEN_MAX, NODE_LEN_MIN, SplitAt, entry_len};
+use super::run::{Run, Spot};
+use super::{Child, NODE_LEN_MAX, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, load};
+use crate::value::Value;
+use crate::{Error, Result};
+
+/// One or more changes that are kept or dropped together.
+pub struct Edit<'a> {
+    /// Where stored nodes come from.
+    pub source: &'a dyn NodeSource,
+    /// What left the tree.
+    pub replaced: Vec<Replaced>,
+    /// Nodes that were made: no more than these need new blocks at the next checkpoint.
+    pub created: u64,
+}
+
+impl<'a> Edit<'a> {
+    /// Without changes.
+    pub fn new(source: &'a dyn NodeSource) -> Self {
+        Edit { source, replaced: Vec::new(), created: 0 }
+    }
+}
+
+/// A node that left the newest tree. Nothing is freed before the edit has succeeded.
+#[derive(Clone, Debug)]
+pub enum Replaced {
+    /// Was in memory: call [`Node::replace`] and free the blocks that it returns.
+    Node(Arc<Node>),
+    /// Was on the device: free its blocks.
+    Stored(NodeRef),
+}
+
+impl Replaced {
+    /// Settles the matter: the blocks to free, if there are any yet. To be called once the edit is published.
+    #[must_use = "the blocks must be freed"]
+    pub fn release(&self) -> Option<NodeRef> {
+        match self {
+            Replaced::Node(node) => node.replace(),
+            Replaced::Stored(at) => Some(*at),
+        }
+    }
+}
+
+/// What an insert below did: the value before, and the new neighbour of a node that was split.
+type Inserted = (Option<Value>, Option<(Bytes, Node)>);
+
+impl Tree {
+    /// Sets a key; returns the value before. After an error the tree may only be dropped.
+    pub fn insert(&mut self, edit: &mut Edit<'_>, key: Bytes, value: Value) -> Result<Option<Value>> {
+        if key.len() > TREE_KEY_LEN_MAX || value.encoded_len() > TREE_VALUE_LEN_MAX {
+            return Err(Error::invalid(format!(
+                "an entry of {} and {} bytes is too long for the index; the most is {TREE_KEY_LEN_MAX} and {TREE_VALUE_LEN_MAX}",
+                key.len(),
+                value.encoded_len()
+            )));
+        }
+        let Some(root) = &mut self.root else {
+            let leaf = Node::new(0, Body::Leaf(Run::from_sorted(vec![(key, value)])));
+            edit.created += 1;
+            self.root = Some(Child::Memory(Arc::new(leaf)));
+            self.len = 1;
+            return Ok(None);
+        };
+        let node = own(root, None, edit)?;
+        let (old, upper) = insert_into(node, edit, key, value)?;
+        self.grow(edit, upper);
+        if old.is_none() {
+            self.len = self.len.saturating_add(1);
+        }
+        Ok(old)
+    }
+
+    /// Takes a key away; returns its value. After an error the tree may only be dropped.
+    pub fn remove(&mut self, edit: &mut Edit<'_>, key: &[u8]) -> Result<Option<Value>> {
+        // An absent key copies no path.
+        if self.get(edit.source, key)?.is_none() {
+            return Ok(None);
+        }
+        let Some(root) = &mut self.root else { return Ok(None) };
+        let node = own(root, None, edit)?;
+        let (old, upper) = remove_from(node, edit, key)?;
+        let emptied = node.is_empty();
+        self.grow(edit, upper);
+        if emptied {
+            self.root = None;
+        }
+        self.shrink(edit)?;
+        if old.is_some() {
+            self.len = self.len.saturating_sub(1);
+        }
+        Ok(old)
+    }
+
+    /// Puts a root above a split one.
+    fn grow(&mut self, edit: &mut Edit<'_>, upper: Option<(Bytes, Node)>) {
+        let Some((separator, upper)) = upper else { return };
+        let Some(lower) = self.root.take() else { return };
+        let level = upper.level + 1;
+        let children = vec![(Bytes::new(), lower), (separator, Child::Memory(Arc::new(upper)))];
+        edit.created += 1;
+        self.root = Some(Child::Memory(Arc::new(Node::new(level, Body::Inner(Run::from_sorted(children))))));
+    }
+
+    /// Takes away roots with a single child.
+    fn shrink(&mut self, edit: &mut Edit<'_>) -> Result<()> {
+        while let Some(child) = &mut self.root {
+            let (only, level) = match child {
+                Child::Memory(node) => match &node.body {
+                    Body::Inner(run) if run.after(run.start()).is_some_and(|spot| run.is_end(spot)) => {
+                        (run.first().map(|entry| entry.1.clone()), node.level)
+                    }
+                    _ => return Ok(()),
+                },
+                Child::Disk(_) => return Ok(()),
+            };
+            debug_assert!(level > 0);
+            // Makes sure that the root that goes is reported if anybody saw it.
+            own(child, None, edit)?;
+            self.root = only;
+        }
+        Ok(())
+    }
+}
+
+/// Makes a child changeable: a node that only this tree holds and that has no place yet.
+fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'_>) -> Result<&'c mut Node> {
+    if let Child::Disk(at) = child {
+        let at = *at;
+        let node = load(edit.source, &at, level)?;
+        edit.replaced.push(Replaced::Stored(at));
+        edit.created += 1;
+        *child = Child::Memory(Arc::new(node.successor()));
+    } else if let Child::Memory(node) = child
+        && (Arc::get_mut(node).is_none() || node.fate.is_placed())
+    {
+        let successor = Arc::new(node.successor());
+        edit.replaced.push(Replaced::Node(std::mem::replace(node, successor)));
+        edit.created += 1;
+    }
+    match child {
+        Child::Memory(node) => {
+            Arc::get_mut(node).ok_or_else(|| Error::invalid("a tree was shared while it was changed"))
+        }
+        Child::Disk(_) => Err(Error::invalid("a stored node cannot be changed")),
+    }
+}
+
+fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -> Result<Inserted> {
+    let mut at = SplitAt::Middle;
+    let old = match &mut node.body {
+        Body::Leaf(run) => match run.find(&key) {
+            Ok(spot) => {
+                node.encoded_len += value.encoded_len();
+                let old = run.get_mut(spot).map(|entry| std::mem::replace(&mut entry.1, value));
+                node.encoded_len -= old.as_ref().map_or(0, Value::encoded_len);
+                old
+            }
+            Err(spot) => {
+                if run.is_end(spot) {
+                    at = SplitAt::Tail;
+                }
+                node.encoded_len += entry_len(&key, &value);
+                run.insert(spot, key, value);
+                None
+            }
+        },
+        Body::Inner(run) => {
+            let spot = run.find_covering(&key).unwrap_or(run.start());
+            let child = run.get_mut(spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
+            let child = own(child, node.level.checked_sub(1), edit)?;
+            let (old, upper) = insert_into(child, edit, key, value)?;
+            if put_upper(run, &mut node.encoded_len, spot, upper) {
+                at = SplitAt::Tail;
+            }
+            old
+        }
+    };
+    Ok((old, split_if_full(node, edit, at)))
+}
+
+/// Puts the neighbour of a split child behind it; says whether it is the last child now.
+fn put_upper(run: &mut Run<Child>, encoded_len: &mut usize, child: Spot, upper: Option<(Bytes, Node)>) -> bool {
+    let (Some((separator, upper)), Some(after)) = (upper, run.after(child)) else { return false };
+    let upper = Child::Memory(Arc::new(upper));
+    *encoded_len += entry_len(&separator, &upper);
+    let last = run.is_end(after);
+    run.insert(after, separator, upper);
+    last
+}
+
+fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -> Option<(Bytes, Node)> {
+    if node.encoded_len <= NODE_LEN_MAX {
+        return None;
+    }
+    edit.created += 1;
+    node.split(at)
+}
+
+fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inserted> {
+    let old = match &mut node.body {
+        Body::Leaf(run) => {
+            let Ok(spot) = run.find(key) else { return Ok((None, None)) };
+            let entry = run.remove(spot);
+            node.encoded_len -= entry.as_ref().map_or(0, |entry| entry_len(&entry.0, &entry.1));
+            entry.map(|entry| entry.1)
+        }
+        Body::Inner(run) => {
+            let spot = run.find_covering(key).unwrap_or(run.start());
+            let child = run.get_mut(spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
+            let child = own(child, node.level.checked_sub(1), edit)?;
+            let (old, upper) = remove_from(child, edit, key)?;
+            let emptied = child.is_empty();
+            let small = child.encoded_len < NODE_LEN_MIN;
+            if upper.is_some() {
+                // A longer separator from a rebalance below made it too long.
+                put_upper(run, &mut node.encoded_len, spot, upper);
+            } else if emptied {
+                drop_child(run, spot);
+                node.measure();
+            } else if small {
+                rebalance(node, edit, spot)?;
+            }
+            old
+        }
+    };
+    Ok((old, split_if_full(node, edit, SplitAt::Middle)))
+}
+
+/// Takes an empty child away; the first separator stays empty.
+fn drop_child(run: &mut Run<Child>, spot: Spot) {
+    run.remove(spot);
+    if let Some(first) = run.get_mut(run.start()) {
+        first.0 = Bytes::new();
+    }
+}
+
+/// Joins a small child with a neighbour, or evens the two out.
+fn rebalance(node: &mut Node, edit: &mut Edit<'_>, small: Spot) -> Result<()> {
+    let level = node.level.checked_sub(1);
+    let Body::Inner(run) = &mut node.body else { return Ok(()) };
+    let (lower_spot, upper_spot) = match (run.before(small), run.after(small)) {
+        (Some(lower), _) => (lower, small),
+        (None, Some(upper)) if !run.is_end(upper) => (small, upper),
+        _ => return Ok(()),
+    };
+    // Both are loaded and owned before anything moves.
+    own(run.get_mut(upper_spot).map(|entry| &mut entry.1).ok_or_else(childless)?, level, edit)?;
+    own(run.get_mut(lower_spot).map(|entry| &mut entry.1).ok_or_else(childless)?, level, edit)?;
+    let Some((separator, Child::Memory(upper))) = run.remove(upper_spot) else { return Err(childless()) };
+    let upper = Arc::try_unwrap(upper).map_err(|_| Error::invalid("a tree was shared while it was changed"))?;
+    // Taking an entry away may have moved the one before it to another chunk.
+    let lower_spot = match run.find_covering(&separator) {
+        Some(spot) => spot,
+        None => return Err(childless()),
+    };
+    let lower = run.get_mut(lower_spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
+    let lower = own(lower, level, edit)?;
+    let joined_len = lower.encoded_len + upper.encoded_len;
+    lower.append(separator, upper);
+    if joined_len > JOINED_LEN_MAX
+        && let Some((separator, upper)) = lower.split(SplitAt::Middle)
+        && let Some(after) = run.after(lower_spot)
+    {
+        run.insert(after, separator, Child::Memory(Arc::new(upper)));
+    }
+    node.measure();
+    Ok(())
+}
+
+pub(super) fn childless() -> Error {
+    Error::damaged("an inner node of the index has no child for a key")
+}

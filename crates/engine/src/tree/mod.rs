@@ -1,0 +1,230 @@
+//! The one index of the engine: a copy-on-write B+ tree, in memory and on the device at once.
+//!
+//! A [`Tree`] is a root and a count. A clone of it is a view that never changes, and readers take no
+//! locks. Changed nodes live in memory until a checkpoint writes those of one frozen root
+//! ([`write_dirty`]) and so gives them addresses; the next change of a parent forgets the memory form of
+//! children that were written.
+//!
+//! Invariants:
+//! - A node that more than one tree, cursor or checkpoint can reach is never changed, only copied.
+//! - Every node that leaves the newest tree is reported once in [`Edit::replaced`], unless it was born in the
+//!   same edit and never seen outside. Edits do nothing else that could not be taken back: dropping the edited tree
+//!   and its `Edit` is a rollback.
+//! - Keys ascend strictly; each child of an inner node holds keys from its separator on and below the
+//!   next; the first separator is empty; all leaves lie at level 0.
+//! - What is read from the device was checked against its parent ([`Node::decode`]).
+
+mod cursor;
+mod edit;
+mod fate;
+mod node;
+mod run;
+mod stored;
+#[cfg(test)]
+mod tests;
+mod walk;
+mod write;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use cursor::Cursor;
+pub use edit::{Edit, Replaced};
+pub use fate::Fate;
+use node::Body;
+pub use node::Node;
+pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, StoreId};
+pub use walk::{Visit, Visitor, walk};
+pub use write::{NodeSink, write_dirty};
+
+use crate::value::Value;
+use crate::{Error, KeyRange, Result, Version};
+
+/// The most bytes of a stored node.
+pub const NODE_LEN_MAX: usize = 16384;
+/// The longest key of a tree, in bytes: a user's key and what the engine puts around it.
+pub const TREE_KEY_LEN_MAX: usize = crate::batch::KEY_LEN_MAX + 16;
+/// The longest value of a leaf, in bytes of its stored form. With the longest key, four entries fit into a node.
+pub const TREE_VALUE_LEN_MAX: usize = 1984;
+const _: () = assert!(4 * (4 + TREE_KEY_LEN_MAX + TREE_VALUE_LEN_MAX) + NODE_HEADER_LEN <= NODE_LEN_MAX);
+
+/// Where a stored node is and how to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodeRef {
+    /// Its first block.
+    pub start_block: u64,
+    /// Its blocks, 1 to 4.
+    pub blocks: u16,
+    /// CRC-64/NVME over all its bytes, padding too.
+    pub checksum: u64,
+    /// The version of the tree that it was written for.
+    pub birth: Version,
+}
+
+/// Loads stored nodes: a cache over a device. `load` returns what [`Node::decode`] made of the bytes.
+pub trait NodeSource {
+    /// The node at `at`, checked.
+    fn load(&self, at: &NodeRef) -> Result<Arc<Node>>;
+}
+
+/// How a parent holds a child.
+#[derive(Clone, Debug)]
+pub(crate) enum Child {
+    /// In memory; was perhaps also written since.
+    Memory(Arc<Node>),
+    /// On the device.
+    Disk(NodeRef),
+}
+
+impl Child {
+    /// Its place on the device, if it has one.
+    pub(crate) fn stored(&self) -> Option<NodeRef> {
+        match self {
+            Child::Memory(node) => node.placed(),
+            Child::Disk(at) => Some(*at),
+        }
+    }
+
+    fn settles(&self) -> bool {
+        matches!(self, Child::Memory(node) if node.fate.is_placed())
+    }
+
+    fn settle(&mut self) {
+        if let Child::Memory(node) = self
+            && let Some(at) = node.placed()
+        {
+            *self = Child::Disk(at);
+        }
+    }
+
+    /// The node itself. `level` is what the parent says that it must be.
+    fn load(&self, source: &dyn NodeSource, level: Option<u8>) -> Result<Arc<Node>> {
+        match self {
+            Child::Memory(node) => Ok(Arc::clone(node)),
+            Child::Disk(at) => load(source, at, level),
+        }
+    }
+}
+
+/// Loads a stored node and checks its level, so that no chain of nodes is endless.
+fn load(source: &dyn NodeSource, at: &NodeRef, level: Option<u8>) -> Result<Arc<Node>> {
+    let node = source.load(at)?;
+    match level {
+        Some(level) if level != node.level() => Err(Error::damaged(format!(
+            "the node at block {} is of level {}, its parent expects {level}",
+            at.start_block,
+            node.level()
+        ))),
+        _ => Ok(node),
+    }
+}
+
+/// An ordered map from bytes to [`Value`]s. Cloning takes constant time; clones are independent.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    root: Option<Child>,
+    len: u64,
+}
+
+impl Tree {
+    /// Without entries.
+    pub fn new() -> Self {
+        Tree::default()
+    }
+
+    /// The stored tree with this root node and number of entries.
+    pub fn at(root: NodeRef, len: u64) -> Self {
+        Tree { root: Some(Child::Disk(root)), len }
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.root.is_none()
+    }
+
+    /// Where the root node was written, if it was.
+    pub fn stored(&self) -> Option<NodeRef> {
+        self.root.as_ref().and_then(Child::stored)
+    }
+
+    /// Whether the two are clones of each other without a change in between (false tells nothing).
+    pub fn same(&self, other: &Tree) -> bool {
+        match (&self.root, &other.root) {
+            (None, None) => true,
+            (Some(Child::Memory(a)), Some(Child::Memory(b))) => Arc::ptr_eq(a, b),
+            (Some(a), Some(b)) => a.stored().is_some_and(|at| b.stored() == Some(at)),
+            _ => false,
+        }
+    }
+
+    /// Whether [`Tree::settle`] would change it.
+    pub(crate) fn settles(&self) -> bool {
+        self.root.as_ref().is_some_and(Child::settles)
+    }
+
+    /// Forgets the memory form of the root if it was written: what is needed comes back through the cache.
+    pub fn settle(&mut self) {
+        if let Some(root) = &mut self.root {
+            root.settle();
+        }
+    }
+
+    /// The value of a key.
+    pub fn get(&self, source: &dyn NodeSource, key: &[u8]) -> Result<Option<Value>> {
+        let mut child = match &self.root {
+            None => return Ok(None),
+            Some(child) => child,
+        };
+        let mut level = None;
+        // Nodes in memory are borrowed; below the first stored one all are stored.
+        let mut node = loop {
+            let node = match child {
+                Child::Memory(node) => node,
+                Child::Disk(at) => break load(source, at, level)?,
+            };
+            match &node.body {
+                Body::Leaf(run) => return Ok(run.find(key).ok().and_then(|spot| run.get(spot)).map(|e| e.1.clone())),
+                Body::Inner(run) => match run.find_covering(key).and_then(|spot| run.get(spot)) {
+                    Some(entry) => child = &entry.1,
+                    None => return Ok(None),
+                },
+            }
+            level = node.level().checked_sub(1);
+        };
+        loop {
+            let next = match &node.body {
+                Body::Leaf(run) => return Ok(run.find(key).ok().and_then(|spot| run.get(spot)).map(|e| e.1.clone())),
+                Body::Inner(run) => match run.find_covering(key).and_then(|spot| run.get(spot)) {
+                    Some(entry) => entry.1.load(source, node.level().checked_sub(1))?,
+                    None => return Ok(None),
+                },
+            };
+            node = next;
+        }
+    }
+
+    /// A cursor over the keys of a range, before the first of them.
+    pub fn cursor(&self, range: KeyRange) -> Cursor {
+        Cursor::new(self.clone(), range)
+    }
+
+    /// The first entry whose key is `key` or above.
+    pub fn first_at_or_after(&self, source: &dyn NodeSource, key: &[u8]) -> Result<Option<(Bytes, Value)>> {
+        let mut cursor = self.cursor(KeyRange::all());
+        cursor.seek(key);
+        cursor.next(source)
+    }
+
+    /// The last entry whose key is below `key`.
+    pub fn last_before(&self, source: &dyn NodeSource, key: &[u8]) -> Result<Option<(Bytes, Value)>> {
+        let mut cursor = self.cursor(KeyRange::all());
+        cursor.seek(key);
+        cursor.previous(source)
+    }
+}

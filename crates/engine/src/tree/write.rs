@@ -1,0 +1,82 @@
+//! Writing what a frozen tree has only in memory.
+//!
+//! Invariants:
+//! - Children and pieces are placed before the node that refers to them is encoded.
+//! - What was placed before is skipped with all below it: no node is written twice.
+//! - Runs beside edits of newer versions: nodes of a frozen tree never change, and a [`Fate`](super::Fate) settles who frees
+//!   a node that left the newest tree meanwhile.
+//! - After an error, what was placed so far stays placed; the tree can be written again.
+
+use std::sync::Arc;
+
+use super::node::Body;
+use super::stored::StoreId;
+use super::{Child, Node, NodeRef, Tree};
+use crate::value::{Pending, Value};
+use crate::{Error, Piece, Result, Version};
+
+/// Where a checkpoint writes to.
+pub trait NodeSink {
+    /// Writes the bytes of a pending piece and calls `pending.fate.place`; where that says true it sees to
+    /// it that the extent is freed after this checkpoint is superseded. The extent keeps to [`Pending::chunks_max`].
+    fn place_value(&mut self, pending: &Pending) -> Result<()>;
+
+    /// Writes an encoded node, whole blocks, somewhere; returns the first block.
+    fn write_node(&mut self, encoded: Vec<u8>) -> Result<u64>;
+
+    /// A node that was just written had left the newest tree already: its blocks are to be freed after
+    /// this checkpoint is superseded.
+    fn unneeded(&mut self, at: NodeRef);
+}
+
+/// Writes every node of `tree`, and of the trees in its leaves, that was not written yet. Returns the root's place.
+pub fn write_dirty(tree: &Tree, birth: Version, store: StoreId, sink: &mut dyn NodeSink) -> Result<Option<NodeRef>> {
+    match &tree.root {
+        None => Ok(None),
+        Some(Child::Disk(at)) => Ok(Some(*at)),
+        Some(Child::Memory(node)) => write_node(node, birth, store, sink).map(Some),
+    }
+}
+
+/// The depth is that of the tree, and of one tree within another.
+fn write_node(node: &Arc<Node>, birth: Version, store: StoreId, sink: &mut dyn NodeSink) -> Result<NodeRef> {
+    if let Some(at) = node.placed() {
+        return Ok(at);
+    }
+    match &node.body {
+        Body::Inner(run) => {
+            for (_, child) in run.iter() {
+                if let Child::Memory(child) = child {
+                    write_node(child, birth, store, sink)?;
+                }
+            }
+        }
+        Body::Leaf(run) => {
+            for (_, value) in run.iter() {
+                write_held(value, birth, store, sink)?;
+            }
+        }
+    }
+    let encoded = node.encode(birth, store)?;
+    let mut at = NodeRef::of(&encoded, 0, birth);
+    at.start_block = sink.write_node(encoded)?;
+    if node.fate.place(at) {
+        sink.unneeded(at);
+    }
+    Ok(at)
+}
+
+fn write_held(value: &Value, birth: Version, store: StoreId, sink: &mut dyn NodeSink) -> Result<()> {
+    if let Value::Root(root) = value {
+        write_dirty(&root.tree, birth, store, sink)?;
+    }
+    if let Some(Piece::Pending(pending)) = value.piece()
+        && !pending.fate.is_placed()
+    {
+        sink.place_value(pending)?;
+        if !pending.fate.is_placed() {
+            return Err(Error::invalid("a checkpoint did not place a pending piece"));
+        }
+    }
+    Ok(())
+}
