@@ -10,19 +10,32 @@
 //! - What docs/semantics.md says of names, conditions, listings and uploads holds for every back end.
 
 mod api;
+mod body;
+mod bucket;
+mod change;
 mod checksum;
+mod delete;
 mod error;
 mod etag;
+mod get;
 mod info;
+mod keys;
+mod list;
+mod objects;
 mod pending;
+mod put;
+mod record;
 mod request;
 
-pub use api::{ObjectReader, ObjectWriter, Objects, PartWriter, RootKey};
+pub use api::PartWriter;
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 pub use error::{Error, ErrorKind, Result};
 pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};
+pub use get::ObjectReader;
 pub use info::{BucketInfo, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, UploadId, UploadInfo};
+pub use objects::{Objects, RootKey};
 pub use pending::Pending;
+pub use put::ObjectWriter;
 pub use request::{
     BODY_LEN_MAX, BucketPage, BucketQuery, ByteRange, CompleteOptions, CompletedPart, CopiedMetadata, CopyOptions,
     DELETE_MANY_MAX, DeleteOptions, Deleted, ListPage, ListQuery, METADATA_LEN_MAX, OBJECT_KEY_LEN_MAX, ObjectName,

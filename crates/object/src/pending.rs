@@ -60,10 +60,16 @@ impl<T: Send + 'static> Pending<T> {
     }
 }
 
-fn drive<T: Send + 'static>(step: Step<T>, callback: Box<dyn FnOnce(Result<T>) + Send>) {
-    match step {
-        Step::Done(outcome) => callback(outcome),
-        Step::Wait(ticket, then) => ticket.on_done(move |outcome| drive(then(outcome), callback)),
+fn drive<T: Send + 'static>(mut step: Step<T>, callback: Box<dyn FnOnce(Result<T>) + Send>) {
+    loop {
+        match step {
+            Step::Done(outcome) => return callback(outcome),
+            // An outcome that is there is taken in this loop, so that retries do not deepen the stack.
+            Step::Wait(ticket, then) => match ticket.peek() {
+                Some(outcome) => step = then(outcome),
+                None => return ticket.on_done(move |outcome| drive(then(outcome), callback)),
+            },
+        }
     }
 }
 

@@ -1,0 +1,143 @@
+//! Buckets: made, found, listed and removed.
+//!
+//! Invariants:
+//! - A bucket is a record in the catalogue and a space; both come and go in one commit.
+//! - A space's id is never that of another bucket, before or after: it is drawn at random, and a batch for a
+//!   bucket that is gone is refused because its space is.
+
+use koine_env::Timestamp;
+use koine_kv::{Batch, Commit, Condition, Direction, Entry, KeyRange, Operation, SpaceId, View};
+
+use crate::change::{Change, Plan, run};
+use crate::error::{Error, ErrorKind, Result};
+use crate::info::BucketInfo;
+use crate::keys;
+use crate::objects::{Objects, find_bucket, read_value};
+use crate::pending::Pending;
+use crate::record::BucketRecord;
+use crate::request::{BucketPage, BucketQuery};
+
+impl Objects {
+    /// Makes a bucket.
+    pub fn create_bucket(&self, bucket: &str) -> Pending<BucketInfo> {
+        if let Err(error) = keys::check_bucket_name(bucket) {
+            return Pending::ready(Err(error));
+        }
+        let (space, created) = (SpaceId(0), self.now());
+        run(CreateBucket { objects: self.clone(), bucket: bucket.to_owned(), space, created })
+    }
+
+    /// Removes a bucket that holds no objects; its unfinished uploads go with it.
+    pub fn delete_bucket(&self, bucket: &str) -> Pending<()> {
+        run(DeleteBucket { objects: self.clone(), bucket: bucket.to_owned() })
+    }
+
+    /// What is known of a bucket.
+    pub fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
+        let view = self.kv().view()?;
+        let (_, record) = find_bucket(view.as_ref(), bucket)?;
+        Ok(info(bucket.to_owned(), &record))
+    }
+
+    /// Buckets by name.
+    pub fn list_buckets(&self, query: &BucketQuery) -> Result<BucketPage> {
+        let view = self.kv().view()?;
+        let range = KeyRange::prefix(keys::bucket(&query.prefix));
+        let mut cursor = view.cursor(keys::CATALOGUE, range, Direction::Forward)?;
+        if let Some(after) = query.after.as_deref().filter(|after| *after >= query.prefix.as_str()) {
+            let mut key = keys::bucket(after).to_vec();
+            key.push(0);
+            cursor.seek(&key)?;
+        }
+        let mut page = BucketPage::default();
+        while let Some(entry) = cursor.next()? {
+            if query.limit != 0 && page.buckets.len() == query.limit {
+                page.next = page.buckets.last().map(|bucket| bucket.name.clone());
+                break;
+            }
+            page.buckets.push(read_entry(view.as_ref(), &entry)?);
+        }
+        Ok(page)
+    }
+}
+
+fn read_entry(view: &dyn View, entry: &Entry) -> Result<BucketInfo> {
+    let name = keys::bucket_name(&entry.key)?;
+    let bytes = match &entry.value {
+        Some(bytes) => bytes.clone(),
+        None => read_value(view, keys::CATALOGUE, &entry.key)?.map(|(_, bytes)| bytes).unwrap_or_default(),
+    };
+    Ok(info(name, &BucketRecord::decode(&bytes)?))
+}
+
+fn info(name: String, record: &BucketRecord) -> BucketInfo {
+    BucketInfo { name, space: record.space, created: record.created }
+}
+
+struct CreateBucket {
+    objects: Objects,
+    bucket: String,
+    /// Drawn by the last plan.
+    space: SpaceId,
+    created: Timestamp,
+}
+
+impl Change for CreateBucket {
+    type Outcome = BucketInfo;
+
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn plan(&mut self, view: &dyn View) -> Result<Plan<BucketInfo>> {
+        let key = keys::bucket(&self.bucket);
+        if view.stat(keys::CATALOGUE, &key)?.is_some() {
+            let message = format!("the bucket {:?} exists already", self.bucket);
+            return Err(Error::new(ErrorKind::BucketAlreadyOwnedByYou, message));
+        }
+        self.space = SpaceId(self.objects.draw_u64() | keys::BUCKET_SPACE_MIN);
+        let record = BucketRecord { space: self.space, created: self.created, owner: None, kept: Vec::new() };
+        let batch = Batch::new()
+            .when(Condition::Absent { space: keys::CATALOGUE, key: key.clone() })
+            .then(Operation::CreateSpace { space: self.space })
+            .put(keys::CATALOGUE, key, record.encode());
+        Ok(Plan::Submit(batch))
+    }
+
+    fn committed(self, _commit: Commit) -> Result<BucketInfo> {
+        Ok(BucketInfo { name: self.bucket, space: self.space, created: self.created })
+    }
+}
+
+struct DeleteBucket {
+    objects: Objects,
+    bucket: String,
+}
+
+impl Change for DeleteBucket {
+    type Outcome = ();
+
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn plan(&mut self, view: &dyn View) -> Result<Plan<()>> {
+        let (version, record) = find_bucket(view, &self.bucket)?;
+        let (space, range) = (record.space, KeyRange::prefix(keys::names_prefix("")));
+        if view.cursor(space, range.clone(), Direction::Forward)?.next()?.is_some() {
+            let message = format!("the bucket {:?} still holds objects; delete them first", self.bucket);
+            return Err(Error::new(ErrorKind::BucketNotEmpty, message));
+        }
+        let key = keys::bucket(&self.bucket);
+        let batch = Batch::new()
+            .when(Condition::VersionIs { space: keys::CATALOGUE, key: key.clone(), version })
+            .when(Condition::RangeEmpty { space, range })
+            .delete(keys::CATALOGUE, key)
+            .then(Operation::DropSpace { space });
+        Ok(Plan::Submit(batch))
+    }
+
+    fn committed(self, _commit: Commit) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Reading an object: one view from its first byte to its last.
+//!
+//! Invariant: what a reader gives is the object as it stood when it was opened, whole, or an error; never fewer
+//! bytes than the record says.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use koine_kv::{ReadNow, SpaceId, View};
+
+use crate::error::{Error, Result};
+use crate::info::{ObjectInfo, PartInfo};
+use crate::keys;
+use crate::objects::{Objects, find_object, find_space, read_value};
+use crate::record::decode_part_table;
+
+impl Objects {
+    /// Opens an object as it is now.
+    pub fn get(&self, bucket: &str, key: &str) -> Result<ObjectReader> {
+        let view = self.kv().view()?;
+        let space = find_space(view.as_ref(), bucket)?;
+        let standing = find_object(view.as_ref(), space, key_or_absent(key)?)?;
+        let standing = standing.ok_or_else(|| Error::no_such_key(key))?;
+        let data = keys::data(standing.record.id);
+        let info = standing.record.into_info(key.to_owned(), standing.version);
+        Ok(ObjectReader { view, space, data, info })
+    }
+
+    /// What is known of an object.
+    pub fn head(&self, bucket: &str, key: &str) -> Result<ObjectInfo> {
+        let view = self.kv().view()?;
+        let space = find_space(view.as_ref(), bucket)?;
+        let standing = find_object(view.as_ref(), space, key_or_absent(key)?)?;
+        let standing = standing.ok_or_else(|| Error::no_such_key(key))?;
+        Ok(standing.record.into_info(key.to_owned(), standing.version))
+    }
+}
+
+/// A name too long or empty is told as such, as for a put.
+fn key_or_absent(key: &str) -> Result<&str> {
+    keys::check_object_key(key).map(|()| key)
+}
+
+/// One version of an object, pinned until it is dropped.
+pub struct ObjectReader {
+    view: Arc<dyn View>,
+    space: SpaceId,
+    data: Bytes,
+    info: ObjectInfo,
+}
+
+impl ObjectReader {
+    /// What is known of the object.
+    pub fn info(&self) -> &ObjectInfo {
+        &self.info
+    }
+
+    /// The parts it was joined from; none when it was put whole.
+    pub fn parts(&self) -> Result<Vec<PartInfo>> {
+        if self.info.part_count.is_none() {
+            return Ok(Vec::new());
+        }
+        let table = read_value(self.view.as_ref(), self.space, &keys::part_table(self.info.id))?;
+        let (_, bytes) = table.ok_or_else(|| self.damaged("its table of parts is not there"))?;
+        decode_part_table(&bytes)
+    }
+
+    /// Reads into `buffer` from `offset`; a short count only at the object's end.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let wanted = self.within(offset, buffer.len());
+        let Some(target) = buffer.get_mut(..wanted).filter(|target| !target.is_empty()) else {
+            return Ok(0);
+        };
+        let count = self.view.read(self.space, &self.data, offset, target)?;
+        self.whole(count, wanted).map(|()| count)
+    }
+
+    /// As `read`, but says `WouldBlock` where the device would be read.
+    pub fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
+        let wanted = self.within(offset, buffer.len());
+        let Some(target) = buffer.get_mut(..wanted).filter(|target| !target.is_empty()) else {
+            return Ok(ReadNow::Read(0));
+        };
+        let read = self.view.read_now(self.space, &self.data, offset, target)?;
+        if let ReadNow::Read(count) = read {
+            self.whole(count, wanted)?;
+        }
+        Ok(read)
+    }
+
+    /// Verified bytes of a range, shared where they lie in memory; shorter only at the object's end.
+    pub fn bytes(&self, offset: u64, length: usize) -> Result<Bytes> {
+        let wanted = self.within(offset, length);
+        if wanted == 0 {
+            return Ok(Bytes::new());
+        }
+        let bytes = self.view.bytes(self.space, &self.data, offset, wanted)?;
+        self.whole(bytes.len(), wanted).map(|()| bytes)
+    }
+
+    fn within(&self, offset: u64, length: usize) -> usize {
+        let left = self.info.size.saturating_sub(offset);
+        usize::try_from(left).unwrap_or(usize::MAX).min(length)
+    }
+
+    fn whole(&self, count: usize, wanted: usize) -> Result<()> {
+        if count == wanted { Ok(()) } else { Err(self.damaged("its data is shorter than its record says")) }
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        Error::damaged(format!("the object {:?} (id {}) is damaged: {what}", self.info.key, self.info.id))
+    }
+}
+
+impl fmt::Debug for ObjectReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectReader({:?}, {} bytes)", self.info.key, self.info.size)
+    }
+}

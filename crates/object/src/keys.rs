@@ -1,0 +1,303 @@
+//! Which key holds what: the catalogue's keys, a bucket's keys, and the coding of names in them.
+//!
+//! Invariants:
+//! - Coded names sort as the names' bytes do, a name sorts before every longer one that begins with it, and
+//!   the coding of a prefix is a prefix of the coding.
+//! - A coded name has no zero byte, so that the terminator ends it; coding UTF-8 never makes it longer.
+//! - docs/format-object.md tells the same; changes are made in both.
+
+use bytes::Bytes;
+use koine_kv::SpaceId;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::info::{ObjectId, UploadId};
+use crate::request::{OBJECT_KEY_LEN_MAX, PART_NUMBER_MAX};
+
+/// The space of users, keys and buckets.
+pub(crate) const CATALOGUE: SpaceId = SpaceId(16);
+/// Bucket spaces have ids from here up; below are spaces of fixed meaning.
+pub(crate) const BUCKET_SPACE_MIN: u64 = 1 << 32;
+
+const NAMES: u8 = b'n';
+const UPLOADS: u8 = b'u';
+const PARTS: u8 = b'p';
+const DATA: u8 = b'd';
+const PART_TABLES: u8 = b't';
+const BUCKETS: u8 = b'b';
+const TERMINATOR: u8 = 0;
+
+/// What a key below an upload's parts holds.
+#[derive(Clone, Copy)]
+pub(crate) enum OfPart {
+    Record = 0,
+    Data = 1,
+}
+
+/// Adds the coding of `name`: bytes up to 0xBF go up by one, which frees zero for the terminator; 0xC0 and
+/// 0xC1, which UTF-8 never has, become 0xC1 and a byte more; the others stay.
+fn code_name(name: &[u8], key: &mut Vec<u8>) {
+    for byte in name {
+        match byte {
+            0..=0xBF => key.push(byte + 1),
+            0xC0 => key.extend([0xC1, 1]),
+            0xC1 => key.extend([0xC1, 2]),
+            _ => key.push(*byte),
+        }
+    }
+}
+
+/// The name that was coded, and what follows its terminator; `None` when the bytes are no coded name.
+fn decode_name(coded: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let mut name = Vec::with_capacity(coded.len());
+    let mut rest = coded;
+    loop {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        match byte {
+            &TERMINATOR => return Some((name, rest)),
+            0x01..=0xC0 => name.push(byte - 1),
+            0xC1 => {
+                let (which, after) = rest.split_first()?;
+                rest = after;
+                name.push(match which {
+                    1 => 0xC0,
+                    2 => 0xC1,
+                    _ => return None,
+                });
+            }
+            _ => name.push(*byte),
+        }
+    }
+}
+
+fn named(room: u8, name: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(name.len() + 26);
+    key.push(room);
+    code_name(name, &mut key);
+    key
+}
+
+fn decode_named(room: u8, key: &[u8]) -> Result<(String, &[u8])> {
+    let name = match key.split_first() {
+        Some((first, coded)) if *first == room => decode_name(coded),
+        _ => None,
+    };
+    let text = name.and_then(|(name, rest)| Some((String::from_utf8(name).ok()?, rest)));
+    text.ok_or_else(|| Error::damaged(format!("the key {} of a bucket's space is no coded name", hex::encode(key))))
+}
+
+/// Holds the catalogue's own record.
+pub(crate) fn catalogue_head() -> Bytes {
+    Bytes::from_static(b"f")
+}
+
+/// Holds the root key.
+pub(crate) fn root_key() -> Bytes {
+    Bytes::from_static(b"kroot")
+}
+
+/// Holds a bucket's record; a prefix of a name gives the prefix of the keys.
+pub(crate) fn bucket(name: &str) -> Bytes {
+    let mut key = vec![BUCKETS];
+    key.extend_from_slice(name.as_bytes());
+    Bytes::from(key)
+}
+
+/// The bucket that a key of the catalogue is of.
+pub(crate) fn bucket_name(key: &[u8]) -> Result<String> {
+    let name = key.strip_prefix(&[BUCKETS]).and_then(|name| String::from_utf8(name.to_vec()).ok());
+    name.ok_or_else(|| Error::damaged(format!("the key {} of the catalogue is no bucket", hex::encode(key))))
+}
+
+/// Begins every newest version's key whose name begins with `prefix`; with an empty one, every name's.
+pub(crate) fn names_prefix(prefix: &str) -> Bytes {
+    Bytes::from(named(NAMES, prefix.as_bytes()))
+}
+
+/// Holds the newest version's record of a name.
+pub(crate) fn name(name: &str) -> Bytes {
+    let mut key = named(NAMES, name.as_bytes());
+    key.push(TERMINATOR);
+    Bytes::from(key)
+}
+
+/// The name of a key in the room of names, and whether it is the newest version's.
+pub(crate) fn name_of(key: &[u8]) -> Result<(String, bool)> {
+    decode_named(NAMES, key).map(|(name, rest)| (name, rest.is_empty()))
+}
+
+/// Begins the key of every upload whose name begins with `prefix`.
+pub(crate) fn uploads_prefix(prefix: &str) -> Bytes {
+    Bytes::from(named(UPLOADS, prefix.as_bytes()))
+}
+
+/// Begins the keys of the uploads of exactly this name.
+pub(crate) fn uploads_of(name: &str) -> Bytes {
+    let mut key = named(UPLOADS, name.as_bytes());
+    key.push(TERMINATOR);
+    Bytes::from(key)
+}
+
+/// Holds an upload's record.
+pub(crate) fn upload(name: &str, id: UploadId) -> Bytes {
+    let mut key = named(UPLOADS, name.as_bytes());
+    key.push(TERMINATOR);
+    key.extend_from_slice(&id.0);
+    Bytes::from(key)
+}
+
+/// The name and id of an upload's key.
+pub(crate) fn upload_of(key: &[u8]) -> Result<(String, UploadId)> {
+    let (name, rest) = decode_named(UPLOADS, key)?;
+    let id = <[u8; 16]>::try_from(rest)
+        .map_err(|_| Error::damaged(format!("the key {} is of no upload", hex::encode(key))))?;
+    Ok((name, UploadId(id)))
+}
+
+/// Begins the keys of all that belongs to an upload's parts.
+pub(crate) fn parts_prefix(id: UploadId) -> Bytes {
+    let mut key = vec![PARTS];
+    key.extend_from_slice(&id.0);
+    Bytes::from(key)
+}
+
+/// Begins the keys of an upload's part records (or part data), which sort by number.
+pub(crate) fn parts_of(id: UploadId, what: OfPart) -> Bytes {
+    let mut key = parts_prefix(id).to_vec();
+    key.push(what as u8);
+    Bytes::from(key)
+}
+
+/// Holds a part's record or data.
+pub(crate) fn part(id: UploadId, what: OfPart, number: u32) -> Bytes {
+    let mut key = parts_of(id, what).to_vec();
+    key.extend_from_slice(&number.to_be_bytes());
+    Bytes::from(key)
+}
+
+/// The number of a part record's key.
+pub(crate) fn part_number_of(key: &[u8]) -> Result<u32> {
+    let number = key.last_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
+    let number = number.filter(|number| key.len() == 22 && (1..=PART_NUMBER_MAX).contains(number));
+    number.ok_or_else(|| Error::damaged(format!("the key {} is of no part", hex::encode(key))))
+}
+
+/// Holds an object's data.
+pub(crate) fn data(id: ObjectId) -> Bytes {
+    of_id(DATA, id)
+}
+
+/// Holds the sizes and checksums of the parts that an object was joined from.
+pub(crate) fn part_table(id: ObjectId) -> Bytes {
+    of_id(PART_TABLES, id)
+}
+
+fn of_id(room: u8, id: ObjectId) -> Bytes {
+    let mut key = vec![room];
+    key.extend_from_slice(&id.0.to_be_bytes());
+    Bytes::from(key)
+}
+
+/// Whether S3 allows the name for an object.
+pub(crate) fn check_object_key(key: &str) -> Result<()> {
+    if key.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidArgument, "an object's name has at least one byte"));
+    }
+    if key.len() > OBJECT_KEY_LEN_MAX {
+        let message = format!("the object's name has {} bytes; {OBJECT_KEY_LEN_MAX} are allowed", key.len());
+        return Err(Error::new(ErrorKind::KeyTooLong, message));
+    }
+    Ok(())
+}
+
+/// Whether S3 allows the name for a bucket: 3 to 63 of lower-case letters, digits, dots and hyphens, beginning
+/// and ending with a letter or digit, no two dots in a row, not of the form of an IPv4 address, and without
+/// the prefixes and suffixes that S3 keeps to itself.
+pub(crate) fn check_bucket_name(name: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    let reason = if !(3..=63).contains(&bytes.len()) {
+        "it has to have 3 to 63 bytes"
+    } else if !bytes.iter().all(|byte| plain(*byte) || matches!(byte, b'.' | b'-')) {
+        "it may have lower-case letters, digits, dots and hyphens only"
+    } else if !(bytes.first().copied().is_some_and(plain) && bytes.last().copied().is_some_and(plain)) {
+        "it has to begin and end with a letter or a digit"
+    } else if name.contains("..") {
+        "two dots may not follow each other"
+    } else if name.parse::<std::net::Ipv4Addr>().is_ok() {
+        "it may not look like an IPv4 address"
+    } else if ["xn--", "sthree-", "amzn-s3-demo-"].iter().any(|prefix| name.starts_with(prefix))
+        || ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"].iter().any(|suffix| name.ends_with(suffix))
+    {
+        "its beginning or end is kept for S3 itself"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::InvalidBucketName, format!("{name:?} is no name for a bucket: {reason}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn coded(name: &[u8]) -> Vec<u8> {
+        let mut key = named(NAMES, name);
+        key.push(TERMINATOR);
+        key
+    }
+
+    #[test]
+    fn a_name_of_any_utf8_keeps_its_length() {
+        for name in ["\0", "a", "\u{7f}", "\u{80}", "ÿ", "日本", "\u{10FFFF}"] {
+            assert_eq!(coded(name.as_bytes()).len(), name.len() + 2);
+        }
+        assert!(upload(&"\0".repeat(1024), UploadId([9; 16])).len() < koine_kv::KEY_LEN_MAX);
+    }
+
+    #[test]
+    fn bucket_names_follow_the_rules_of_s3() {
+        for good in ["abc", "a-b.c9", "0aa", &"x".repeat(63), "1.2.3", "1.2.3.4.5"] {
+            assert!(check_bucket_name(good).is_ok(), "{good}");
+        }
+        let long = "x".repeat(64);
+        for bad in
+            ["", "ab", "Abc", "a_b", "-ab", "ab-", ".ab", "a..b", "192.168.5.4", "xn--ab", "ab-s3alias", &long, "aé"]
+        {
+            assert_eq!(check_bucket_name(bad).unwrap_err().kind(), ErrorKind::InvalidBucketName, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn coding_keeps_the_order_of_bytes(a in bytes_near_edges(), b in bytes_near_edges()) {
+            prop_assert_eq!(a.cmp(&b), coded(&a).cmp(&coded(&b)));
+        }
+
+        #[test]
+        fn coding_can_be_undone(name in bytes_near_edges(), after in proptest::collection::vec(any::<u8>(), 0..9)) {
+            let mut key = coded(&name);
+            key.extend_from_slice(&after);
+            prop_assert_eq!(decode_name(&key[1..]), Some((name, after.as_slice())));
+        }
+
+        #[test]
+        fn a_prefix_codes_to_a_prefix(a in bytes_near_edges(), b in bytes_near_edges()) {
+            let whole = [a.as_slice(), b.as_slice()].concat();
+            prop_assert!(named(NAMES, &whole).starts_with(&named(NAMES, &a)));
+            prop_assert_eq!(whole.starts_with(&b), named(NAMES, &whole).starts_with(&named(NAMES, &b)) && whole.starts_with(&b));
+        }
+
+        #[test]
+        fn arbitrary_keys_never_panic(key in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = (name_of(&key), upload_of(&key), part_number_of(&key), bucket_name(&key));
+        }
+    }
+
+    /// Bytes in which the coding's edges are frequent.
+    fn bytes_near_edges() -> impl Strategy<Value = Vec<u8>> {
+        let byte =
+            prop_oneof![Just(0u8), Just(1), Just(0xBF), Just(0xC0), Just(0xC1), Just(0xC2), Just(0xFF), any::<u8>()];
+        proptest::collection::vec(byte, 0..12)
+    }
+}

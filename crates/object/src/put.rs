@@ -1,0 +1,169 @@
+//! Putting an object: a body, then one commit.
+//!
+//! Invariants:
+//! - The commit puts the name and the data, and deletes what stood under the name with its data.
+//! - The caller's condition is checked against what the same commit replaces.
+
+use koine_kv::{Batch, Commit, Condition, Operation, Payload, Place, RequestId, View};
+
+use crate::body::{Body, Finished};
+use crate::change::{Change, Plan, run};
+use crate::checksum::Expected;
+use crate::error::{Error, ErrorKind, Result};
+use crate::etag::{ETag, PutCondition};
+use crate::info::{ObjectId, ObjectInfo};
+use crate::keys;
+use crate::objects::{Objects, find_object, find_space, never, replace};
+use crate::pending::Pending;
+use crate::record::ObjectRecord;
+use crate::request::{METADATA_LEN_MAX, PutOptions};
+
+impl Objects {
+    /// Begins to put an object.
+    pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<ObjectWriter> {
+        keys::check_object_key(key)?;
+        check_metadata(&options.metadata)?;
+        find_space(self.kv().view()?.as_ref(), bucket)?;
+        let body = Body::new(self.kv(), options.length, options.expected.clone(), options.checksum)?;
+        Ok(ObjectWriter { objects: self.clone(), bucket: bucket.to_owned(), key: key.to_owned(), options, body })
+    }
+}
+
+/// `MetadataTooLarge` above the limit of S3.
+pub(crate) fn check_metadata(metadata: &[(String, String)]) -> Result<()> {
+    let length: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if length > METADATA_LEN_MAX {
+        let message = format!("the metadata has {length} bytes; {METADATA_LEN_MAX} are allowed");
+        return Err(Error::new(ErrorKind::MetadataTooLarge, message));
+    }
+    Ok(())
+}
+
+/// An object on its way in. Dropped before `finish`, it leaves nothing.
+pub struct ObjectWriter {
+    objects: Objects,
+    bucket: String,
+    key: String,
+    options: PutOptions,
+    body: Body,
+}
+
+impl ObjectWriter {
+    /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
+    /// but dropping makes sense.
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        self.body.write(piece)
+    }
+
+    /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
+    pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
+        let Finished { payload, size, digests } = match self.body.finish(trailers) {
+            Ok(finished) => finished,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let now = self.objects.now();
+        let record = ObjectRecord {
+            id: ObjectId(0),
+            size,
+            created: now,
+            modified: now,
+            changed: now,
+            mode: 0,
+            etag: ETag::Md5(digests.md5),
+            checksums: digests.checksums,
+            headers: self.options.headers,
+            metadata: self.options.metadata,
+            part_count: None,
+            upload: None,
+            request: self.options.request,
+            kept: Vec::new(),
+        };
+        run(Put {
+            objects: self.objects,
+            bucket: self.bucket,
+            key: self.key,
+            condition: self.options.condition,
+            record,
+            payload,
+        })
+    }
+}
+
+impl std::fmt::Debug for ObjectWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ObjectWriter({:?} in {:?})", self.key, self.bucket)
+    }
+}
+
+struct Put {
+    objects: Objects,
+    bucket: String,
+    key: String,
+    condition: PutCondition,
+    /// Its id is drawn by each plan.
+    record: ObjectRecord,
+    payload: Payload,
+}
+
+impl Change for Put {
+    type Outcome = ObjectInfo;
+
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn request(&self) -> Option<RequestId> {
+        self.record.request
+    }
+
+    fn plan(&mut self, view: &dyn View) -> Result<Plan<ObjectInfo>> {
+        let space = find_space(view, &self.bucket)?;
+        let standing = find_object(view, space, &self.key)?;
+        if let Err(error) = self.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag)) {
+            return match standing {
+                // The same request put this and its answer was lost.
+                Some(standing) if self.record.request.is_some() && standing.record.request == self.record.request => {
+                    Ok(Plan::Done(standing.record.into_info(self.key.clone(), standing.version)))
+                }
+                _ => Ok(Plan::Doubtful(never(space, &self.key), error)),
+            };
+        }
+        self.record.id = self.objects.draw_id();
+        let data = keys::data(self.record.id);
+        let batch = replace(Batch::new(), space, &self.key, standing.as_ref())
+            .when(Condition::Absent { space, key: data.clone() })
+            .put(space, keys::name(&self.key), self.record.encode())
+            .then(Operation::Put { at: Place::new(space, data), value: self.payload.clone() });
+        Ok(Plan::Submit(batch))
+    }
+
+    fn committed(self, commit: Commit) -> Result<ObjectInfo> {
+        settle(&self.objects, &self.bucket, self.key, self.record, commit)
+    }
+}
+
+/// What a commit made of `record`. Where it answers a repeated request, that is what the first one recorded, as
+/// long as it still stands.
+pub(crate) fn settle(
+    objects: &Objects,
+    bucket: &str,
+    key: String,
+    record: ObjectRecord,
+    commit: Commit,
+) -> Result<ObjectInfo> {
+    if commit.repeated {
+        let view = objects.kv().view()?;
+        let space = find_space(view.as_ref(), bucket)?;
+        if let Some(standing) = find_object(view.as_ref(), space, &key)?
+            && standing.version == commit.version
+        {
+            return Ok(standing.record.into_info(key, commit.version));
+        }
+    }
+    Ok(record.into_info(key, commit.version))
+}
+
+/// Refuses what no writer could have meant.
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}

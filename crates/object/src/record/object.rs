@@ -1,0 +1,272 @@
+//! An object's record, held under its name.
+
+use koine_env::Timestamp;
+use koine_kv::{RequestId, Version};
+
+use super::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing, put_varint, unknown};
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use crate::error::{Error, Result};
+use crate::etag::ETag;
+use crate::info::{ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, UploadId};
+
+const TAG_LAYOUT: u64 = 1;
+const TAG_ID: u64 = 3;
+const TAG_SIZE: u64 = 4;
+const TAG_CREATED: u64 = 5;
+const TAG_MODIFIED: u64 = 6;
+const TAG_CHANGED: u64 = 7;
+const TAG_MODE: u64 = 8;
+const TAG_ETAG: u64 = 11;
+pub(super) const TAG_CHECKSUM: u64 = 12;
+pub(super) const TAG_HEADER: u64 = 13;
+pub(super) const TAG_METADATA: u64 = 14;
+const TAG_PART_COUNT: u64 = 15;
+const TAG_UPLOAD: u64 = 64;
+const TAG_REQUEST: u64 = 65;
+
+/// All bytes are the value of the data key.
+const LAYOUT_BLOB: u8 = 1;
+
+const ETAG_MD5: u8 = 1;
+const ETAG_MULTIPART: u8 = 2;
+const ETAG_OTHER: u8 = 3;
+
+/// What is recorded of an object under its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectRecord {
+    pub id: ObjectId,
+    pub size: u64,
+    pub created: Timestamp,
+    pub modified: Timestamp,
+    pub changed: Timestamp,
+    pub mode: u32,
+    pub etag: ETag,
+    pub checksums: Vec<Checksum>,
+    pub headers: ContentHeaders,
+    pub metadata: Vec<(String, String)>,
+    /// How many parts the part table tells of; `None` when there is no table.
+    pub part_count: Option<u32>,
+    /// The upload that was completed to this.
+    pub upload: Option<UploadId>,
+    /// The request that put this.
+    pub request: Option<RequestId>,
+    /// Fields of newer programs.
+    pub kept: Vec<(u64, Vec<u8>)>,
+}
+
+impl ObjectRecord {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut fields = FieldWriter::new();
+        fields.put(TAG_LAYOUT, &[LAYOUT_BLOB]);
+        fields.put_u64(TAG_ID, self.id.0);
+        fields.put_u64(TAG_SIZE, self.size);
+        fields.put_u64(TAG_CREATED, self.created.0);
+        fields.put_u64(TAG_MODIFIED, self.modified.0);
+        fields.put_u64(TAG_CHANGED, self.changed.0);
+        fields.put_u32(TAG_MODE, self.mode);
+        fields.put(TAG_ETAG, &encode_etag(&self.etag));
+        encode_checksums(&mut fields, &self.checksums);
+        encode_headers(&mut fields, &self.headers, &self.metadata);
+        if let Some(count) = self.part_count {
+            fields.put_u32(TAG_PART_COUNT, count);
+        }
+        if let Some(upload) = &self.upload {
+            fields.put(TAG_UPLOAD, &upload.0);
+        }
+        if let Some(request) = &self.request {
+            fields.put(TAG_REQUEST, &request.0);
+        }
+        self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
+        fields.finish()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let (mut id, mut size, mut etag, mut laid) = (None, None, None, false);
+        let (mut created, mut modified, mut changed) = (None, None, None);
+        let (mut mode, mut part_count, mut upload, mut request) = (0, None, None, None);
+        let (mut checksums, mut headers, mut metadata) = (Vec::new(), ContentHeaders::default(), Vec::new());
+        let mut kept = Vec::new();
+        let mut fields = Fields::new(bytes)?;
+        while let Some((tag, value)) = fields.next()? {
+            match tag {
+                TAG_LAYOUT if value == [LAYOUT_BLOB] => laid = true,
+                TAG_ID => id = Some(ObjectId(as_u64(value)?)),
+                TAG_SIZE => size = Some(as_u64(value)?),
+                TAG_CREATED => created = Some(Timestamp(as_u64(value)?)),
+                TAG_MODIFIED => modified = Some(Timestamp(as_u64(value)?)),
+                TAG_CHANGED => changed = Some(Timestamp(as_u64(value)?)),
+                TAG_MODE => mode = as_u32(value)?,
+                TAG_ETAG => etag = Some(decode_etag(value)?),
+                TAG_CHECKSUM => checksums.push(decode_checksum(value)?),
+                TAG_HEADER => decode_header(value, &mut headers)?,
+                TAG_METADATA => metadata.push(decode_pair(value)?),
+                TAG_PART_COUNT => part_count = Some(as_u32(value)?),
+                TAG_UPLOAD => upload = Some(UploadId(Reader::new(value).array()?)),
+                TAG_REQUEST => request = Some(RequestId(Reader::new(value).array()?)),
+                _ => unknown(tag, value, &mut kept)?,
+            }
+        }
+        if !laid {
+            return Err(missing("layout"));
+        }
+        let modified = modified.ok_or_else(|| missing("time of modification"))?;
+        Ok(ObjectRecord {
+            id: id.ok_or_else(|| missing("id"))?,
+            size: size.ok_or_else(|| missing("size"))?,
+            created: created.unwrap_or(modified),
+            modified,
+            changed: changed.unwrap_or(modified),
+            mode,
+            etag: etag.ok_or_else(|| missing("ETag"))?,
+            checksums,
+            headers,
+            metadata,
+            part_count,
+            upload,
+            request,
+            kept,
+        })
+    }
+
+    pub fn into_info(self, key: String, version: Version) -> ObjectInfo {
+        ObjectInfo {
+            key,
+            id: self.id,
+            version,
+            size: self.size,
+            created: self.created,
+            modified: self.modified,
+            changed: self.changed,
+            mode: self.mode,
+            etag: self.etag,
+            checksums: self.checksums,
+            headers: self.headers,
+            metadata: self.metadata,
+            part_count: self.part_count,
+        }
+    }
+}
+
+/// What a listing tells, without decoding the rest.
+pub(crate) fn summary(key: String, version: Version, bytes: &[u8]) -> Result<ObjectSummary> {
+    let (mut size, mut modified, mut etag, mut checksums) = (None, None, None, Vec::new());
+    let mut fields = Fields::new(bytes)?;
+    while let Some((tag, value)) = fields.next()? {
+        match tag {
+            TAG_SIZE => size = Some(as_u64(value)?),
+            TAG_MODIFIED => modified = Some(Timestamp(as_u64(value)?)),
+            TAG_ETAG => etag = Some(decode_etag(value)?),
+            TAG_CHECKSUM => {
+                let (algorithm, parts, _) = checksum_head(value)?;
+                let kind = if parts == 0 { ChecksumKind::FullObject } else { ChecksumKind::Composite };
+                checksums.push((algorithm, kind));
+            }
+            _ => {}
+        }
+    }
+    Ok(ObjectSummary {
+        key,
+        version,
+        size: size.ok_or_else(|| missing("size"))?,
+        modified: modified.ok_or_else(|| missing("time of modification"))?,
+        etag: etag.ok_or_else(|| missing("ETag"))?,
+        checksums,
+    })
+}
+
+pub(super) fn encode_etag(etag: &ETag) -> Vec<u8> {
+    match etag {
+        ETag::Md5(digest) => [&[ETAG_MD5], digest.as_slice()].concat(),
+        ETag::Multipart(digest, parts) => [&[ETAG_MULTIPART], digest.as_slice(), &parts.to_le_bytes()].concat(),
+        ETag::Other(text) => [&[ETAG_OTHER], text.as_bytes()].concat(),
+    }
+}
+
+pub(super) fn decode_etag(value: &[u8]) -> Result<ETag> {
+    let mut reader = Reader::new(value);
+    match reader.byte()? {
+        ETAG_MD5 => Ok(ETag::Md5(reader.array()?)),
+        ETAG_MULTIPART => Ok(ETag::Multipart(reader.array()?, reader.u32()?)),
+        ETAG_OTHER => Ok(ETag::Other(as_text(reader.rest())?)),
+        kind => Err(Error::damaged(format!("a record has an ETag of kind {kind}"))),
+    }
+}
+
+pub(super) fn algorithm_code(algorithm: ChecksumAlgorithm) -> u8 {
+    match algorithm {
+        ChecksumAlgorithm::Crc32 => 1,
+        ChecksumAlgorithm::Crc32c => 2,
+        ChecksumAlgorithm::Crc64Nvme => 3,
+        ChecksumAlgorithm::Sha1 => 4,
+        ChecksumAlgorithm::Sha256 => 5,
+    }
+}
+
+pub(super) fn algorithm_of(code: u8) -> Result<ChecksumAlgorithm> {
+    let found = ChecksumAlgorithm::ALL.into_iter().find(|algorithm| algorithm_code(*algorithm) == code);
+    found.ok_or_else(|| Error::damaged(format!("a record has a checksum of algorithm {code}")))
+}
+
+pub(super) fn encode_checksums(fields: &mut FieldWriter, checksums: &[Checksum]) {
+    for checksum in checksums {
+        let parts = checksum.composite_parts.unwrap_or(0).to_le_bytes();
+        let code = [algorithm_code(checksum.algorithm)];
+        fields.put(TAG_CHECKSUM, &[&code, parts.as_slice(), &checksum.value].concat());
+    }
+}
+
+fn checksum_head(value: &[u8]) -> Result<(ChecksumAlgorithm, u32, &[u8])> {
+    let mut reader = Reader::new(value);
+    let algorithm = algorithm_of(reader.byte()?)?;
+    let parts = reader.u32()?;
+    Ok((algorithm, parts, reader.take(algorithm.value_len())?))
+}
+
+pub(super) fn decode_checksum(value: &[u8]) -> Result<Checksum> {
+    let (algorithm, parts, value) = checksum_head(value)?;
+    Ok(Checksum { algorithm, value: value.to_vec(), composite_parts: (parts != 0).then_some(parts) })
+}
+
+pub(super) fn encode_headers(fields: &mut FieldWriter, headers: &ContentHeaders, metadata: &[(String, String)]) {
+    let named = [
+        (1, &headers.content_type),
+        (2, &headers.cache_control),
+        (3, &headers.content_disposition),
+        (4, &headers.content_encoding),
+        (5, &headers.content_language),
+        (6, &headers.expires),
+    ];
+    for (code, text) in named {
+        if let Some(text) = text {
+            fields.put(TAG_HEADER, &[&[code], text.as_bytes()].concat());
+        }
+    }
+    for (name, text) in metadata {
+        let mut value = Vec::new();
+        put_varint(&mut value, name.len() as u64);
+        value.extend_from_slice(name.as_bytes());
+        value.extend_from_slice(text.as_bytes());
+        fields.put(TAG_METADATA, &value);
+    }
+}
+
+pub(super) fn decode_header(value: &[u8], headers: &mut ContentHeaders) -> Result<()> {
+    let mut reader = Reader::new(value);
+    let slot = match reader.byte()? {
+        1 => &mut headers.content_type,
+        2 => &mut headers.cache_control,
+        3 => &mut headers.content_disposition,
+        4 => &mut headers.content_encoding,
+        5 => &mut headers.content_language,
+        6 => &mut headers.expires,
+        code => return Err(Error::damaged(format!("a record has a header of code {code}"))),
+    };
+    *slot = Some(as_text(reader.rest())?);
+    Ok(())
+}
+
+pub(super) fn decode_pair(value: &[u8]) -> Result<(String, String)> {
+    let mut reader = Reader::new(value);
+    let name = as_text(reader.counted()?)?;
+    Ok((name, as_text(reader.rest())?))
+}

@@ -1,0 +1,62 @@
+//! What the tests of this crate share: a store in memory, and calls in one line.
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::sync::Arc;
+
+use koine_env::{SeededRandom, SimulatedClock, Timestamp};
+use koine_kv::{Kv, MemoryKv, MemoryOptions};
+use koine_object::{ErrorKind, Expected, ListQuery, ObjectInfo, Objects, PutOptions, Result};
+
+/// An empty store in memory with one bucket, `bucket`.
+pub fn store() -> Objects {
+    over(Arc::new(MemoryKv::new(MemoryOptions::default())))
+}
+
+/// Objects over a store, with one bucket, `bucket`.
+pub fn over(kv: Arc<dyn Kv>) -> Objects {
+    let clock = Arc::new(SimulatedClock::new(Timestamp(1_700_000_000_000_000_000)));
+    let objects = Objects::open(kv, clock, Arc::new(SeededRandom::new(7))).unwrap();
+    objects.create_bucket("bucket").wait().unwrap();
+    objects
+}
+
+/// Puts `body` as `key` in pieces of 100,000 bytes.
+pub fn put_with(objects: &Objects, key: &str, body: &[u8], options: PutOptions) -> Result<ObjectInfo> {
+    let mut writer = objects.put("bucket", key, options)?;
+    for piece in body.chunks(100_000) {
+        writer.write(piece)?;
+    }
+    writer.finish(&Expected::none()).wait()
+}
+
+/// Puts without options.
+pub fn put(objects: &Objects, key: &str, body: &[u8]) -> ObjectInfo {
+    put_with(objects, key, body, PutOptions::default()).unwrap()
+}
+
+/// The whole object.
+pub fn get(objects: &Objects, key: &str) -> Result<Vec<u8>> {
+    let reader = objects.get("bucket", key)?;
+    let size = usize::try_from(reader.info().size).unwrap();
+    Ok(reader.bytes(0, size)?.to_vec())
+}
+
+/// Every name of the bucket in order.
+pub fn names(objects: &Objects) -> Vec<String> {
+    let query = ListQuery { limit: usize::MAX, ..ListQuery::default() };
+    let page = objects.list("bucket", &query).unwrap();
+    page.objects.into_iter().map(|object| object.key).collect()
+}
+
+/// The kind of an error that must be one.
+pub fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+    result.unwrap_err().kind()
+}
+
+/// Bytes that do not repeat soon.
+pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
+    use koine_env::Random;
+    let mut bytes = vec![0; length];
+    SeededRandom::new(seed).fill(&mut bytes);
+    bytes
+}
