@@ -164,6 +164,13 @@ impl Expected {
         Expected::default()
     }
 
+    /// Checks bytes that are all there: `BadDigest` when they have other digests.
+    pub fn verify(&self, bytes: &[u8]) -> Result<()> {
+        let mut hasher = Hasher::new(self.checksums.iter().map(|checksum| checksum.algorithm));
+        hasher.update(bytes);
+        hasher.finish().verify(self)
+    }
+
     /// The value of a `Content-MD5` header.
     pub fn parse_md5(text: &str) -> Result<[u8; 16]> {
         let bytes = BASE64.decode(text).ok().and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());

@@ -41,3 +41,5 @@ pub use request::{
     DELETE_MANY_MAX, DeleteOptions, Deleted, ListPage, ListQuery, METADATA_LEN_MAX, OBJECT_KEY_LEN_MAX, ObjectName,
     PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions, UploadOptions, UploadPage, UploadQuery,
 };
+
+pub use koine_kv::{ReadNow, RequestId};
