@@ -6,6 +6,8 @@
 //!   I/O there is only the first; writes are then buffered, and a direct read first drops what is clean.
 //! - A file is never sparse by our doing before it is used: growing allocates, and fails when it cannot.
 //! - No read ever syncs: the kernel tells of a failed write-back once, and it is `sync` that must hear it.
+//! - Read-ahead is the kernel's own: FADV_RANDOM halved sequential reads of 1 MiB, cold and warm, and did
+//!   not make random ones of 4 KiB faster.
 //! - Interrupted and short calls are taken up again; a caller sees all or an error.
 
 use std::fs::File;

@@ -170,6 +170,11 @@ impl Recording {
         })
     }
 
+    /// How often the device was made longer.
+    pub fn grows(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event, Event::Grow { .. })).count()
+    }
+
     /// Builds images, cut after cut. `seed` decides whether durable discards made zeros.
     pub fn images(&self, seed: u64) -> ImageWalker<'_> {
         ImageWalker::new(self, seed)
