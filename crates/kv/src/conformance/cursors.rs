@@ -147,7 +147,7 @@ pub(super) fn cursors_walk_thousands_of_keys_after_changes(suite: &Suite) {
                 random.next_u64() % 20_000,
                 "x".repeat((random.next_u64() % 60) as usize)
             ));
-            if random.next_u64() % 3 == 0 {
+            if random.next_u64().is_multiple_of(3) {
                 batch = batch.delete(A, key.clone());
                 model.remove(&key);
             } else {
