@@ -1,1 +1,23 @@
 //! The facade: opens a store by path or URL and composes the floors below.
+//!
+//! ```
+//! let store = koine::open("memory:", &koine::OpenOptions::default())?;
+//! store.objects().create_bucket("first").wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! No logic of its own beyond looking at what a path holds; the doors stand beside it, not in it.
+
+mod error;
+mod place;
+mod probe;
+mod store;
+
+pub use error::{Error, Result};
+pub use koine_env as env;
+pub use koine_kv as kv;
+pub use koine_object as object;
+pub use koine_object::{Objects, RootKey};
+pub use place::Place;
+pub use probe::{Found, probe};
+pub use store::{OpenOptions, Store, open};

@@ -9,7 +9,6 @@
 //! - Visibility is one watermark over log numbers: a `Sync` commit is seen by nobody before it is durable.
 
 mod check;
-pub mod conformance;
 mod memory;
 mod seam;
 

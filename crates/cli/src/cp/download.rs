@@ -1,0 +1,119 @@
+//! An object into a file.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use md5::{Digest, Md5};
+use tokio::task::JoinSet;
+
+use super::{Context, Verified, checksum};
+use crate::client::Properties;
+use crate::failure::{Failure, Outcome};
+
+/// Downloads one object beside its target, verifies it, and renames it into place.
+pub async fn run(context: &Arc<Context>, bucket: &str, key: &str, target: &Path) -> Outcome<Verified> {
+    let object = context.client.head(bucket, key).await?;
+    let failed = |error| Failure::io(target.display(), &error);
+    if let Some(folder) = target.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| Failure::io(folder.display(), &error))?;
+    }
+    let part = Beside::of(target);
+    let file = Arc::new(File::create(&part.path).map_err(|error| Failure::io(part.path.display(), &error))?);
+    let sum = fetch(context, &file, (bucket, key), &object).await?;
+    let verified = verify(&part.path, &object, sum).await.map_err(|what| {
+        Failure::failed(format!("s3://{bucket}/{key}: what arrived is not what is stored ({what}); nothing was kept"))
+    })?;
+    std::fs::rename(&part.path, target).map_err(failed)?;
+    Ok(verified)
+}
+
+/// A file beside the target, deleted unless it was renamed.
+struct Beside {
+    path: PathBuf,
+}
+
+impl Beside {
+    fn of(target: &Path) -> Self {
+        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Long names leave no room for more; the pid tells runs apart.
+        let name: String = name.chars().take(40).collect();
+        let mark = checksum::of(target.as_os_str().as_encoded_bytes());
+        Beside { path: target.with_file_name(format!(".{name}.{mark:016x}.{}.part", std::process::id())) }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Renamed away when all went well: then nothing is there.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Gets all parts into the file; gives the checksum of the whole.
+async fn fetch(
+    context: &Arc<Context>,
+    file: &Arc<File>,
+    (bucket, key): (&str, &str),
+    object: &Properties,
+) -> Outcome<u64> {
+    let mut running = JoinSet::new();
+    let mut done = Vec::new();
+    let broke = |error| Failure::failed(format!("a part broke off: {error}"));
+    for (offset, length) in context.parts(object.size) {
+        let permit = context.permit().await?;
+        while let Some(result) = running.try_join_next() {
+            done.push(result.map_err(broke)??);
+        }
+        let (context, file) = (Arc::clone(context), Arc::clone(file));
+        let (bucket, key, etag) = (bucket.to_owned(), key.to_owned(), object.etag.clone());
+        running.spawn(async move {
+            let _permit = permit;
+            let body = context.client.get(&bucket, &key, &etag, offset, length).await?;
+            let sum = checksum::of(&body);
+            let written = tokio::task::spawn_blocking(move || file.write_all_at(&body, offset)).await;
+            match written {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => return Err(Failure::io("cannot write what arrives", &error)),
+                Err(error) => return Err(Failure::failed(error.to_string())),
+            }
+            context.bar.inc(length);
+            Ok((offset, sum, length))
+        });
+    }
+    while let Some(result) = running.join_next().await {
+        done.push(result.map_err(broke)??);
+    }
+    done.sort_unstable();
+    Ok(checksum::join(done.into_iter().map(|(_, sum, length)| (sum, length))))
+}
+
+/// Compares what arrived with what the server says it has.
+async fn verify(path: &Path, object: &Properties, sum: u64) -> Result<Verified, String> {
+    if let Some(expected) = object.checksum {
+        let told = || format!("CRC-64/NVME {sum:016x}, stored {expected:016x}");
+        return if sum == expected { Ok(Verified::Yes) } else { Err(told()) };
+    }
+    if object.etag.len() != 32 || !object.etag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(Verified::NothingToCompare);
+    }
+    let path = path.to_owned();
+    let found = tokio::task::spawn_blocking(move || md5_of(&path)).await.map_err(|error| error.to_string())?;
+    let found = found.map_err(|error| error.to_string())?;
+    let told = || format!("MD5 {found}, stored {}", object.etag);
+    if found.eq_ignore_ascii_case(&object.etag) { Ok(Verified::Yes) } else { Err(told()) }
+}
+
+fn md5_of(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut digest = Md5::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex::encode(digest.finalize())),
+            count => digest.update(buffer.get(..count).unwrap_or_default()),
+        }
+    }
+}

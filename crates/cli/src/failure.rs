@@ -1,0 +1,80 @@
+//! How a command fails: a message that says what to do, and the exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why the program ends, as its exit code tells a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It failed; `check` found the store unsound.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// Another process holds the store.
+    Held = 3,
+    /// What was named is not there.
+    Missing = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// What `--help` says of exit codes.
+pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed (check: unsound), 2 wrong usage, \
+3 the store is held by another process, 4 what was named is not there, 130 stopped by Ctrl-C.";
+
+/// A command that did not succeed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// For people.
+    pub message: String,
+}
+
+/// The result of a command.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// It failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Failed, message: message.into() }
+    }
+
+    /// The command line is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Usage, message: message.into() }
+    }
+
+    /// What was named is not there.
+    pub fn missing(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Missing, message: message.into() }
+    }
+
+    /// A failure of the operating system while doing `what`.
+    pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Self {
+        let exit = if error.kind() == std::io::ErrorKind::NotFound { Exit::Missing } else { Exit::Failed };
+        Failure { exit, message: format!("{what}: {error}") }
+    }
+}
+
+impl From<koine::Error> for Failure {
+    fn from(error: koine::Error) -> Self {
+        let exit = match &error {
+            held if held.is_held() => Exit::Held,
+            koine::Error::BadPlace(_) => Exit::Usage,
+            koine::Error::Missing(_) => Exit::Missing,
+            _ => Exit::Failed,
+        };
+        Failure { exit, message: error.to_string() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

@@ -1,0 +1,49 @@
+//! What can go wrong while opening, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of the facade's calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the facade: its own, or one of the floors below.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The place is not one that this program can open.
+    #[error("{0}")]
+    BadPlace(String),
+    /// There is no store at the path.
+    #[error("{path} is not there; `koine serve {path}` or `koine format {path}` makes it", path = .0.display())]
+    Missing(PathBuf),
+    /// Something that is not a store is there, and it was not touched.
+    #[error("{path} holds {found}, not a Koine store; nothing was changed. To lose it and make a store: koine format --force {path}", path = .path.display())]
+    Occupied {
+        /// Where.
+        path: PathBuf,
+        /// What it looks like.
+        found: String,
+    },
+    /// The operating system refused.
+    #[error("cannot {what} {path}: {source}", path = .path.display())]
+    Io {
+        /// A verb: `read`, `make`, ….
+        what: &'static str,
+        /// Of what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] koine_kv::Error),
+    /// The objects in it refused.
+    #[error(transparent)]
+    Objects(#[from] koine_object::Error),
+}
+
+impl Error {
+    /// Whether another process holds the store.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Error::Store(error) if error.kind() == koine_kv::ErrorKind::Owned)
+    }
+}
