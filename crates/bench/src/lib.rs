@@ -1,1 +1,46 @@
-//! Benchmarks: ours and the references side by side.
+//! Benchmarks: ours and the references side by side, in one call, interleaved, several rounds, medians reported.
+//!
+//! Numbers are ratios: a figure of ours means something only beside the figure that a reference got in the same minute
+//! on the same disk. A benchmark therefore starts both itself, measures them in turn, and judges the median of the
+//! paired ratios. Errors in a measured request fail the run; they are never left out of it.
+
+mod error;
+mod machine;
+mod process;
+pub mod report;
+pub mod s3;
+mod statistics;
+
+pub use error::Error;
+pub use report::Report;
+
+use std::io::Write;
+
+/// The benchmarks that `koine bench` runs, with their arguments.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub enum Benchmark {
+    /// S3 requests against Koine and every reference server that is on PATH
+    S3(Box<s3::Arguments>),
+}
+
+impl Benchmark {
+    /// Runs it: tables or the JSON document go to `output`, progress to standard error.
+    ///
+    /// The report is returned also when requests failed; [`Report::passed`] says whether it may be believed.
+    pub fn run(&self, output: &mut dyn Write) -> Result<Report, Error> {
+        match self {
+            Benchmark::S3(arguments) => {
+                let report = s3::run(arguments)?;
+                if arguments.json {
+                    report.write_json(output)?;
+                } else {
+                    report.write_tables(output)?;
+                }
+                if let Some(folder) = &arguments.report {
+                    report.write_folder(folder)?;
+                }
+                Ok(report)
+            }
+        }
+    }
+}

@@ -210,8 +210,8 @@ pub enum Condition {
         range: KeyRange,
     },
     /// No key of the range was put, changed or deleted after this version. May be refused falsely
-    /// (when the version is older than the changes remembered, or when a range operation named keys that
-    /// were not there), never held falsely. A key made and deleted again after it is a change.
+    /// (when the version is older than the changes remembered, or when keys were named that were not
+    /// there), never held falsely. A key made and deleted again after it is a change.
     RangeUnchanged {
         /** Its space. */
         space: SpaceId,

@@ -9,6 +9,7 @@
 //! - Visibility is one watermark over log numbers: a `Sync` commit is seen by nobody before it is durable.
 
 mod check;
+pub mod conformance;
 mod memory;
 mod seam;
 

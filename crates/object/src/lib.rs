@@ -9,11 +9,11 @@
 //! - One object, one commit: its name, its data and the deletion of what it replaces stand in one batch.
 //! - What docs/semantics.md says of names, conditions, listings and uploads holds for every back end.
 
-mod api;
 mod body;
 mod bucket;
 mod change;
 mod checksum;
+mod copy;
 mod delete;
 mod error;
 mod etag;
@@ -21,18 +21,19 @@ mod get;
 mod info;
 mod keys;
 mod list;
+mod multipart;
 mod objects;
 mod pending;
 mod put;
 mod record;
 mod request;
 
-pub use api::PartWriter;
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 pub use error::{Error, ErrorKind, Result};
 pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};
 pub use get::ObjectReader;
 pub use info::{BucketInfo, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, UploadId, UploadInfo};
+pub use multipart::PartWriter;
 pub use objects::{Objects, RootKey};
 pub use pending::Pending;
 pub use put::ObjectWriter;

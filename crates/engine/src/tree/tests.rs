@@ -225,10 +225,15 @@ struct World {
 }
 
 impl World {
+    /// The tree to edit: sometimes the only one, so that it changes in place.
+    fn working(&mut self, number: usize) -> Tree {
+        if number.is_multiple_of(2) { std::mem::take(&mut self.tree) } else { self.tree.clone() }
+    }
+
     fn put(&mut self, number: u32, value: Value) {
         let key = key_of(number, self.long);
+        let mut next = self.working(value.encoded_len());
         let mut edit = Edit::new(&self.disk);
-        let mut next = self.tree.clone();
         let old = next.insert(&mut edit, key.clone(), value.clone()).unwrap();
         assert_eq!(old.as_ref().map(content), self.model.insert(key, content(&value)));
         self.disk.release(edit.replaced);
@@ -237,8 +242,8 @@ impl World {
     }
 
     fn remove(&mut self, key: &[u8]) {
+        let mut next = self.working(key.iter().map(|byte| usize::from(*byte)).sum());
         let mut edit = Edit::new(&self.disk);
-        let mut next = self.tree.clone();
         let old = next.remove(&mut edit, key).unwrap();
         assert_eq!(old.as_ref().map(content), self.model.remove(key));
         self.disk.release(edit.replaced);
@@ -462,6 +467,24 @@ fn ascending_keys_fill_their_nodes() {
     let lower_bound = 50_000 * (4 + 8 + 52) / NODE_LEN_MAX;
     let nodes = disk.nodes.lock().len();
     assert!(nodes <= lower_bound + lower_bound / 20, "{nodes} nodes for what fits into {lower_bound}");
+}
+
+#[test]
+fn nodes_join_when_most_keys_go() {
+    let disk = Disk::default();
+    let mut tree = Tree::new();
+    let mut edit = Edit::new(&disk);
+    for number in 0..20_000 {
+        tree.insert(&mut edit, key_of(number, false), value_of(0, 100)).unwrap();
+    }
+    for number in (0..20_000).filter(|number| number % 20 != 0) {
+        assert!(tree.remove(&mut edit, &key_of(number, false)).unwrap().is_some());
+    }
+    write_dirty(&tree, Version(1), STORE, &mut Sink(&disk)).unwrap();
+    // At least a quarter of each node is in use, but for the last ones of a parent.
+    let bytes = 1000 * (4 + 6 + 101);
+    let nodes = disk.nodes.lock().len();
+    assert!(nodes <= bytes * 4 / NODE_LEN_MAX + 3, "{nodes} nodes for {bytes} bytes");
 }
 
 #[test]

@@ -60,3 +60,8 @@ pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
     SeededRandom::new(seed).fill(&mut bytes);
     bytes
 }
+
+/// A put that keeps a checksum of this algorithm.
+pub fn options(algorithm: koine_object::ChecksumAlgorithm) -> PutOptions {
+    PutOptions { checksum: Some(algorithm), ..PutOptions::default() }
+}

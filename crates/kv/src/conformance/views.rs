@@ -1,0 +1,175 @@
+//! Views: one version for ever, and every way of reading a value.
+
+use koine_engine::{Batch, Durability, ErrorKind, KeyRange, Operation, Place};
+
+use super::Suite;
+use super::fixture::{A, B, Fixture, add, append, at, check_value, delete, dump, pattern, rename, truncate, write_at};
+use crate::seam::{KvExt, ReadNow};
+
+pub(super) fn a_view_shows_one_version_for_ever(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    let mut pinned = Vec::new();
+    let mut keep = || {
+        let view = fixture.view();
+        let dump = dump(&*view);
+        pinned.push((view, dump));
+    };
+    keep();
+    fixture.commit(Batch::new().put(A, "a", pattern(1, 10)).put(A, "b", pattern(2, 70_000)).put(
+        A,
+        "c",
+        pattern(3, 1_100_000),
+    ));
+    keep();
+    fixture.commit(
+        Batch::new().then(write_at(at("a"), 2, "x")).then(write_at(at("b"), 5, "y")).then(append(at("c"), "z")),
+    );
+    keep();
+    fixture.commit(Batch::new().then(rename(at("a"), at("d"))).then(truncate(at("b"), 3)).then(add(at("n"), 1)));
+    keep();
+    fixture.commit(Batch::new().then(Operation::CreateSpace { space: B }).then(rename(at("c"), Place::new(B, "c"))));
+    keep();
+    fixture.done(Operation::DeleteRange { space: A, range: KeyRange::all() });
+    keep();
+    fixture.done(Operation::DropSpace { space: B });
+    keep();
+    fixture.done(Operation::DropSpace { space: A });
+    keep();
+    for (index, (view, before)) in pinned.iter().enumerate() {
+        assert!(dump(&**view) == *before, "view {index} changed");
+    }
+    let versions: Vec<_> = pinned.iter().map(|(view, _)| view.version()).collect();
+    assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
+    let has: Vec<_> = pinned.iter().map(|(view, _)| view.has_space(B).expect("has_space")).collect();
+    assert_eq!(has, [false, false, false, false, true, true, false, false]);
+}
+
+pub(super) fn a_view_keeps_what_is_overwritten_many_times(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    let value = pattern(1, 500_000);
+    let small = pattern(2, 900);
+    fixture.commit(Batch::new().put(A, "large", value.clone()).put(A, "small", small.clone()).put(
+        A,
+        "gone",
+        value.clone(),
+    ));
+    let view = fixture.view();
+    fixture.done(delete(at("gone")));
+    for round in 0..60 {
+        let batch = Batch::new().put(A, "large", pattern(round, 500_000)).put(A, "small", pattern(round, 900));
+        let durability = if round % 10 == 0 { Durability::Sync } else { Durability::Memory };
+        fixture.kv().commit(batch, durability).expect("the batch is applied");
+    }
+    check_value(&*view, &at("large"), &value);
+    check_value(&*view, &at("gone"), &value);
+    check_value(&*view, &at("small"), &small);
+}
+
+pub(super) fn reads_are_short_only_at_the_end(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    for size in [0usize, 1, 1000, 5000, 100_000, 1_100_000] {
+        let value = pattern(size as u64, size);
+        fixture.put("k", value.clone());
+        let view = fixture.view();
+        let offsets = [0, 1, size / 2, size.saturating_sub(1), size, size + 1, usize::MAX >> 1];
+        for offset in offsets {
+            for length in [0, 1, 4096, size / 2, size, size + 1, 2 * size + 10] {
+                let rest = value.get(offset..).unwrap_or_default();
+                let expected = &rest[..length.min(rest.len())];
+                let mut buffer = vec![0x5A; length];
+                let count = view.read(A, b"k", offset as u64, &mut buffer).expect("read");
+                assert_eq!(count, expected.len(), "size {size}, offset {offset}, length {length}");
+                assert!(buffer[..count] == *expected, "size {size}, offset {offset}, length {length}");
+                assert!(buffer[count..].iter().all(|byte| *byte == 0x5A), "a read must not write past its count");
+                let bytes = view.bytes(A, b"k", offset as u64, length).expect("bytes");
+                assert!(bytes == expected, "size {size}, offset {offset}, length {length}");
+            }
+        }
+        assert_eq!(view.read(A, b"k", u64::MAX, &mut [0; 10]).expect("read"), 0);
+        // A length that nobody has memory for.
+        assert!(view.bytes(A, b"k", 0, usize::MAX).expect("bytes") == value);
+        assert!(view.bytes(A, b"k", u64::MAX, usize::MAX).expect("bytes").is_empty());
+    }
+}
+
+pub(super) fn reads_of_absent_keys_are_not_found(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    fixture.put("k", "v");
+    fixture.done(delete(at("k")));
+    let view = fixture.view();
+    for (space, key) in [(A, &b"k"[..]), (A, b""), (A, &[b'x'; 2048]), (B, b"k")] {
+        assert_eq!(view.stat(space, key).expect("stat"), None);
+        assert_eq!(view.read(space, key, 0, &mut [0; 4]).expect_err("read").kind(), ErrorKind::NotFound);
+        assert_eq!(
+            view.read_now(space, key, 0, &mut [0; 4]).map(|_| ()).map_err(|e| e.kind()),
+            Err(ErrorKind::NotFound)
+        );
+        assert_eq!(view.bytes(space, key, 0, 4).expect_err("bytes").kind(), ErrorKind::NotFound);
+        assert_eq!(fixture.kv().get(space, key).expect("get"), None);
+    }
+}
+
+pub(super) fn holes_read_as_zeros(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    let far = 1u64 << 40;
+    fixture.commit(Batch::new().then(write_at(at("k"), far, "end")).then(write_at(at("k"), 1000, "middle")));
+    let view = fixture.view();
+    assert_eq!(view.stat(A, b"k").expect("stat").map(|stat| stat.size), Some(far + 3));
+    let zeros = |offset: u64, length: usize| {
+        let mut buffer = vec![0xEE; length];
+        assert_eq!(view.read(A, b"k", offset, &mut buffer).expect("read"), length);
+        buffer
+    };
+    assert!(zeros(0, 1000).iter().all(|byte| *byte == 0));
+    assert_eq!(&zeros(999, 8), b"\0middle\0");
+    assert!(zeros(1006, 500_000).iter().all(|byte| *byte == 0));
+    assert_eq!(&zeros(far - 3, 6), b"\0\0\0end");
+    assert_eq!(view.bytes(A, b"k", far - 1, 100).expect("bytes").as_ref(), b"\0end");
+    // A hole is shared and joined as a hole.
+    fixture.done(Operation::Concatenate {
+        sources: vec![at("k"), at("k")],
+        target: at("t"),
+        fate: koine_engine::Sources::Keep,
+    });
+    let view = fixture.view();
+    assert_eq!(view.stat(A, b"t").expect("stat").map(|stat| stat.size), Some(2 * far + 6));
+    assert_eq!(view.bytes(A, b"t", far + 3 + 999, 8).expect("bytes").as_ref(), b"\0middle\0");
+    assert_eq!(view.bytes(A, b"t", 2 * far + 2, 100).expect("bytes").as_ref(), b"\0end");
+}
+
+pub(super) fn read_now_reads_or_says_that_it_would_wait(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    for size in [0usize, 500, 20_000, 600_000] {
+        let value = pattern(size as u64, size);
+        fixture.put("k", value.clone());
+        let view = fixture.view();
+        for offset in [0, size / 2, size, size + 5] {
+            let rest = value.get(offset..).unwrap_or_default();
+            let mut buffer = vec![0; 4096];
+            // Once read with waiting, it may be at hand.
+            for _ in 0..2 {
+                match view.read_now(A, b"k", offset as u64, &mut buffer).expect("read_now") {
+                    ReadNow::Read(count) => {
+                        assert_eq!(count, rest.len().min(4096));
+                        assert!(buffer[..count] == rest[..count]);
+                    }
+                    ReadNow::WouldBlock => {}
+                }
+                view.read(A, b"k", offset as u64, &mut buffer).expect("read");
+            }
+        }
+    }
+}
+
+pub(super) fn an_acknowledged_commit_is_seen_by_the_next_view(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    for round in 0..30u64 {
+        let durability = [Durability::Memory, Durability::Written, Durability::Sync][round as usize % 3];
+        let batch = Batch::new().put(A, "k", round.to_le_bytes().to_vec());
+        let commit = fixture.kv().commit(batch, durability).expect("the batch is applied");
+        assert!(!commit.repeated);
+        assert!(fixture.view().version() >= commit.version);
+        fixture.check(&at("k"), &round.to_le_bytes());
+        assert_eq!(fixture.version_of("k"), commit.version);
+    }
+}

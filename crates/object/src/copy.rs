@@ -1,0 +1,232 @@
+//! Copying objects by sharing their data.
+//!
+//! Invariants:
+//! - The source is as it was read when the copy is committed, or the copy is planned again.
+//! - Data is read only where a checksum is asked for that nobody has stored.
+
+use koine_kv::{Batch, Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Version, View};
+
+use crate::change::{Change, Plan, run};
+use crate::checksum::{Checksum, Digests, Hasher};
+use crate::error::{Error, ErrorKind, Result};
+use crate::etag::ReadCondition;
+use crate::info::{ObjectId, ObjectInfo};
+use crate::keys;
+use crate::objects::{Objects, Standing, find_object, find_space, never, replace};
+use crate::pending::Pending;
+use crate::put::{check_metadata, settle};
+use crate::record::ObjectRecord;
+use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
+
+/// How much is read at once to compute a checksum.
+const READ_LEN: usize = 1 << 20;
+
+impl Objects {
+    /// Copies an object without copying its data; onto itself only with a change.
+    pub fn copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Pending<ObjectInfo> {
+        match self.prepare_copy(from, to, options) {
+            Ok(copy) => run(copy),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    fn prepare_copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Result<Copy> {
+        keys::check_object_key(from.key)?;
+        keys::check_object_key(to.key)?;
+        match &options.metadata {
+            CopiedMetadata::Replace { metadata, .. } => check_metadata(metadata)?,
+            CopiedMetadata::Copy if from == to && options.checksum.is_none() => {
+                let message = "an object can be copied onto itself only with other metadata or another checksum";
+                return Err(Error::new(ErrorKind::InvalidRequest, message));
+            }
+            CopiedMetadata::Copy => {}
+        }
+        let mut copy = Copy {
+            objects: self.clone(),
+            from: Name::new(from),
+            to: Name::new(to),
+            options,
+            computed: None,
+            record: None,
+        };
+        copy.compute_checksum()?;
+        Ok(copy)
+    }
+}
+
+/// An object's full name, kept.
+struct Name {
+    bucket: String,
+    key: String,
+}
+
+impl Name {
+    fn new(name: ObjectName<'_>) -> Self {
+        Name { bucket: name.bucket.to_owned(), key: name.key.to_owned() }
+    }
+}
+
+/// What a copy is made from, at one version.
+pub(crate) struct Source {
+    pub space: SpaceId,
+    pub standing: Standing,
+}
+
+/// Finds a source and checks the caller's condition on it.
+pub(crate) fn find_source(view: &dyn View, bucket: &str, key: &str, condition: &ReadCondition) -> Result<Source> {
+    let space = find_space(view, bucket)?;
+    let standing = find_object(view, space, key)?.ok_or_else(|| Error::no_such_key(key))?;
+    let info = standing.record.clone().into_info(key.to_owned(), standing.version);
+    condition.check(&info).map_err(|error| Error::new(ErrorKind::PreconditionFailed, error.message()))?;
+    Ok(Source { space, standing })
+}
+
+/// Hashes bytes of stored data.
+pub(crate) fn hash_range(
+    view: &dyn View,
+    space: SpaceId,
+    id: ObjectId,
+    range: ByteRange,
+    mut hasher: Hasher,
+) -> Result<Digests> {
+    let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
+    while offset < end {
+        let wanted = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_LEN);
+        let bytes = view.bytes(space, &keys::data(id), offset, wanted)?;
+        if bytes.len() != wanted {
+            return Err(Error::damaged(format!("the data of object {id} is shorter than its record says")));
+        }
+        hasher.update(&bytes);
+        offset += bytes.len() as u64;
+    }
+    Ok(hasher.finish())
+}
+
+/// Puts `length` bytes of a source's data as a key that is not there, by sharing.
+pub(crate) fn share(source: Place, range: ByteRange, target: Place) -> Operation {
+    if range.length == 0 {
+        return Operation::Put { at: target, value: Payload::Bytes(bytes::Bytes::new()) };
+    }
+    Operation::CloneRange { from: source, from_offset: range.offset, length: range.length, to: target, to_offset: 0 }
+}
+
+struct Copy {
+    objects: Objects,
+    from: Name,
+    to: Name,
+    options: CopyOptions,
+    /// A checksum that was read from the source's data, and the source's version then.
+    computed: Option<(Version, Checksum)>,
+    /// Of the last plan.
+    record: Option<ObjectRecord>,
+}
+
+impl Copy {
+    fn compute_checksum(&mut self) -> Result<()> {
+        let Some(algorithm) = self.options.checksum else {
+            return Ok(());
+        };
+        let view = self.objects.kv().view()?;
+        let source = find_source(view.as_ref(), &self.from.bucket, &self.from.key, &self.options.source_condition)?;
+        let record = &source.standing.record;
+        if has_full(&record.checksums, algorithm).is_some() {
+            return Ok(());
+        }
+        let range = ByteRange { offset: 0, length: record.size };
+        let digests = hash_range(view.as_ref(), source.space, record.id, range, Hasher::new([algorithm]))?;
+        self.computed = digests.checksums.into_iter().next().map(|checksum| (source.standing.version, checksum));
+        Ok(())
+    }
+
+    fn checksums(&self, source: &Standing) -> Result<Vec<Checksum>> {
+        let Some(algorithm) = self.options.checksum else {
+            return Ok(source.record.checksums.clone());
+        };
+        if let Some(stored) = has_full(&source.record.checksums, algorithm) {
+            return Ok(vec![stored.clone()]);
+        }
+        match &self.computed {
+            Some((version, checksum)) if *version == source.version => Ok(vec![checksum.clone()]),
+            _ => Err(Error::new(ErrorKind::Conflict, "the source was changed while it was being copied; try again")),
+        }
+    }
+
+    fn record_from(&self, source: &Standing) -> Result<ObjectRecord> {
+        let (headers, metadata) = match &self.options.metadata {
+            CopiedMetadata::Copy => (source.record.headers.clone(), source.record.metadata.clone()),
+            CopiedMetadata::Replace { headers, metadata } => (headers.clone(), metadata.clone()),
+        };
+        let now = self.objects.now();
+        Ok(ObjectRecord {
+            id: self.objects.draw_id(),
+            size: source.record.size,
+            created: now,
+            modified: now,
+            changed: now,
+            mode: source.record.mode,
+            etag: source.record.etag.clone(),
+            checksums: self.checksums(source)?,
+            headers,
+            metadata,
+            part_count: None,
+            upload: None,
+            request: self.options.request,
+            kept: source.record.kept.clone(),
+        })
+    }
+}
+
+fn has_full(checksums: &[Checksum], algorithm: crate::ChecksumAlgorithm) -> Option<&Checksum> {
+    checksums.iter().find(|checksum| checksum.algorithm == algorithm && checksum.composite_parts.is_none())
+}
+
+impl Change for Copy {
+    type Outcome = ObjectInfo;
+
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn request(&self) -> Option<RequestId> {
+        self.options.request
+    }
+
+    fn plan(&mut self, view: &dyn View) -> Result<Plan<ObjectInfo>> {
+        let space = find_space(view, &self.to.bucket)?;
+        let there = find_object(view, space, &self.to.key)?;
+        if let Some(there) = &there
+            && self.options.request.is_some()
+            && there.record.request == self.options.request
+        {
+            return Ok(Plan::Done(there.record.clone().into_info(self.to.key.clone(), there.version)));
+        }
+        let source = find_source(view, &self.from.bucket, &self.from.key, &self.options.source_condition)?;
+        let record = self.record_from(&source.standing)?;
+        let etag = there.as_ref().map(|there| &there.record.etag);
+        if let Err(error) = self.options.condition.check(&self.to.key, etag) {
+            self.record = Some(record);
+            return Ok(Plan::Doubtful(never(space, &self.to.key), error));
+        }
+        let data = keys::data(record.id);
+        let range = ByteRange { offset: 0, length: record.size };
+        let from = Place::new(source.space, keys::data(source.standing.record.id));
+        // The data is shared before what stands under the target's name goes: that may be the source.
+        let batch = Batch::new()
+            .when(Condition::VersionIs {
+                space: source.space,
+                key: keys::name(&self.from.key),
+                version: source.standing.version,
+            })
+            .when(Condition::Absent { space, key: data.clone() })
+            .then(share(from, range, Place::new(space, data)));
+        let batch = replace(batch, space, &self.to.key, there.as_ref());
+        let batch = batch.put(space, keys::name(&self.to.key), record.encode());
+        self.record = Some(record);
+        Ok(Plan::Submit(batch))
+    }
+
+    fn committed(self, commit: Commit) -> Result<ObjectInfo> {
+        let record = self.record.ok_or_else(|| Error::new(ErrorKind::Conflict, "a copy ended before it began"))?;
+        settle(&self.objects, &self.to.bucket, self.to.key, record, commit)
+    }
+}

@@ -1,0 +1,247 @@
+//! Completing an upload: its parts become the object, in one commit, without being copied.
+//!
+//! Invariants:
+//! - The parts joined are those that were checked: the commit holds only while none of them changed.
+//! - The upload's id is the request's id and stays in the object's record, so that a repeat after a lost answer
+//!   learns that it won.
+
+use std::collections::BTreeMap;
+
+use koine_kv::{Batch, Commit, Condition, Direction, KeyRange, Operation, Place, RequestId, Sources, SpaceId, View};
+
+use super::{drop_upload, find_upload, while_open};
+use crate::change::{Change, Plan, run};
+use crate::checksum::{Checksum, ChecksumKind, combine, composite, md5_of_md5s};
+use crate::error::{Error, ErrorKind, Result};
+use crate::etag::ETag;
+use crate::info::{ContentHeaders, ObjectId, ObjectInfo, UploadId};
+use crate::keys::{self, OfPart};
+use crate::list::value_of;
+use crate::objects::{Objects, find_object, find_space, never, replace};
+use crate::pending::Pending;
+use crate::put::{invalid, settle};
+use crate::record::{ObjectRecord, PartRecord, UploadRecord, encode_part_table};
+use crate::request::{CompleteOptions, CompletedPart, ObjectName, PART_LEN_MIN};
+
+impl Objects {
+    /// Joins parts to the object, in one commit and without copying data. A repeat gets the first outcome.
+    pub fn complete_upload(
+        &self,
+        name: ObjectName<'_>,
+        upload: UploadId,
+        options: CompleteOptions,
+    ) -> Pending<ObjectInfo> {
+        if let Err(error) = keys::check_object_key(name.key).and_then(|()| check_order(&options.parts)) {
+            return Pending::ready(Err(error));
+        }
+        let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
+        run(Complete { objects: self.clone(), bucket, key, upload, options, record: None })
+    }
+}
+
+fn check_order(parts: &[CompletedPart]) -> Result<()> {
+    if parts.is_empty() {
+        return Err(invalid("a completion names at least one part"));
+    }
+    if parts.windows(2).any(|pair| matches!(pair, [a, b] if a.number >= b.number)) {
+        return Err(Error::new(ErrorKind::InvalidPartOrder, "the parts are not in ascending order of their numbers"));
+    }
+    Ok(())
+}
+
+struct Complete {
+    objects: Objects,
+    bucket: String,
+    key: String,
+    upload: UploadId,
+    options: CompleteOptions,
+    /// Of the last plan.
+    record: Option<ObjectRecord>,
+}
+
+impl Change for Complete {
+    type Outcome = ObjectInfo;
+
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn request(&self) -> Option<RequestId> {
+        Some(RequestId(self.upload.0))
+    }
+
+    fn plan(&mut self, view: &dyn View) -> Result<Plan<ObjectInfo>> {
+        let space = find_space(view, &self.bucket)?;
+        let standing = find_object(view, space, &self.key)?;
+        if let Some(standing) = &standing
+            && standing.record.upload == Some(self.upload)
+        {
+            return Ok(Plan::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
+        }
+        let upload = match find_upload(view, space, &self.key, self.upload) {
+            Err(error) if error.kind() == ErrorKind::NoSuchUpload => {
+                self.record = Some(self.record_told()?);
+                return Ok(Plan::Doubtful(never(space, &self.key), error));
+            }
+            found => found?,
+        };
+        self.options.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag))?;
+        let parts = self.chosen_parts(view, space)?;
+        let record = self.joined_record(upload, &parts)?;
+        let data = keys::data(record.id);
+        let of = |(number, _): &(u32, PartRecord)| Place::new(space, keys::part(self.upload, OfPart::Data, *number));
+        let sources = parts.iter().map(of).collect();
+        let range = KeyRange::prefix(keys::parts_of(self.upload, OfPart::Record));
+        let batch = while_open(Batch::new(), space, &self.key, self.upload)
+            .when(Condition::RangeUnchanged { space, range, since: view.version() })
+            .when(Condition::Absent { space, key: data.clone() })
+            .then(Operation::Concatenate { sources, target: Place::new(space, data), fate: Sources::Delete });
+        let batch = drop_upload(batch, space, &self.key, self.upload);
+        let batch = replace(batch, space, &self.key, standing.as_ref())
+            .put(space, keys::part_table(record.id), encode_part_table(&parts))
+            .put(space, keys::name(&self.key), record.encode());
+        self.record = Some(record);
+        Ok(Plan::Submit(batch))
+    }
+
+    fn committed(self, commit: Commit) -> Result<ObjectInfo> {
+        let record = self.record.ok_or_else(|| Error::no_such_upload(&self.upload))?;
+        settle(&self.objects, &self.bucket, self.key, record, commit)
+    }
+}
+
+impl Complete {
+    /// What the caller's own list tells of the object: the answer to a repeat whose object was replaced since.
+    fn record_told(&self) -> Result<ObjectRecord> {
+        let digest = |part: &CompletedPart| -> Result<[u8; 16]> {
+            let mut md5 = [0; 16];
+            hex::decode_to_slice(&part.etag, &mut md5).map_err(|_| Error::no_such_upload(&self.upload))?;
+            Ok(md5)
+        };
+        let md5s = self.options.parts.iter().map(digest).collect::<Result<Vec<_>>>()?;
+        let now = self.objects.now();
+        Ok(ObjectRecord {
+            id: ObjectId(0),
+            size: self.options.size.unwrap_or(0),
+            created: now,
+            modified: now,
+            changed: now,
+            mode: 0,
+            etag: ETag::Multipart(md5_of_md5s(&md5s), count(md5s.len())),
+            checksums: self.options.expected.clone(),
+            headers: ContentHeaders::default(),
+            metadata: Vec::new(),
+            part_count: Some(count(md5s.len())),
+            upload: Some(self.upload),
+            request: None,
+            kept: Vec::new(),
+        })
+    }
+
+    /// The parts named by the caller, each as it was put, or what is wrong with them.
+    fn chosen_parts(&self, view: &dyn View, space: SpaceId) -> Result<Vec<(u32, PartRecord)>> {
+        let mut there = read_parts(view, space, self.upload)?;
+        let last = self.options.parts.last().map(|part| part.number);
+        let choose = |wanted: &CompletedPart| {
+            let number = wanted.number;
+            let part = there.remove(&number).ok_or_else(|| invalid_part(number, "was not put"))?;
+            if hex::encode(part.md5) != wanted.etag.to_ascii_lowercase() {
+                return Err(invalid_part(number, "has another ETag"));
+            }
+            for checksum in &wanted.checksums {
+                if !part.checksums.contains(checksum) {
+                    return Err(invalid_part(number, "has another checksum"));
+                }
+            }
+            if part.size < PART_LEN_MIN && Some(number) != last {
+                let message = format!("part {number} has {} bytes; all but the last need {PART_LEN_MIN}", part.size);
+                return Err(Error::new(ErrorKind::EntityTooSmall, message));
+            }
+            Ok((number, part))
+        };
+        self.options.parts.iter().map(choose).collect()
+    }
+
+    fn joined_record(&self, upload: UploadRecord, parts: &[(u32, PartRecord)]) -> Result<ObjectRecord> {
+        let size = parts.iter().try_fold(0u64, |sum, (_, part)| sum.checked_add(part.size));
+        let size = size.ok_or_else(|| Error::new(ErrorKind::EntityTooLarge, "the parts together are too large"))?;
+        if self.options.size.is_some_and(|wanted| wanted != size) {
+            let message = format!("the parts together have {size} bytes, which is not the size given");
+            return Err(Error::new(ErrorKind::InvalidRequest, message));
+        }
+        let checksum = joined_checksum(&upload, parts)?;
+        verify(&checksum, &self.options.expected)?;
+        let now = self.objects.now();
+        Ok(ObjectRecord {
+            id: self.objects.draw_id(),
+            size,
+            created: now,
+            modified: now,
+            changed: now,
+            mode: 0,
+            etag: ETag::Multipart(md5_of_md5s(parts.iter().map(|(_, part)| &part.md5)), count(parts.len())),
+            checksums: vec![checksum],
+            headers: upload.headers,
+            metadata: upload.metadata,
+            part_count: Some(count(parts.len())),
+            upload: Some(self.upload),
+            request: None,
+            kept: Vec::new(),
+        })
+    }
+}
+
+fn count(parts: usize) -> u32 {
+    u32::try_from(parts).unwrap_or(u32::MAX)
+}
+
+fn invalid_part(number: u32, what: &str) -> Error {
+    Error::new(ErrorKind::InvalidPart, format!("part {number} {what}"))
+}
+
+/// Every part of an upload.
+fn read_parts(view: &dyn View, space: SpaceId, upload: UploadId) -> Result<BTreeMap<u32, PartRecord>> {
+    let range = KeyRange::prefix(keys::parts_of(upload, OfPart::Record));
+    let mut cursor = view.cursor(space, range, Direction::Forward)?;
+    let mut parts = BTreeMap::new();
+    while let Some(entry) = cursor.next()? {
+        let value = value_of(view, space, &entry.key, entry.value)?;
+        parts.insert(keys::part_number_of(&entry.key)?, PartRecord::decode(&value)?);
+    }
+    Ok(parts)
+}
+
+/// The checksum of the whole from those of the parts.
+fn joined_checksum(upload: &UploadRecord, parts: &[(u32, PartRecord)]) -> Result<Checksum> {
+    let algorithm = upload.algorithm;
+    let value = |(number, part): &(u32, PartRecord)| {
+        let found = part.checksums.iter().find(|checksum| checksum.algorithm == algorithm);
+        let missing = || Error::damaged(format!("part {number} has no {} checksum", algorithm.name()));
+        found.map(|checksum| (checksum.value.clone(), part.size)).ok_or_else(missing)
+    };
+    let values = parts.iter().map(value).collect::<Result<Vec<_>>>()?;
+    if upload.kind == ChecksumKind::FullObject
+        && let Some(checksum) = combine(algorithm, &values)
+    {
+        return Ok(checksum);
+    }
+    let slices: Vec<_> = values.iter().map(|(value, _)| value.as_slice()).collect();
+    Ok(composite(algorithm, &slices))
+}
+
+/// `BadDigest` when the caller's checksum of the whole is another.
+fn verify(checksum: &Checksum, expected: &[Checksum]) -> Result<()> {
+    for wanted in expected {
+        let name = wanted.algorithm.name();
+        if wanted.algorithm != checksum.algorithm {
+            let message = format!("the upload keeps {} checksums; a {name} was given", checksum.algorithm.name());
+            return Err(Error::new(ErrorKind::InvalidRequest, message));
+        }
+        let count_differs = wanted.composite_parts.is_some() && wanted.composite_parts != checksum.composite_parts;
+        if wanted.value != checksum.value || count_differs {
+            let message = format!("the {name} checksum given is not that of the parts together; nothing was stored");
+            return Err(Error::new(ErrorKind::BadDigest, message));
+        }
+    }
+    Ok(())
+}

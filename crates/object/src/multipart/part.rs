@@ -1,0 +1,225 @@
+//! Parts: put from a body, or shared from an object.
+
+use std::fmt;
+
+use koine_kv::{Batch, Commit, Condition, Operation, Payload, Place, SpaceId, Version, View};
+
+use super::{find_upload, while_open};
+use crate::body::{Body, Finished};
+use crate::change::{Change, Plan, run};
+use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, Hasher};
+use crate::copy::{find_source, hash_range, share};
+use crate::error::{Error, ErrorKind, Result};
+use crate::etag::{ETag, ReadCondition};
+use crate::info::{ObjectId, PartInfo, UploadId};
+use crate::keys::{self, OfPart};
+use crate::objects::{Objects, find_object, find_space};
+use crate::pending::Pending;
+use crate::put::invalid;
+use crate::record::{PartRecord, UploadRecord};
+use crate::request::{BODY_LEN_MAX, ByteRange, ObjectName, PART_NUMBER_MAX, PartOptions};
+
+/// Where a part belongs.
+struct Target {
+    bucket: String,
+    key: String,
+    upload: UploadId,
+    number: u32,
+}
+
+impl Objects {
+    /// Begins to put a part; one of the same number is replaced.
+    pub fn put_part(
+        &self,
+        name: ObjectName<'_>,
+        upload: UploadId,
+        number: u32,
+        options: PartOptions,
+    ) -> Result<PartWriter> {
+        let (target, record) = self.find_target(name, upload, number)?;
+        check_algorithms(&record, &options.expected.checksums)?;
+        let algorithms = options.checksum.into_iter().chain([record.algorithm]);
+        let body = Body::new(self.kv(), options.length, options.expected, algorithms)?;
+        Ok(PartWriter { objects: self.clone(), target, record, body })
+    }
+
+    /// Makes a part from an object, or from a range of its bytes, without copying its data. The bytes are read
+    /// for their MD5 and checksum, unless the whole object is taken and both are stored with it.
+    pub fn copy_part(
+        &self,
+        from: ObjectName<'_>,
+        range: Option<ByteRange>,
+        source_condition: &ReadCondition,
+        to: ObjectName<'_>,
+        upload: UploadId,
+        number: u32,
+    ) -> Pending<PartInfo> {
+        match self.prepare_part_copy(from, range, source_condition, to, upload, number) {
+            Ok(change) => run(change),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    fn find_target(&self, name: ObjectName<'_>, upload: UploadId, number: u32) -> Result<(Target, UploadRecord)> {
+        keys::check_object_key(name.key)?;
+        if !(1..=PART_NUMBER_MAX).contains(&number) {
+            return Err(invalid(format!("part number {number} is not between 1 and {PART_NUMBER_MAX}")));
+        }
+        let view = self.kv().view()?;
+        let space = find_space(view.as_ref(), name.bucket)?;
+        let record = find_upload(view.as_ref(), space, name.key, upload)?;
+        let target = Target { bucket: name.bucket.to_owned(), key: name.key.to_owned(), upload, number };
+        Ok((target, record))
+    }
+
+    fn prepare_part_copy(
+        &self,
+        from: ObjectName<'_>,
+        range: Option<ByteRange>,
+        source_condition: &ReadCondition,
+        to: ObjectName<'_>,
+        upload: UploadId,
+        number: u32,
+    ) -> Result<PutPart> {
+        let (target, record) = self.find_target(to, upload, number)?;
+        keys::check_object_key(from.key)?;
+        let view = self.kv().view()?;
+        let source = find_source(view.as_ref(), from.bucket, from.key, source_condition)?;
+        let (version, object) = (source.standing.version, source.standing.record);
+        let whole = ByteRange { offset: 0, length: object.size };
+        let range = range.unwrap_or(whole);
+        if range.offset.checked_add(range.length).is_none_or(|end| end > object.size) {
+            let message = format!("the range ends after the source's {} bytes", object.size);
+            return Err(Error::new(ErrorKind::InvalidRange, message));
+        }
+        if range.length > BODY_LEN_MAX {
+            return Err(Error::new(ErrorKind::EntityTooLarge, format!("a part may have {BODY_LEN_MAX} bytes")));
+        }
+        let (md5, checksum) = match (range == whole, &object.etag, stored(&object.checksums, record.algorithm)) {
+            (true, ETag::Md5(md5), Some(checksum)) => (*md5, checksum),
+            _ => {
+                let hasher = Hasher::new([record.algorithm]);
+                let digests = hash_range(view.as_ref(), source.space, object.id, range, hasher)?;
+                (digests.md5, digests.checksums)
+            }
+        };
+        let content = Content::Shared {
+            bucket: from.bucket.to_owned(),
+            key: from.key.to_owned(),
+            space: source.space,
+            id: object.id,
+            version,
+            range,
+        };
+        let modified = self.now();
+        let part = PartRecord { size: range.length, md5, modified, checksums: checksum, kept: Vec::new() };
+        Ok(PutPart { objects: self.clone(), target, part, content })
+    }
+}
+
+fn stored(checksums: &[Checksum], algorithm: ChecksumAlgorithm) -> Option<Vec<Checksum>> {
+    let full = |had: &&Checksum| had.algorithm == algorithm && had.composite_parts.is_none();
+    checksums.iter().find(full).map(|checksum| vec![checksum.clone()])
+}
+
+/// Where an upload was begun for one algorithm, a part that brings only others is a mistake of the caller.
+fn check_algorithms(upload: &UploadRecord, given: &[Checksum]) -> Result<()> {
+    let fits = given.is_empty() || given.iter().any(|checksum| checksum.algorithm == upload.algorithm);
+    if upload.asked && !fits {
+        let message =
+            format!("the upload was begun for {} checksums and the part has another", upload.algorithm.name());
+        return Err(Error::new(ErrorKind::InvalidRequest, message));
+    }
+    Ok(())
+}
+
+/// A part on its way in. Dropped before `finish`, it leaves nothing.
+pub struct PartWriter {
+    objects: Objects,
+    target: Target,
+    record: UploadRecord,
+    body: Body,
+}
+
+impl PartWriter {
+    /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
+    /// but dropping makes sense.
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        self.body.write(piece)
+    }
+
+    /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
+    pub fn finish(self, trailers: &Expected) -> Pending<PartInfo> {
+        let finished = check_algorithms(&self.record, &trailers.checksums).and_then(|()| self.body.finish(trailers));
+        let Finished { payload, size, digests } = match finished {
+            Ok(finished) => finished,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let modified = self.objects.now();
+        let part = PartRecord { size, md5: digests.md5, modified, checksums: digests.checksums, kept: Vec::new() };
+        run(PutPart { objects: self.objects, target: self.target, part, content: Content::Given(payload) })
+    }
+}
+
+impl fmt::Debug for PartWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PartWriter({} of {})", self.target.number, self.target.upload)
+    }
+}
+
+enum Content {
+    Given(Payload),
+    Shared { bucket: String, key: String, space: SpaceId, id: ObjectId, version: Version, range: ByteRange },
+}
+
+struct PutPart {
+    objects: Objects,
+    target: Target,
+    part: PartRecord,
+    content: Content,
+}
+
+impl Change for PutPart {
+    type Outcome = PartInfo;
+
+    fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    fn plan(&mut self, view: &dyn View) -> Result<Plan<PartInfo>> {
+        let Target { bucket, key, upload, number } = &self.target;
+        let space = find_space(view, bucket)?;
+        find_upload(view, space, key, *upload)?;
+        let target = Place::new(space, keys::part(*upload, OfPart::Data, *number));
+        let mut batch = while_open(Batch::new(), space, key, *upload);
+        match &self.content {
+            Content::Given(payload) => {
+                batch = batch.then(Operation::Put { at: target, value: payload.clone() });
+            }
+            Content::Shared { bucket, key, space: from, id, version, range } => {
+                check_source(view, bucket, key, *version)?;
+                let source = Place::new(*from, keys::data(*id));
+                batch = batch
+                    .when(Condition::VersionIs { space: *from, key: keys::name(key), version: *version })
+                    .delete(space, target.key.clone())
+                    .then(share(source, *range, target));
+            }
+        }
+        let record = self.part.encode();
+        Ok(Plan::Submit(batch.put(space, keys::part(*upload, OfPart::Record, *number), record)))
+    }
+
+    fn committed(self, _commit: Commit) -> Result<PartInfo> {
+        Ok(self.part.info(self.target.number))
+    }
+}
+
+/// The source must be what was hashed.
+fn check_source(view: &dyn View, bucket: &str, key: &str, version: Version) -> Result<()> {
+    let space = find_space(view, bucket)?;
+    match find_object(view, space, key)? {
+        Some(standing) if standing.version == version => Ok(()),
+        Some(_) => Err(Error::new(ErrorKind::Conflict, "the source was changed while it was being copied; try again")),
+        None => Err(Error::no_such_key(key)),
+    }
+}
