@@ -3,7 +3,7 @@
 use super::{Latency, Row};
 use std::fmt::Write;
 
-const LABEL_WIDTH: f64 = 250.0;
+const LABEL_WIDTH: f64 = 290.0;
 const PLOT_WIDTH: f64 = 470.0;
 const LINE_HEIGHT: f64 = 22.0;
 const TOP: f64 = 46.0;
@@ -20,7 +20,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Covers all values and `1`-like anchors given with them; `None` when there is nothing to cover.
+    /// Covers all positive values; `None` when there are none.
     fn over(values: impl Iterator<Item = f64>) -> Option<Axis> {
         let mut range: Option<(f64, f64)> = None;
         for value in values.filter(|value| value.is_finite() && *value > 0.0) {
@@ -54,7 +54,7 @@ pub fn ratios(rows: &[Row]) -> Option<String> {
     let axis = Axis::over(ends)?;
     let mut plot =
         Plot::new("Ours against the best reference: ratio, spread of the rounds, goal (black)", judged.len());
-    plot.grid(&axis, "");
+    plot.grid(&axis, Some(1.0));
     for (line, (row, ratio)) in judged.iter().enumerate() {
         let y = plot.label(line, &format!("{} ({})", row.case, row.unit));
         let colour = if row.holds() == Some(true) { REACHED } else { MISSED };
@@ -86,7 +86,7 @@ pub fn latencies(latencies: &[Latency]) -> Option<String> {
     };
     let mut plot = Plot::new("Time of a request in milliseconds: median (dot) to 99th percentile (end)", cases.len());
     plot.legend(servers.iter().map(|server| (*server, colour(server))));
-    plot.grid(&axis, " ms");
+    plot.grid(&axis, None);
     for (line, case) in cases.iter().enumerate() {
         let y = plot.label(line, case);
         let here = latencies.iter().filter(|latency| latency.case == *case);
@@ -132,14 +132,15 @@ impl Plot {
         TOP + LINE_HEIGHT * self.lines as f64
     }
 
-    fn grid(&mut self, axis: &Axis, unit: &str) {
+    /// Lines at the marks; the one at `anchor` stands out.
+    fn grid(&mut self, axis: &Axis, anchor: Option<f64>) {
         let bottom = self.bottom();
         for mark in axis.marks() {
             let x = axis.x(mark);
-            let colour = if mark == 1.0 && unit.is_empty() { "#888" } else { "#ddd" };
+            let colour = if Some(mark) == anchor { "#888" } else { "#ddd" };
             self.line((x, TOP), (x, bottom), colour, 1.0);
             self.add(format_args!(
-                "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{mark}{unit}</text>",
+                "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{mark}</text>",
                 bottom + 16.0
             ));
         }

@@ -1,3 +1,5 @@
+//! What programs and people get to read of a report.
+
 use super::*;
 
 fn row(case: &str, ours: f64, reference: Option<f64>, goal: f64) -> Row {

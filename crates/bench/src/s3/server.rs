@@ -195,7 +195,7 @@ fn fresh_credentials() -> Credentials {
 /// A number that no other run has: time and process.
 pub fn nonce() -> u128 {
     let now = time::OffsetDateTime::now_utc().unix_timestamp_nanos().unsigned_abs();
-    now << 32 | u128::from(std::process::id())
+    now | u128::from(std::process::id()) << 64
 }
 
 /// The last lines of a log.

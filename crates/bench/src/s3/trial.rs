@@ -42,7 +42,8 @@ type Rounds = Vec<Vec<Sample>>;
 struct Trial {
     servers: Vec<Server>,
     payload: Payload,
-    bucket: String,
+    /// A bucket for each server: two names may lead to one.
+    buckets: Vec<String>,
     /// Objects that a server holds for the cells of the current group.
     held: Vec<Option<(Names, std::ops::Range<usize>)>>,
     listed: Vec<bool>,
@@ -50,6 +51,8 @@ struct Trial {
     seconds: f64,
     quick_until: Option<Instant>,
     samples_left: usize,
+    /// A quick run left cells out for want of time.
+    skipped: bool,
     errors: Vec<String>,
 }
 
@@ -70,6 +73,9 @@ pub fn measure(arguments: &Arguments, mut groups: Vec<Group>, field: Field) -> R
         trial.repeat_failing(&groups, rounds, &mut results, &mut notes, &field.missing)?;
     }
     trial.remove_buckets()?;
+    if trial.skipped {
+        notes.push("The time of a quick run was over before the last cells; they have no figure.".into());
+    }
     let mut report = Report::new("s3");
     for (group, rounds) in groups.iter().zip(&results) {
         for (cell, samples) in group.cells.iter().zip(rounds) {
@@ -87,18 +93,20 @@ impl Trial {
         let cells = || groups.iter().flat_map(|group| &group.cells);
         let largest = cells().map(|cell| cell.size_bytes).max().unwrap_or(1).min(64 << 20);
         let bucket = format!("koine-bench-{:x}", nonce() & 0xffff_ffff_ffff);
-        for server in &servers {
+        let buckets: Vec<String> = (0..servers.len()).map(|index| format!("{bucket}-{index}")).collect();
+        for (server, bucket) in servers.iter().zip(&buckets) {
             server.client.call("PUT", &format!("/{bucket}"), "", b"")?;
         }
         Ok(Trial {
             payload: Payload::new(usize::try_from(largest).unwrap_or(1 << 20))?,
-            bucket,
+            buckets,
             held: servers.iter().map(|_| None).collect(),
             listed: servers.iter().map(|_| false).collect(),
             names_made: 0,
             seconds: arguments.duration,
             quick_until: arguments.quick.then(|| Instant::now() + QUICK_LIMIT),
             samples_left: cells().count() * servers.len(),
+            skipped: false,
             errors: Vec::new(),
             servers,
         })
@@ -182,6 +190,10 @@ impl Trial {
     }
 
     fn sample(&mut self, index: usize, cell: &Cell) -> Result<Sample, Error> {
+        if self.quick_until.is_some_and(|until| Instant::now() >= until) {
+            self.skipped = true;
+            return Ok(Sample::default());
+        }
         let time = self.time();
         match cell.operation {
             Operation::Put => self.sample_put(index, cell, time),
@@ -192,7 +204,7 @@ impl Trial {
     }
 
     fn sample_put(&mut self, index: usize, cell: &Cell, time: Duration) -> Result<Sample, Error> {
-        let names = self.fresh_names();
+        let names = self.fresh_names(index);
         let mut first = 0;
         let mut count = 256;
         if cell.size_bytes < LARGE_BYTES {
@@ -243,16 +255,16 @@ impl Trial {
     }
 
     fn sample_list(&mut self, index: usize, cell: &Cell, time: Duration) -> Result<Sample, Error> {
-        let names = Names { start: format!("/{}/list/", self.bucket) };
+        let names = Names { start: format!("/{}/list/", self.buckets[index]) };
         if !self.listed[index] {
             // More than a page, so that a page is a part as in use.
             let batch = self.preparer(index).put(&names, 0..PAGE + PAGE / 2, 1024.min(cell.size_bytes), &self.payload);
             self.drive_untimed(index, &batch)?;
             self.listed[index] = true;
         }
-        let batch = self.preparer(index).list(&self.bucket, "list%2F", PAGE);
+        let batch = self.preparer(index).list(&self.buckets[index], "list%2F", PAGE);
         let query = format!("list-type=2&max-keys={PAGE}&prefix=list%2F");
-        let page = self.servers[index].client.call("GET", &format!("/{}", self.bucket), &query, b"")?;
+        let page = self.servers[index].client.call("GET", &format!("/{}", self.buckets[index]), &query, b"")?;
         let found = String::from_utf8_lossy(&page.body).matches("<Key>").count();
         if found != PAGE {
             return Err(Error::Answer(format!("{} listed {found} names of {PAGE}", self.servers[index].name)));
@@ -265,7 +277,7 @@ impl Trial {
     /// The objects to read or delete: those of the PUT before, or else some stored now.
     fn objects(&mut self, index: usize, cell: &Cell) -> Result<(Names, usize), Error> {
         if self.held[index].is_none() {
-            let names = self.fresh_names();
+            let names = self.fresh_names(index);
             let count = if cell.size_bytes < LARGE_BYTES { 2000.min((1 << 30) / cell.size_bytes as usize) } else { 16 };
             let batch = self.preparer(index).put(&names, 0..count, cell.size_bytes, &self.payload);
             self.drive_untimed(index, &batch)?;
@@ -292,9 +304,9 @@ impl Trial {
         Preparer::new(&client.credentials, &client.host)
     }
 
-    fn fresh_names(&mut self) -> Names {
+    fn fresh_names(&mut self, index: usize) -> Names {
         self.names_made += 1;
-        Names { start: format!("/{}/run{:06}/", self.bucket, self.names_made) }
+        Names { start: format!("/{}/run{:06}/", self.buckets[index], self.names_made) }
     }
 
     /// Keeps objects for the cells that follow; those of before are removed.
@@ -328,11 +340,11 @@ impl Trial {
                 continue;
             }
             if self.listed[index] {
-                let names = Names { start: format!("/{}/list/", self.bucket) };
+                let names = Names { start: format!("/{}/list/", self.buckets[index]) };
                 let batch = self.preparer(index).delete(&names, 0..PAGE + PAGE / 2);
                 self.drive_untimed(index, &batch)?;
             }
-            self.servers[index].client.call("DELETE", &format!("/{}", self.bucket), "", b"")?;
+            self.servers[index].client.call("DELETE", &format!("/{}", self.buckets[index]), "", b"")?;
         }
         Ok(())
     }
