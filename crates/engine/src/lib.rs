@@ -4,19 +4,48 @@
 //! file semantics, and opens no network. See docs/format.md for its bytes and docs/write-path.md
 //! for how a commit becomes durable.
 
+mod apply;
 pub mod batch;
+pub mod changes;
+pub mod check;
+mod checkpoint;
+mod checksum;
+mod codec;
+mod commit;
+mod content;
+mod core;
 pub mod device;
+pub mod engine;
 pub mod error;
+mod limits;
+mod log;
+mod node_cache;
+mod recovery;
+mod requests;
+mod space;
 pub mod stage;
+mod staging;
+mod superblock;
 pub mod ticket;
 pub mod tree;
 pub mod value;
+mod view;
+mod writer;
 
 pub use batch::{
     Batch, Commit, Condition, Durability, KeyRange, Operation, Payload, Place, RequestId, Sources, SpaceId, Version,
 };
+pub use changes::{Event, Watch};
+pub use check::{Progress, Report};
+pub use engine::{Background, Engine, FormatOptions, Info, Options, Usage};
 pub use error::{Error, ErrorKind, Refusal, Result};
+pub use limits::Limits;
+pub use recovery::Recovered;
+pub use requests::REQUESTS_KEPT;
 pub use stage::{Access, StageHint, StageToken};
+pub use staging::Stage;
+pub use superblock::FORMAT;
 pub use ticket::{Completer, Ticket};
 pub use tree::{TREE_KEY_LEN_MAX, Tree};
 pub use value::{BlobId, BlockRange, Content, Extent, Pending, Piece, Record, SpaceRoot, Value};
+pub use view::{Cursor, Entry, Stat, View};

@@ -55,6 +55,11 @@ impl StageToken {
     pub fn content<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(&self.content).downcast().ok()
     }
+
+    /// As `content`, borrowed.
+    pub fn content_ref<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.content.downcast_ref()
+    }
 }
 
 impl fmt::Debug for StageToken {

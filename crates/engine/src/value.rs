@@ -96,7 +96,8 @@ impl Extent {
         EXTENT_HEAD_LEN + 4 * self.checksums.len()
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the stored form.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.put_u64_le(self.start_block);
         out.put_u32_le(self.run_length);
         out.put_u32_le(self.skip);
@@ -106,7 +107,8 @@ impl Extent {
         self.checksums.iter().for_each(|checksum| out.put_u32_le(*checksum));
     }
 
-    fn decode(bytes: &mut Bytes) -> Result<Extent> {
+    /// Reads the stored form from the front of `bytes`.
+    pub(crate) fn decode(bytes: &mut Bytes) -> Result<Extent> {
         let start_block = bytes.try_get_u64_le().map_err(short)?;
         let run_length = bytes.try_get_u32_le().map_err(short)?;
         let skip = bytes.try_get_u32_le().map_err(short)?;
@@ -509,7 +511,7 @@ mod tests {
         assert!(value.encode(&mut Vec::new()).is_err());
         let checksums = Arc::from([1, 2, 3]);
         let extent = Extent { start_block: 9, run_length: 10_000, skip: 0, length: 10_000, chunk_log2: 12, checksums };
-        assert!(!pending.fate.place(extent.clone()));
+        assert_eq!(pending.fate.place(extent.clone()), None);
         assert_eq!(value.encoded_len(), room);
         let mut stored = Vec::new();
         value.encode(&mut stored).unwrap();

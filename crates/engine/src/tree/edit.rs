@@ -12,7 +12,7 @@ use super::node::{Body, JOINED_LEN_MAX, NODE_LEN_MIN, SplitAt, entry_len};
 use super::run::{Run, Spot};
 use super::{Child, NODE_LEN_MAX, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, load};
 use crate::value::Value;
-use crate::{Error, Result};
+use crate::{Error, Result, Version};
 
 /// One or more changes that are kept or dropped together.
 pub struct Edit<'a> {
@@ -41,11 +41,12 @@ pub enum Replaced {
 }
 
 impl Replaced {
-    /// Settles the matter: the blocks to free, if there are any yet. To be called once the edit is published.
+    /// Settles the matter in the name of commit `by`: the blocks to free, if there are any yet. To be called
+    /// once nothing can undo the edit.
     #[must_use = "the blocks must be freed"]
-    pub fn release(&self) -> Option<NodeRef> {
+    pub fn release(&self, by: Version) -> Option<NodeRef> {
         match self {
-            Replaced::Node(node) => node.replace(),
+            Replaced::Node(node) => node.replace(by),
             Replaced::Stored(at) => Some(*at),
         }
     }

@@ -10,41 +10,43 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
+use crate::batch::Version;
+
 /// The meeting point of the side that writes a thing and the side that stops needing it.
 pub struct Fate<T>(Mutex<State<T>>);
 
 struct State<T> {
     placed: Option<T>,
-    replaced: bool,
+    replaced: Option<Version>,
 }
 
 impl<T: Clone> Fate<T> {
     /// Neither placed nor replaced.
     pub fn new() -> Self {
-        Fate(Mutex::new(State { placed: None, replaced: false }))
+        Fate(Mutex::new(State { placed: None, replaced: None }))
     }
 
     /// Placed from the start: for things that were read from the device.
     pub fn at(place: T) -> Self {
-        Fate(Mutex::new(State { placed: Some(place), replaced: false }))
+        Fate(Mutex::new(State { placed: Some(place), replaced: None }))
     }
 
-    /// Records where the thing was written. True says that nobody newer needs it, so that the caller
-    /// frees the place (once the checkpoint that names it is itself superseded).
-    #[must_use = "true means that the place must be freed"]
-    pub fn place(&self, place: T) -> bool {
+    /// Records where the thing was written. A version says which commit replaced it meanwhile, so that the
+    /// caller frees the place in that commit's name.
+    #[must_use = "a version means that the place must be freed"]
+    pub fn place(&self, place: T) -> Option<Version> {
         let mut state = self.0.lock();
         debug_assert!(state.placed.is_none(), "placed twice");
         state.placed = Some(place);
         state.replaced
     }
 
-    /// Says that nobody newer needs the thing. The caller frees the place that it gets.
+    /// Says that nobody needs the thing from commit `by` on. The caller frees the place that it gets.
     #[must_use = "a place must be freed"]
-    pub fn replace(&self) -> Option<T> {
+    pub fn replace(&self, by: Version) -> Option<T> {
         let mut state = self.0.lock();
-        debug_assert!(!state.replaced, "replaced twice");
-        state.replaced = true;
+        debug_assert!(state.replaced.is_none(), "replaced twice");
+        state.replaced = Some(by);
         state.placed.clone()
     }
 
@@ -79,12 +81,12 @@ mod tests {
     #[test]
     fn exactly_the_later_side_frees() {
         let fate = Fate::new();
-        assert!(!fate.place(7));
-        assert_eq!(fate.replace(), Some(7));
+        assert_eq!(fate.place(7), None);
+        assert_eq!(fate.replace(Version(1)), Some(7));
 
         let fate = Fate::new();
-        assert_eq!(fate.replace(), None);
-        assert!(fate.place(8));
+        assert_eq!(fate.replace(Version(2)), None);
+        assert_eq!(fate.place(8), Some(Version(2)));
         assert_eq!(fate.placed(), Some(8));
     }
 }

@@ -38,7 +38,7 @@ pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, StoreId
 pub use walk::{Visit, Visitor, walk};
 pub use write::{NodeSink, write_dirty};
 
-use crate::value::Value;
+use crate::value::{BlockRange, Value};
 use crate::{Error, KeyRange, Result, Version};
 
 /// The most bytes of a stored node.
@@ -60,6 +60,13 @@ pub struct NodeRef {
     pub checksum: u64,
     /// The version of the tree that it was written for.
     pub birth: Version,
+}
+
+impl NodeRef {
+    /// The blocks that it takes.
+    pub fn range(&self) -> BlockRange {
+        BlockRange { start: self.start_block, count: u32::from(self.blocks) }
+    }
 }
 
 /// Loads stored nodes: a cache over a device. `load` returns what [`Node::decode`] made of the bytes.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use super::run::{Run, Spot};
 use super::stored::{ENTRY_HEAD_LEN, NODE_HEADER_LEN};
 use super::{Child, Fate, NODE_LEN_MAX, NODE_REF_LEN, NodeRef};
+use crate::batch::Version;
 use crate::value::Value;
 
 /// A node below this joins a neighbour.
@@ -131,10 +132,10 @@ impl Node {
         self.fate.placed()
     }
 
-    /// Says that the newest tree does not hold it any more, once; the caller frees the blocks that it gets.
+    /// Says that the newest tree does not hold it from commit `by` on, once; the caller frees the blocks that it gets.
     #[must_use = "the blocks must be freed"]
-    pub fn replace(&self) -> Option<NodeRef> {
-        self.fate.replace()
+    pub fn replace(&self, by: Version) -> Option<NodeRef> {
+        self.fate.replace(by)
     }
 
     /// The first key (of an inner node: its first separator, which is empty).

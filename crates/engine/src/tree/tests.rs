@@ -49,13 +49,15 @@ impl Disk {
 
     /// What a commit does once its edit is published.
     fn release(&self, replaced: Vec<Replaced>) {
-        replaced.iter().filter_map(Replaced::release).for_each(|at| self.free_node(at));
+        replaced.iter().filter_map(|r| r.release(Version(1))).for_each(|at| self.free_node(at));
     }
 
     fn release_value(&self, old: &Value) {
         match old.piece() {
             Some(Piece::Disk(extent)) => self.free_extent(extent),
-            Some(Piece::Pending(pending)) => pending.fate.replace().iter().for_each(|at| self.free_extent(at)),
+            Some(Piece::Pending(pending)) => {
+                pending.fate.replace(Version(1)).iter().for_each(|at| self.free_extent(at))
+            }
             _ => {}
         }
     }
@@ -82,7 +84,7 @@ impl NodeSink for Sink<'_> {
         let start_block = self.0.allocate(u64::from(run_length.div_ceil(BLOCK_LEN as u32)));
         let checksums = vec![7; run_length.div_ceil(4096) as usize].into();
         let extent = Extent { start_block, run_length, skip: 0, length: run_length, chunk_log2: 12, checksums };
-        if pending.fate.place(extent.clone()) {
+        if pending.fate.place(extent.clone()).is_some() {
             self.0.free_extent(&extent);
         }
         Ok(())
@@ -94,7 +96,7 @@ impl NodeSink for Sink<'_> {
         Ok(start)
     }
 
-    fn unneeded(&mut self, at: NodeRef) {
+    fn unneeded(&mut self, at: NodeRef, _: Version) {
         self.0.free_node(at);
     }
 }

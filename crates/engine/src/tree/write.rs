@@ -17,16 +17,16 @@ use crate::{Error, Piece, Result, Version};
 
 /// Where a checkpoint writes to.
 pub trait NodeSink {
-    /// Writes the bytes of a pending piece and calls `pending.fate.place`; where that says true it sees to
-    /// it that the extent is freed after this checkpoint is superseded. The extent keeps to [`Pending::chunks_max`].
+    /// Writes the bytes of a pending piece and calls `pending.fate.place`; where that names a commit it sees
+    /// to it that the extent is freed in that commit's name. The extent keeps to [`Pending::chunks_max`].
     fn place_value(&mut self, pending: &Pending) -> Result<()>;
 
     /// Writes an encoded node, whole blocks, somewhere; returns the first block.
     fn write_node(&mut self, encoded: Vec<u8>) -> Result<u64>;
 
-    /// A node that was just written had left the newest tree already: its blocks are to be freed after
-    /// this checkpoint is superseded.
-    fn unneeded(&mut self, at: NodeRef);
+    /// A node that was just written had left the newest tree with commit `by`: its blocks are to be freed in
+    /// that commit's name.
+    fn unneeded(&mut self, at: NodeRef, by: Version);
 }
 
 /// Writes every node of `tree`, and of the trees in its leaves, that was not written yet. Returns the root's place.
@@ -60,8 +60,8 @@ fn write_node(node: &Arc<Node>, birth: Version, store: StoreId, sink: &mut dyn N
     let encoded = node.encode(birth, store)?;
     let mut at = NodeRef::of(&encoded, 0, birth);
     at.start_block = sink.write_node(encoded)?;
-    if node.fate.place(at) {
-        sink.unneeded(at);
+    if let Some(by) = node.fate.place(at) {
+        sink.unneeded(at, by);
     }
     Ok(at)
 }

@@ -1,0 +1,240 @@
+//! The working copy of the state that one commit changes.
+//!
+//! Invariant: until [`Edition::finish`] nothing outside is touched; a dropped edition is a rollback.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::apply::state::{REQUESTS, State, space_key};
+use crate::batch::{KeyRange, RequestId, SpaceId, Version};
+use crate::content::Reading;
+use crate::device::{Device, ReadMode};
+use crate::error::{Error, Refusal, Result};
+use crate::log::record::Step;
+use crate::requests;
+use crate::staging::Staged;
+use crate::tree::{Edit, NodeSource, Replaced};
+use crate::value::{BlobId, BlockRange, Pending, SpaceRoot, Value};
+
+/// A space in the working copy.
+struct Working {
+    /// `None`: dropped or never there.
+    root: Option<SpaceRoot>,
+    changed: bool,
+}
+
+/// One commit on its way.
+pub struct Edition<'a> {
+    base: State,
+    version: Version,
+    device: &'a dyn Device,
+    spaces: BTreeMap<SpaceId, Working>,
+    pub(super) edit: Edit<'a>,
+    pub(super) next_blob: u64,
+    pub(super) pending_len_max: usize,
+    /// The operation being applied, for refusals.
+    pub(super) index: u32,
+    pub(super) retired: Vec<Arc<Pending>>,
+    pub(super) allocated: Vec<BlockRange>,
+    pub(super) freed: Vec<BlockRange>,
+    pub(super) changes: Vec<(SpaceId, KeyRange)>,
+    pub(super) taken: Vec<Arc<Staged>>,
+    pub(super) bytes_in_memory: u64,
+}
+
+/// What a commit did, once nothing can fail any more.
+pub struct Applied {
+    /// The state after it.
+    pub state: State,
+    /// The next blob number.
+    pub next_blob: u64,
+    /// Blocks that now belong to the state (of stages).
+    pub allocated: Vec<BlockRange>,
+    /// Blocks that the state needs no more.
+    pub freed: Vec<BlockRange>,
+    /// Nodes that left the tree.
+    pub replaced: Vec<Replaced>,
+    /// Values that left the tree before a checkpoint placed them, as far as was known.
+    pub retired: Vec<Arc<Pending>>,
+    /// Keys changed.
+    pub changes: Vec<(SpaceId, KeyRange)>,
+    /// Nodes that were made.
+    pub created: u64,
+    /// Bytes of values that only memory and the ring hold.
+    pub bytes_in_memory: u64,
+}
+
+impl<'a> Edition<'a> {
+    /// A working copy of `base` for commit `version`.
+    pub fn new(
+        base: &State,
+        version: Version,
+        next_blob: u64,
+        pending_len_max: usize,
+        source: &'a dyn NodeSource,
+        device: &'a dyn Device,
+    ) -> Edition<'a> {
+        Edition {
+            base: base.clone(),
+            version,
+            device,
+            spaces: BTreeMap::new(),
+            edit: Edit::new(source),
+            next_blob,
+            pending_len_max,
+            index: 0,
+            retired: Vec::new(),
+            allocated: Vec::new(),
+            freed: Vec::new(),
+            changes: Vec::new(),
+            taken: Vec::new(),
+            bytes_in_memory: 0,
+        }
+    }
+
+    /// The commit's log number.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    pub(super) fn source(&self) -> &'a dyn NodeSource {
+        self.edit.source
+    }
+
+    pub(super) fn reading(&self) -> Reading<'a> {
+        Reading { source: self.edit.source, device: self.device, mode: ReadMode::Cached }
+    }
+
+    /// Refuses the batch at the operation being applied.
+    pub(super) fn refuse(&self, message: impl Into<String>) -> Error {
+        Error::refused(Refusal::Operation(self.index), message)
+    }
+
+    pub(super) fn new_blob(&mut self) -> BlobId {
+        let blob = BlobId(self.next_blob);
+        self.next_blob += 1;
+        blob
+    }
+
+    fn working(&mut self, space: SpaceId) -> Result<&mut Working> {
+        if !self.spaces.contains_key(&space) {
+            let root = self.base.space(self.edit.source, space)?;
+            self.spaces.insert(space, Working { root, changed: false });
+        }
+        self.spaces.get_mut(&space).ok_or_else(|| Error::damaged("a space vanished from the working copy"))
+    }
+
+    /// A space as it is now, if it is there.
+    pub(super) fn find_space(&mut self, space: SpaceId) -> Result<Option<&SpaceRoot>> {
+        Ok(self.working(space)?.root.as_ref())
+    }
+
+    /// A space's tree to read; refused when the space is absent.
+    pub(super) fn tree(&mut self, space: SpaceId) -> Result<crate::tree::Tree> {
+        match self.find_space(space)? {
+            Some(root) => Ok(root.tree.clone()),
+            None => Err(self.refuse(format!("space {} is not there", space.0))),
+        }
+    }
+
+    /// Sets or removes a space.
+    pub(super) fn set_space(&mut self, space: SpaceId, root: Option<SpaceRoot>) -> Result<()> {
+        let working = self.working(space)?;
+        working.root = root;
+        working.changed = true;
+        Ok(())
+    }
+
+    /// A space of the engine's own, made when it is not there.
+    pub(super) fn ensure_space(&mut self, space: SpaceId) -> Result<()> {
+        if self.find_space(space)?.is_none() {
+            let created = self.version;
+            self.set_space(space, Some(SpaceRoot { tree: crate::tree::Tree::new(), created, flags: 0 }))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn insert(&mut self, space: SpaceId, key: Bytes, value: Value) -> Result<Option<Value>> {
+        self.working(space)?;
+        let Some(Working { root: Some(root), changed }) = self.spaces.get_mut(&space) else {
+            return Err(self.refuse(format!("space {} is not there", space.0)));
+        };
+        *changed = true;
+        root.tree.insert(&mut self.edit, key, value)
+    }
+
+    pub(super) fn remove(&mut self, space: SpaceId, key: &[u8]) -> Result<Option<Value>> {
+        self.working(space)?;
+        let Some(Working { root: Some(root), changed }) = self.spaces.get_mut(&space) else {
+            return Err(self.refuse(format!("space {} is not there", space.0)));
+        };
+        *changed = true;
+        root.tree.remove(&mut self.edit, key)
+    }
+
+    /// Applies every step of a commit.
+    pub fn apply(&mut self, steps: &[Step]) -> Result<()> {
+        let mut index = 0;
+        for step in steps {
+            self.index = index;
+            match step {
+                Step::Operation(operation) => {
+                    self.operation(operation)?;
+                    index += 1;
+                }
+                Step::StageSlab { stage, offset, extents } => self.stage_slab(*stage, *offset, extents)?,
+                Step::StageDrop { stage } => self.stage_drop(*stage)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers the outcome of a named request, and forgets the oldest beyond the limit.
+    pub fn remember(&mut self, request: RequestId, outcome: Option<Refusal>, forget: Option<Version>) -> Result<()> {
+        self.ensure_space(REQUESTS)?;
+        let key = Bytes::copy_from_slice(&self.version.0.to_be_bytes());
+        self.insert(REQUESTS, key, Value::Raw(requests::encode(request, outcome)))?;
+        if let Some(oldest) = forget {
+            self.remove(REQUESTS, &oldest.0.to_be_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Gives the stages back that it has taken: the commit does not happen.
+    pub fn roll_back(self) {
+        for staged in &self.taken {
+            staged.untake();
+        }
+    }
+
+    /// The commit happens: the state after it and everything that follows from it.
+    pub fn finish(mut self) -> Result<Applied> {
+        let master = self.write_back().inspect_err(|_| self.taken.iter().for_each(|staged| staged.untake()))?;
+        Ok(Applied {
+            state: State { master, version: self.version },
+            next_blob: self.next_blob,
+            allocated: self.allocated,
+            freed: self.freed,
+            replaced: self.edit.replaced,
+            retired: self.retired,
+            changes: self.changes,
+            created: self.edit.created,
+            bytes_in_memory: self.bytes_in_memory,
+        })
+    }
+
+    /// The master tree with the changed spaces in it.
+    fn write_back(&mut self) -> Result<crate::tree::Tree> {
+        let mut master = self.base.master.clone();
+        let spaces = std::mem::take(&mut self.spaces);
+        for (space, working) in spaces.into_iter().filter(|(_, working)| working.changed) {
+            match working.root {
+                Some(root) => master.insert(&mut self.edit, space_key(space), Value::Root(root))?,
+                None => master.remove(&mut self.edit, &space.0.to_be_bytes())?,
+            };
+        }
+        Ok(master)
+    }
+}

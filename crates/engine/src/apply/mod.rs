@@ -1,0 +1,17 @@
+//! Applying a commit to the newest state: the same code for a submit and for recovery.
+//!
+//! - `edition`: the working copy of the state that one commit changes.
+//! - `condition`: whether a batch's conditions hold.
+//! - `operation`: each operation of a batch.
+//! - `pieces`: cutting, sharing and joining the pieces of values.
+//! - `reference`: counts of blocks that more than one piece names.
+
+pub mod condition;
+pub mod edition;
+mod operation;
+mod pieces;
+pub mod reference;
+pub mod state;
+
+pub use edition::{Applied, Edition};
+pub use state::State;

@@ -1,0 +1,298 @@
+//! Each operation of a batch.
+//!
+//! Invariant: an operation either applies whole or returns an error, and then the edition is dropped.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::apply::edition::Edition;
+use crate::apply::pieces::{piece_of, slice};
+use crate::batch::{KeyRange, Operation, Payload, Place, Sources, SpaceId};
+use crate::content::{as_record, find_record, record_key, record_range};
+use crate::error::{Error, ErrorKind, Result};
+use crate::tree::Tree;
+use crate::value::{Content, Piece, Record, SpaceRoot, Value};
+
+/// A range of a value that is cloned into another.
+struct CloneStep<'p> {
+    from: &'p Place,
+    from_offset: u64,
+    length: u64,
+    to: &'p Place,
+    to_offset: u64,
+}
+
+impl Edition<'_> {
+    /// Applies one operation.
+    pub(super) fn operation(&mut self, operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::Put { at, value } => self.put(at, value),
+            Operation::WriteAt { at, offset, data } => self.write_at(at, *offset, data),
+            Operation::Append { at, data } => {
+                let size = self.record(at)?.map_or(0, |record| record.size);
+                self.write_at(at, size, data)
+            }
+            Operation::Truncate { at, length } => self.truncate(at, *length),
+            Operation::Delete { at } => self.delete(at),
+            Operation::DeleteRange { space, range } => self.delete_range(*space, range),
+            Operation::Rename { from, to } => self.rename(from, to),
+            Operation::CloneRange { from, from_offset, length, to, to_offset } => self.clone_range(&CloneStep {
+                from,
+                from_offset: *from_offset,
+                length: *length,
+                to,
+                to_offset: *to_offset,
+            }),
+            Operation::Concatenate { sources, target, fate } => self.concatenate(sources, target, *fate),
+            Operation::AddCounter { at, delta } => self.add_counter(at, *delta),
+            Operation::CreateSpace { space } => self.create_space(*space),
+            Operation::DropSpace { space } => self.drop_space(*space),
+            Operation::RenamePrefix { .. } | Operation::CloneSpace { .. } | Operation::SnapshotSpace { .. } => {
+                Err(Error::new(ErrorKind::Unsupported, "not offered by the engine yet"))
+            }
+        }
+    }
+
+    /// The record at a place; refused when its space is absent.
+    fn record(&mut self, at: &Place) -> Result<Option<Record>> {
+        let tree = self.tree(at.space)?;
+        find_record(&tree, self.source(), &at.key)
+    }
+
+    fn changed(&mut self, at: &Place) {
+        let mut end = BytesMut::with_capacity(at.key.len() + 1);
+        end.extend_from_slice(&at.key);
+        end.extend_from_slice(&[0]);
+        self.changes.push((at.space, KeyRange { start: at.key.clone(), end: Some(end.freeze()) }));
+    }
+
+    /// Sets a record; gives the one before.
+    fn set(&mut self, at: &Place, size: u64, content: Content) -> Result<Option<Record>> {
+        self.changed(at);
+        let record = Record { version: self.version(), size, content };
+        let old = self.insert(at.space, record_key(&at.key), Value::Record(record))?;
+        old.map(as_record).transpose()
+    }
+
+    /// Sets a record and lets go of what was there before.
+    fn replace(&mut self, at: &Place, size: u64, content: Content) -> Result<()> {
+        match self.set(at, size, content)? {
+            Some(old) => self.release_content(at.space, old.content),
+            None => Ok(()),
+        }
+    }
+
+    fn put(&mut self, at: &Place, value: &Payload) -> Result<()> {
+        // The space is looked at first, so that a refusal takes no stage.
+        self.tree(at.space)?;
+        let pieces = self.payload_pieces(value)?;
+        let content = self.content_of(at.space, pieces)?;
+        self.replace(at, value.len(), content)
+    }
+
+    fn write_at(&mut self, at: &Place, offset: u64, data: &Payload) -> Result<()> {
+        let record = self.record(at)?;
+        let length = data.len();
+        let end = offset.checked_add(length).ok_or_else(|| Error::invalid("a write past the end of all offsets"))?;
+        let (size, content) = record.map_or((0, Content::Empty), |record| (record.size, record.content));
+        let new_size = if length == 0 { size } else { size.max(end) };
+        if length == 0 {
+            self.set(at, new_size, content)?;
+            return Ok(());
+        }
+        if let Payload::Bytes(bytes) = data
+            && let Some(merged) = self.merge_in_memory(&content, size, offset, bytes)
+        {
+            self.bytes_in_memory += merged.len() as u64;
+            return self.replace(at, new_size, Content::Single(piece_of(merged)));
+        }
+        let pieces = self.payload_pieces(data)?;
+        let blob = self.as_blob(at.space, content)?;
+        self.carve(at.space, blob, offset, end)?;
+        self.place(at.space, blob, offset, pieces)?;
+        self.set(at, new_size, Content::Pieces(blob))?;
+        Ok(())
+    }
+
+    /// A small value whose bytes are all in memory is written anew as a whole.
+    fn merge_in_memory(&self, content: &Content, size: u64, offset: u64, data: &[u8]) -> Option<Bytes> {
+        let new_size = size.max(offset + data.len() as u64);
+        if new_size > self.pending_len_max as u64 {
+            return None;
+        }
+        let old: &[u8] = match content {
+            Content::Empty => &[],
+            Content::Single(Piece::Inline(bytes)) => bytes,
+            Content::Single(Piece::Pending(pending)) => &pending.bytes,
+            _ => return None,
+        };
+        let mut bytes = BytesMut::zeroed(new_size as usize);
+        bytes[..old.len()].copy_from_slice(old);
+        bytes[offset as usize..offset as usize + data.len()].copy_from_slice(data);
+        Some(bytes.freeze())
+    }
+
+    fn truncate(&mut self, at: &Place, length: u64) -> Result<()> {
+        let Some(record) = self.record(at)? else {
+            self.set(at, length, Content::Empty)?;
+            return Ok(());
+        };
+        match record.content {
+            Content::Single(piece) if length < piece.len() => {
+                let kept = if length == 0 { Vec::new() } else { vec![(0, slice(&piece, 0, length))] };
+                for (_, part) in &kept {
+                    if let Piece::Disk(extent) = part {
+                        self.share(extent.blocks())?;
+                    }
+                }
+                let content = self.content_of(at.space, kept)?;
+                self.replace(at, length, content)
+            }
+            Content::Pieces(blob) if length < record.size => {
+                self.carve(at.space, blob, length, u64::MAX)?;
+                self.set(at, length, Content::Pieces(blob))?;
+                Ok(())
+            }
+            content => {
+                self.set(at, length, content)?;
+                Ok(())
+            }
+        }
+    }
+
+    fn delete(&mut self, at: &Place) -> Result<()> {
+        self.tree(at.space)?;
+        let Some(old) = self.remove(at.space, &record_key(&at.key))? else { return Ok(()) };
+        self.changed(at);
+        self.release_content(at.space, as_record(old)?.content)
+    }
+
+    fn delete_range(&mut self, space: SpaceId, range: &KeyRange) -> Result<()> {
+        let tree = self.tree(space)?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let source = self.source();
+        let mut cursor = tree.cursor(record_range(range));
+        let mut found = false;
+        while let Some((key, value)) = cursor.next(source)? {
+            found = true;
+            self.remove(space, &key)?;
+            self.release_content(space, as_record(value)?.content)?;
+        }
+        if found {
+            self.changes.push((space, range.clone()));
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &Place, to: &Place) -> Result<()> {
+        let Some(record) = self.record(from)? else {
+            return Err(self.refuse("the source of a rename is not there"));
+        };
+        self.tree(to.space)?;
+        if from == to {
+            self.set(to, record.size, record.content)?;
+            return Ok(());
+        }
+        self.remove(from.space, &record_key(&from.key))?;
+        self.changed(from);
+        let content = if from.space == to.space {
+            record.content
+        } else {
+            let pieces = self.moved_pieces(from.space, record.content)?;
+            self.content_of(to.space, pieces)?
+        };
+        self.replace(to, record.size, content)
+    }
+
+    fn clone_range(&mut self, step: &CloneStep<'_>) -> Result<()> {
+        let Some(source) = self.record(step.from)? else {
+            return Err(self.refuse("the source of a clone is not there"));
+        };
+        let target = self.record(step.to)?;
+        let from = step.from_offset;
+        let length = if step.length == u64::MAX { source.size.saturating_sub(from) } else { step.length };
+        if from.checked_add(length).is_none_or(|end| end > source.size) {
+            return Err(self.refuse("the source of a clone is shorter than the range"));
+        }
+        let to = step.to_offset;
+        let end = to.checked_add(length).ok_or_else(|| Error::invalid("a clone past the end of all offsets"))?;
+        if step.from == step.to && from < end && to < from + length {
+            return Err(Error::invalid("the ranges of a clone within one value overlap"));
+        }
+        let pieces = self.shared_pieces(step.from.space, &source, from, from + length)?;
+        let old_size = target.as_ref().map_or(0, |record| record.size);
+        if to == 0 && length >= old_size {
+            // The whole target is written over (or was not there).
+            let content = self.content_of(step.to.space, pieces)?;
+            return self.replace(step.to, length, content);
+        }
+        let content = target.map_or(Content::Empty, |record| record.content);
+        let blob = self.as_blob(step.to.space, content)?;
+        self.carve(step.to.space, blob, to, end)?;
+        self.place(step.to.space, blob, to, pieces)?;
+        let size = if length == 0 { old_size } else { old_size.max(end) };
+        self.set(step.to, size, Content::Pieces(blob))?;
+        Ok(())
+    }
+
+    fn concatenate(&mut self, sources: &[Place], target: &Place, fate: Sources) -> Result<()> {
+        if sources.contains(target) {
+            return Err(Error::invalid("the target of a concatenation is one of its sources"));
+        }
+        self.tree(target.space)?;
+        let mut pieces = Vec::new();
+        let mut size = 0u64;
+        for source in sources {
+            let Some(record) = self.record(source)? else {
+                return Err(self.refuse("a source of a concatenation is not there"));
+            };
+            let length = record.size;
+            let parts = match fate {
+                Sources::Keep => self.shared_pieces(source.space, &record, 0, length)?,
+                Sources::Delete => {
+                    self.remove(source.space, &record_key(&source.key))?;
+                    self.changed(source);
+                    self.moved_pieces(source.space, record.content)?
+                }
+            };
+            pieces.extend(parts.into_iter().map(|(offset, piece)| (size + offset, piece)));
+            size = size.checked_add(length).ok_or_else(|| Error::invalid("the concatenation is too long"))?;
+        }
+        let content = self.content_of(target.space, pieces)?;
+        self.replace(target, size, content)
+    }
+
+    fn add_counter(&mut self, at: &Place, delta: i64) -> Result<()> {
+        let before = match self.record(at)? {
+            None => 0,
+            Some(record) if record.size == 8 => {
+                let mut bytes = [0; 8];
+                let tree = self.tree(at.space)?;
+                self.reading().read(&tree, &record, 0, &mut bytes)?;
+                i64::from_le_bytes(bytes)
+            }
+            Some(_) => return Err(self.refuse("the value to add to is not a number of 8 bytes")),
+        };
+        let Some(after) = before.checked_add(delta) else {
+            return Err(self.refuse("the sum does not fit into 64 bits"));
+        };
+        let bytes = Bytes::copy_from_slice(&after.to_le_bytes());
+        self.replace(at, 8, Content::Single(Piece::Inline(bytes)))
+    }
+
+    fn create_space(&mut self, space: SpaceId) -> Result<()> {
+        if self.find_space(space)?.is_some() {
+            return Err(self.refuse(format!("space {} exists already", space.0)));
+        }
+        let created = self.version();
+        self.set_space(space, Some(SpaceRoot { tree: Tree::new(), created, flags: 0 }))
+    }
+
+    fn drop_space(&mut self, space: SpaceId) -> Result<()> {
+        self.release_space(space)?;
+        self.set_space(space, None)?;
+        self.changes.push((space, KeyRange::all()));
+        Ok(())
+    }
+}

@@ -1,0 +1,290 @@
+//! Cutting, sharing and joining the pieces of values.
+//!
+//! Invariants:
+//! - Pieces of a blob do not overlap; what no piece covers reads as zeros.
+//! - A piece on the device names whole checksum chunks; two pieces that need the same chunk share its blocks.
+//! - A piece that only memory holds belongs to one entry; sharing it makes another of the same bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::apply::edition::Edition;
+use crate::apply::state::STAGES;
+use crate::batch::{KeyRange, Payload, SpaceId};
+use crate::content::{Pieces, as_piece, piece_key, piece_range, split_piece_key};
+use crate::device::BLOCK_LEN;
+use crate::error::{Error, Result};
+use crate::staging::Staged;
+use crate::value::{BlobId, BlockRange, Content, Extent, INLINE_LEN_MAX, Pending, Piece, Record, Value};
+
+/// A piece with its place in a value, in bytes.
+pub(super) type Placed = (u64, Piece);
+
+/// Bytes as a piece: in the leaf when short, else in memory until a checkpoint places them.
+pub(super) fn piece_of(bytes: Bytes) -> Piece {
+    if bytes.len() <= INLINE_LEN_MAX { Piece::Inline(bytes) } else { Piece::Pending(Arc::new(Pending::new(bytes))) }
+}
+
+/// The part of an extent from `from`, `length` bytes long, naming only the chunks that it needs.
+fn slice_extent(extent: &Extent, from: u64, length: u64) -> Extent {
+    let chunk = 1u64 << extent.chunk_log2;
+    let start = u64::from(extent.skip) + from;
+    let first = start / chunk;
+    let last = (start + length).div_ceil(chunk);
+    let run_end = (last * chunk).min(u64::from(extent.run_length));
+    let checksums = extent.checksums.get(first as usize..last as usize).unwrap_or_default();
+    Extent {
+        start_block: extent.start_block + first * chunk / BLOCK_LEN as u64,
+        run_length: (run_end - first * chunk) as u32,
+        skip: (start - first * chunk) as u32,
+        length: length as u32,
+        chunk_log2: extent.chunk_log2,
+        checksums: checksums.into(),
+    }
+}
+
+/// The part of a piece from `from`, `length` bytes long. A pending piece that a checkpoint has placed
+/// is one on the device from then on.
+pub(super) fn slice(piece: &Piece, from: u64, length: u64) -> Piece {
+    match piece {
+        Piece::Inline(bytes) => piece_of(bytes.slice(from as usize..(from + length) as usize)),
+        Piece::Pending(pending) => match pending.fate.placed() {
+            Some(extent) => Piece::Disk(slice_extent(&extent, from, length)),
+            None => piece_of(pending.bytes.slice(from as usize..(from + length) as usize)),
+        },
+        Piece::Disk(extent) => Piece::Disk(slice_extent(extent, from, length)),
+    }
+}
+
+/// The blocks that a piece names on the device.
+fn blocks_of(piece: &Piece) -> Option<BlockRange> {
+    match piece {
+        Piece::Disk(extent) => Some(extent.blocks()),
+        Piece::Pending(pending) => pending.fate.placed().map(|extent| extent.blocks()),
+        Piece::Inline(_) => None,
+    }
+}
+
+impl Edition<'_> {
+    /// A piece has lost its entry.
+    pub(super) fn release_piece(&mut self, piece: Piece) -> Result<()> {
+        match (&piece, blocks_of(&piece)) {
+            (_, Some(range)) => self.unshare(range),
+            (Piece::Pending(pending), None) => {
+                self.retired.push(Arc::clone(pending));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A value has lost its record: its pieces go.
+    pub(super) fn release_content(&mut self, space: SpaceId, content: Content) -> Result<()> {
+        match content {
+            Content::Empty => Ok(()),
+            Content::Single(piece) => self.release_piece(piece),
+            Content::Pieces(blob) => {
+                let tree = self.tree(space)?;
+                let source = self.source();
+                let mut cursor = tree.cursor(piece_range(blob));
+                while let Some((key, value)) = cursor.next(source)? {
+                    self.remove(space, &key)?;
+                    self.release_piece(as_piece(value)?)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Everything in a space's tree goes.
+    pub(super) fn release_space(&mut self, space: SpaceId) -> Result<()> {
+        let source = self.source();
+        let mut cursor = self.tree(space)?.cursor(KeyRange::all());
+        while let Some((key, value)) = cursor.next(source)? {
+            self.remove(space, &key)?;
+            match value {
+                Value::Piece(piece) => self.release_piece(piece)?,
+                Value::Record(Record { content: Content::Single(piece), .. }) => self.release_piece(piece)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room: removes what lies in `from..to` of a blob, keeping the parts outside.
+    pub(super) fn carve(&mut self, space: SpaceId, blob: BlobId, from: u64, to: u64) -> Result<()> {
+        let tree = self.tree(space)?;
+        let source = self.source();
+        let mut pieces = Pieces::new(&tree, source, blob, from, to)?;
+        while let Some((start, piece)) = pieces.next(source)? {
+            let end = start + piece.len();
+            self.remove(space, &piece_key(blob, start))?;
+            let left = (start < from).then(|| slice(&piece, 0, from - start));
+            let right = (end > to).then(|| slice(&piece, to - start, end - to));
+            self.settle_cut(&piece, left.as_ref(), right.as_ref())?;
+            if let Some(left) = left {
+                self.insert(space, piece_key(blob, start), Value::Piece(left))?;
+            }
+            if let Some(right) = right {
+                self.insert(space, piece_key(blob, to), Value::Piece(right))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the blocks of a piece anew that was cut into what is left of it.
+    fn settle_cut(&mut self, whole: &Piece, left: Option<&Piece>, right: Option<&Piece>) -> Result<()> {
+        if blocks_of(whole).is_none() {
+            return self.release_piece(whole.clone());
+        }
+        // First what stays counts once more, then the whole once less: no block is free in between.
+        for part in [left, right].into_iter().flatten() {
+            if let Some(range) = blocks_of(part) {
+                self.share(range)?;
+            }
+        }
+        self.release_piece(whole.clone())
+    }
+
+    /// A record's content as a blob of pieces, so that single ones can be changed.
+    pub(super) fn as_blob(&mut self, space: SpaceId, content: Content) -> Result<BlobId> {
+        match content {
+            Content::Pieces(blob) => Ok(blob),
+            Content::Empty => Ok(self.new_blob()),
+            Content::Single(piece) => {
+                let blob = self.new_blob();
+                self.insert(space, piece_key(blob, 0), Value::Piece(piece))?;
+                Ok(blob)
+            }
+        }
+    }
+
+    /// Puts pieces, which lie one after the other or leave holes, into a blob at an offset.
+    pub(super) fn place(&mut self, space: SpaceId, blob: BlobId, at: u64, pieces: Vec<Placed>) -> Result<()> {
+        for (offset, piece) in pieces {
+            self.insert(space, piece_key(blob, at + offset), Value::Piece(piece))?;
+        }
+        Ok(())
+    }
+
+    /// Pieces as the whole content of a value.
+    pub(super) fn content_of(&mut self, space: SpaceId, mut pieces: Vec<Placed>) -> Result<Content> {
+        if pieces.len() == 1 && pieces.first().is_some_and(|(offset, _)| *offset == 0) {
+            return Ok(pieces.pop().map_or(Content::Empty, |(_, piece)| Content::Single(piece)));
+        }
+        if pieces.is_empty() {
+            return Ok(Content::Empty);
+        }
+        let blob = self.new_blob();
+        self.place(space, blob, 0, pieces)?;
+        Ok(Content::Pieces(blob))
+    }
+
+    /// The pieces of a payload. Those of a stage belong to the state from now on.
+    pub(super) fn payload_pieces(&mut self, payload: &Payload) -> Result<Vec<Placed>> {
+        match payload {
+            Payload::Bytes(bytes) if bytes.is_empty() => Ok(Vec::new()),
+            Payload::Bytes(bytes) => {
+                self.bytes_in_memory += bytes.len() as u64;
+                // A copy: the caller's bytes may be a small part of a large buffer.
+                Ok(vec![(0, piece_of(Bytes::copy_from_slice(bytes)))])
+            }
+            Payload::Stage(token) => {
+                let staged = token.content::<Staged>().ok_or_else(|| Error::invalid("a stage of another store"))?;
+                if !staged.take() {
+                    return Err(Error::invalid("the stage was committed before; a stage can be named once"));
+                }
+                self.taken.push(Arc::clone(&staged));
+                self.staged_pieces(&staged)
+            }
+        }
+    }
+
+    fn staged_pieces(&mut self, staged: &Staged) -> Result<Vec<Placed>> {
+        let mut pieces = Vec::new();
+        if staged.spilled() > 0 {
+            let tree = self.tree(STAGES)?;
+            let source = self.source();
+            let mut cursor = tree.cursor(piece_range(BlobId(staged.id())));
+            while let Some((key, value)) = cursor.next(source)? {
+                self.remove(STAGES, &key)?;
+                pieces.push((split_piece_key(&key)?.1, as_piece(value)?));
+            }
+        }
+        let mut at = staged.spilled();
+        for extent in staged.extents() {
+            self.allocated.push(extent.blocks());
+            pieces.push((at, Piece::Disk(extent.clone())));
+            at += u64::from(extent.length);
+        }
+        Ok(pieces)
+    }
+
+    /// A stage logs extents of its own.
+    pub(super) fn stage_slab(&mut self, stage: u64, offset: u64, extents: &[Extent]) -> Result<()> {
+        self.ensure_space(STAGES)?;
+        let mut at = offset;
+        for extent in extents {
+            self.allocated.push(extent.blocks());
+            self.insert(STAGES, piece_key(BlobId(stage), at), Value::Piece(Piece::Disk(extent.clone())))?;
+            at += u64::from(extent.length);
+        }
+        Ok(())
+    }
+
+    /// A stage was given up: what its slabs name is free.
+    pub(super) fn stage_drop(&mut self, stage: u64) -> Result<()> {
+        self.ensure_space(STAGES)?;
+        self.release_content(STAGES, Content::Pieces(BlobId(stage)))
+    }
+
+    /// The pieces of `from..to` of a value, offsets counted from `from`, for another value to share.
+    pub(super) fn shared_pieces(&mut self, space: SpaceId, record: &Record, from: u64, to: u64) -> Result<Vec<Placed>> {
+        let mut out = Vec::new();
+        let mut part = |start: u64, piece: &Piece| {
+            let (head, tail) = (from.max(start), to.min(start + piece.len()));
+            if head < tail {
+                out.push((head - from, slice(piece, head - start, tail - head)));
+            }
+        };
+        match &record.content {
+            Content::Empty => {}
+            Content::Single(piece) => part(0, piece),
+            Content::Pieces(blob) => {
+                let tree = self.tree(space)?;
+                let source = self.source();
+                let mut pieces = Pieces::new(&tree, source, *blob, from, to)?;
+                while let Some((start, piece)) = pieces.next(source)? {
+                    part(start, &piece);
+                }
+            }
+        }
+        for (_, piece) in &out {
+            match blocks_of(piece) {
+                Some(range) => self.share(range)?,
+                None => self.bytes_in_memory += piece.len(),
+            }
+        }
+        Ok(out)
+    }
+
+    /// Takes all pieces out of a value that goes away.
+    pub(super) fn moved_pieces(&mut self, space: SpaceId, content: Content) -> Result<Vec<Placed>> {
+        match content {
+            Content::Empty => Ok(Vec::new()),
+            Content::Single(piece) => Ok(vec![(0, piece)]),
+            Content::Pieces(blob) => {
+                let tree = self.tree(space)?;
+                let source = self.source();
+                let mut cursor = tree.cursor(piece_range(blob));
+                let mut pieces = Vec::new();
+                while let Some((key, value)) = cursor.next(source)? {
+                    self.remove(space, &key)?;
+                    pieces.push((split_piece_key(&key)?.1, as_piece(value)?));
+                }
+                Ok(pieces)
+            }
+        }
+    }
+}

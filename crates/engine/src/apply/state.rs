@@ -1,0 +1,42 @@
+//! The state of a store at one log number: a tree of trees.
+//!
+//! Invariant: a state never changes; the next one shares all that stays the same.
+
+use bytes::Bytes;
+
+use crate::batch::{SpaceId, Version};
+use crate::error::{Error, Result};
+use crate::tree::{NodeSource, Tree};
+use crate::value::{SpaceRoot, Value};
+
+/// Counts of blocks that more than one piece names: start block (big-endian) to count of blocks and of references.
+pub const REFERENCES: SpaceId = SpaceId(1);
+/// Outcomes of named requests: log number (big-endian) to request and outcome.
+pub const REQUESTS: SpaceId = SpaceId(2);
+/// Extents of stages too long for one record: stage and offset (big-endian) to extent.
+pub const STAGES: SpaceId = SpaceId(3);
+
+/// One version of everything.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Space id (big-endian) to the root of its tree.
+    pub master: Tree,
+    /// The last commit it holds.
+    pub version: Version,
+}
+
+/// The master tree's key of a space.
+pub fn space_key(space: SpaceId) -> Bytes {
+    Bytes::copy_from_slice(&space.0.to_be_bytes())
+}
+
+impl State {
+    /// A space's root; `None` when the space is absent.
+    pub fn space(&self, source: &dyn NodeSource, space: SpaceId) -> Result<Option<SpaceRoot>> {
+        match self.master.get(source, &space.0.to_be_bytes())? {
+            None => Ok(None),
+            Some(Value::Root(root)) => Ok(Some(root)),
+            Some(_) => Err(Error::damaged(format!("the master tree holds no root for space {}", space.0))),
+        }
+    }
+}

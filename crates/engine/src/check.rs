@@ -1,0 +1,307 @@
+//! `check`: reads and verifies everything a store holds.
+//!
+//! What is compared: every node and every chunk of data with its checksum; keys with their order; pieces
+//! with their records; the count of references of every block with the pieces that name it; free space
+//! with what nothing names.
+//!
+//! Invariant: a finding names the place and what was expected there; the walk goes on after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::apply::reference;
+use crate::apply::state::{REFERENCES, REQUESTS, STAGES, State};
+use crate::batch::SpaceId;
+use crate::content::{Reading, split_piece_key};
+use crate::core::{Core, Delta};
+use crate::device::ReadMode;
+use crate::error::{Error, Result};
+use crate::space::Runs;
+use crate::superblock::SECOND_SLOT_BLOCK;
+use crate::tree::{NodeRef, Visit, Visitor, walk};
+use crate::value::{BlobId, BlockRange, Content, Piece, SpaceRoot, Value};
+
+/// How far a check is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Blocks verified.
+    pub blocks_done: u64,
+    /// Blocks in use, as far as is known.
+    pub blocks_total: u64,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Spaces, the engine's own left out.
+    pub spaces: u64,
+    /// Keys.
+    pub keys: u64,
+    /// Index nodes read.
+    pub nodes: u64,
+    /// Pieces of values, in leaves and on the device.
+    pub pieces: u64,
+    /// Bytes of data read and verified.
+    pub data_len: u64,
+    /// Blocks that more than one piece names.
+    pub blocks_shared: u64,
+    /// Blocks that are free.
+    pub blocks_free: u64,
+    /// What is wrong, each with its place; empty: the store is sound.
+    pub findings: Vec<String>,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// How many findings are told; more say no more.
+const FINDINGS_MAX: usize = 1000;
+
+struct Check<'a> {
+    core: &'a Core,
+    report: Report,
+    progress: &'a mut dyn FnMut(Progress),
+    done: Progress,
+    /// Blocks named by nodes and by pieces, with +1 where a range begins and -1 after its end.
+    edges: BTreeMap<u64, i64>,
+    shared: Vec<reference::Shared>,
+    blocks: u64,
+}
+
+/// The walk over one space.
+struct SpaceWalk<'c, 'a> {
+    check: &'c mut Check<'a>,
+    space: SpaceId,
+    /// Blobs that records name, with the sizes of their values.
+    named: BTreeMap<BlobId, u64>,
+    /// Blobs that have pieces, with the end of the last.
+    pieced: BTreeMap<BlobId, u64>,
+    roots: Vec<(SpaceId, SpaceRoot)>,
+    entries: u64,
+}
+
+impl Check<'_> {
+    fn find(&mut self, what: String) {
+        if self.report.findings.len() < FINDINGS_MAX {
+            self.report.findings.push(what);
+        }
+    }
+
+    fn name(&mut self, range: BlockRange) {
+        *self.edges.entry(range.start).or_default() += 1;
+        *self.edges.entry(range.end()).or_default() -= 1;
+        self.done.blocks_done += u64::from(range.count);
+        (self.progress)(self.done);
+    }
+
+    fn piece(&mut self, piece: &Piece, place: &str) {
+        self.report.pieces += 1;
+        let extent = match piece {
+            Piece::Disk(extent) => extent.clone(),
+            Piece::Pending(pending) => match pending.fate.placed() {
+                Some(extent) => extent,
+                None => return,
+            },
+            Piece::Inline(_) => return,
+        };
+        self.name(extent.blocks());
+        let reading = Reading { source: &self.core.nodes, device: self.core.device.as_ref(), mode: ReadMode::Direct };
+        let mut buffer = vec![0; extent.length as usize];
+        self.report.data_len += u64::from(extent.length);
+        if let Err(error) = reading.read_piece(&Piece::Disk(extent), 0, &mut buffer) {
+            self.find(format!("{place}: {error}"));
+        }
+    }
+
+    fn space(&mut self, space: SpaceId, root: &SpaceRoot) -> Result<Vec<(SpaceId, SpaceRoot)>> {
+        let core = self.core;
+        let mut step = SpaceWalk {
+            check: self,
+            space,
+            named: BTreeMap::new(),
+            pieced: BTreeMap::new(),
+            roots: Vec::new(),
+            entries: 0,
+        };
+        walk(&root.tree, &core.nodes, &mut step)?;
+        let SpaceWalk { named, pieced, roots, entries, .. } = step;
+        if entries != root.tree.len() {
+            self.find(format!("space {}: {entries} entries, its root says {}", space.0, root.tree.len()));
+        }
+        self.compare_blobs(space, &named, &pieced);
+        Ok(roots)
+    }
+
+    fn compare_blobs(&mut self, space: SpaceId, named: &BTreeMap<BlobId, u64>, pieced: &BTreeMap<BlobId, u64>) {
+        if space == STAGES {
+            return;
+        }
+        for (blob, end) in pieced {
+            match named.get(blob) {
+                None => self.find(format!("space {}: pieces of value {} that no key names", space.0, blob.0)),
+                Some(size) if end > size => {
+                    self.find(format!("space {}: value {} has pieces past its end", space.0, blob.0));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Compares what is named with the counts of references and with free space.
+    fn compare_blocks(&mut self, free: &Runs, pages: &[BlockRange]) {
+        let ring = self.core.ring;
+        let block = crate::device::BLOCK_LEN as u64;
+        let fixed = [(0, 1), (SECOND_SLOT_BLOCK, 1), (ring.start() / block, ring.length() / block)];
+        let own = pages.iter().map(|page| (page.start, u64::from(page.count)));
+        for (start, count) in fixed.into_iter().chain(own) {
+            *self.edges.entry(start).or_default() += 1;
+            *self.edges.entry(start + count).or_default() -= 1;
+        }
+        for (start, count) in free.iter() {
+            // Free blocks count as one use, so that every block has one: more is a block used and free.
+            *self.edges.entry(start).or_default() += 1;
+            *self.edges.entry(start + count).or_default() -= 1;
+        }
+        let mut shared: BTreeMap<u64, i64> = BTreeMap::new();
+        for part in std::mem::take(&mut self.shared) {
+            *shared.entry(part.start).or_default() += i64::from(part.count) - 1;
+            *shared.entry(part.end).or_default() -= i64::from(part.count) - 1;
+        }
+        let edges = std::mem::take(&mut self.edges);
+        let bounds: BTreeSet<u64> = edges.keys().chain(shared.keys()).copied().collect();
+        let blocks = self.blocks;
+        let (mut uses, mut expected, mut at) = (0i64, 1i64, 0u64);
+        for bound in bounds.into_iter().chain([blocks]) {
+            if bound > at && uses != expected {
+                self.find(mismatch(at, bound.min(blocks), uses, expected, free));
+            }
+            if bound > at && expected > 1 {
+                self.report.blocks_shared += bound - at;
+            }
+            uses += edges.get(&bound).copied().unwrap_or(0);
+            expected += shared.get(&bound).copied().unwrap_or(0);
+            at = at.max(bound);
+            if bound >= blocks {
+                break;
+            }
+        }
+        self.report.blocks_free = free.blocks();
+    }
+}
+
+fn mismatch(start: u64, end: u64, uses: i64, expected: i64, free: &Runs) -> String {
+    let count = u32::try_from(end - start).unwrap_or(u32::MAX);
+    if uses == 0 {
+        return format!("blocks {start}..{end} are neither free nor named by anything");
+    }
+    if free.contains(BlockRange { start, count }) {
+        return format!("blocks {start}..{end} are free and in use");
+    }
+    format!("blocks {start}..{end} are named {uses} times, their count of references is {expected}")
+}
+
+impl Visitor for SpaceWalk<'_, '_> {
+    fn node(&mut self, at: &NodeRef) -> Result<Visit> {
+        self.check.report.nodes += 1;
+        self.check.name(at.range());
+        Ok(Visit::Into)
+    }
+
+    fn entry(&mut self, key: &Bytes, value: &Value) -> Result<()> {
+        self.entries += 1;
+        let space = self.space;
+        match value {
+            Value::Root(root) => {
+                let Ok(id) = <[u8; 8]>::try_from(key.as_ref()) else {
+                    self.check.find("the master tree has a key that is no space's".into());
+                    return Ok(());
+                };
+                self.roots.push((SpaceId(u64::from_be_bytes(id)), root.clone()));
+            }
+            Value::Record(record) => {
+                self.check.report.keys += 1;
+                match &record.content {
+                    Content::Empty => {}
+                    Content::Single(piece) => self.check.piece(piece, &format!("space {}, key {key:?}", space.0)),
+                    Content::Pieces(blob) => {
+                        if self.named.insert(*blob, record.size).is_some() {
+                            self.check.find(format!("space {}: value {} has two keys", space.0, blob.0));
+                        }
+                    }
+                }
+            }
+            Value::Piece(piece) => self.piece_entry(key, piece)?,
+            Value::Raw(_) if space == REFERENCES => match reference::decode(key, value) {
+                Ok(shared) => self.check.shared.push(shared),
+                Err(error) => self.check.find(error.to_string()),
+            },
+            Value::Raw(_) if space == REQUESTS => {}
+            Value::Raw(_) => self.check.find(format!("space {} has an entry of the engine's own", space.0)),
+        }
+        Ok(())
+    }
+
+    fn unreadable(&mut self, _: Option<&NodeRef>, error: Error) -> Result<()> {
+        self.check.find(format!("space {}: {error}", self.space.0));
+        Ok(())
+    }
+}
+
+impl SpaceWalk<'_, '_> {
+    fn piece_entry(&mut self, key: &Bytes, piece: &Piece) -> Result<()> {
+        let space = self.space.0;
+        let (blob, offset) = match split_piece_key(key) {
+            Ok(parts) => parts,
+            Err(error) => {
+                self.check.find(format!("space {space}: {error}"));
+                return Ok(());
+            }
+        };
+        let end = offset.saturating_add(piece.len());
+        if self.pieced.get(&blob).is_some_and(|before| *before > offset) {
+            self.check.find(format!("space {space}: pieces of value {} overlap at byte {offset}", blob.0));
+        }
+        self.pieced.insert(blob, end);
+        self.check.piece(piece, &format!("space {space}, value {}, byte {offset}", blob.0));
+        Ok(())
+    }
+}
+
+/// Verifies the newest state of a store that nothing else uses meanwhile.
+pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+    let book = core.book.lock();
+    let (state, free) = {
+        let head = core.head.lock();
+        let mut free = book.free.clone();
+        for (_, delta) in &head.deltas {
+            match delta {
+                Delta::Use(range) => free.remove(range.start, u64::from(range.count))?,
+                Delta::Free(range) => free.add(range.start, u64::from(range.count))?,
+            };
+        }
+        (head.state.clone(), free)
+    };
+    let blocks = book.newest.blocks;
+    let done = Progress { blocks_done: 0, blocks_total: blocks.saturating_sub(free.blocks()) };
+    let report = Report::default();
+    let mut check = Check { core, report, progress, done, edges: BTreeMap::new(), shared: Vec::new(), blocks };
+    check.spaces(&state)?;
+    check.compare_blocks(&free, &book.pages);
+    Ok(check.report)
+}
+
+impl Check<'_> {
+    fn spaces(&mut self, state: &State) -> Result<()> {
+        let master = SpaceRoot { tree: state.master.clone(), created: state.version, flags: 0 };
+        for (space, root) in self.space(SpaceId(0), &master)? {
+            self.report.spaces += u64::from(space >= SpaceId::FIRST);
+            self.space(space, &root)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,330 @@
+//! Checkpoints: what the log says becomes part of the stored tree, and the log may go on over old ground.
+//!
+//! Order: nodes and packed values, the free list, sync, superblock (over the older slot), sync.
+//!
+//! Invariants:
+//! - A checkpoint stores the state at a cut: exactly the commits up to one group's end.
+//! - `Book::free` is the set of blocks that the state at the last cut does not need, so that stages under way
+//!   and blocks freed but not yet reusable count as free in what is stored.
+//! - The log is kept from the older superblock's cut on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::batch::Version;
+use crate::checksum::crc32c;
+use crate::core::{Core, Cut, Delta};
+use crate::device::{AlignedBuffer, BLOCK_LEN};
+use crate::engine::Background;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::ring::Position;
+use crate::space::{Class, Runs, free_list};
+use crate::superblock::{Slot, Superblock, write_slot};
+use crate::tree::{NodeRef, NodeSink, write_dirty};
+use crate::value::{BlockRange, Extent, Pending};
+
+/// Space is asked for in runs of this many blocks.
+const RUN_BLOCKS: u32 = 256;
+/// The chunk length of packed values: 4 KiB.
+const PACKED_CHUNK_LOG2: u8 = 12;
+/// How much a store may grow at once: 1 GiB.
+const GROW_BLOCKS_MAX: u64 = 1 << 18;
+
+/// What is stored, and where.
+pub(crate) struct Book {
+    /// The newest superblock.
+    pub newest: Superblock,
+    /// Where it lies.
+    pub slot: Slot,
+    /// The cut of the older superblock.
+    pub older_cut: Version,
+    /// Free blocks at the newest cut.
+    pub free: Runs,
+    /// The pages of the free list that the newest superblock names.
+    pub pages: Vec<BlockRange>,
+}
+
+/// Takes what a checkpoint writes.
+struct Sink<'a> {
+    core: &'a Core,
+    run: Option<BlockRange>,
+    used: Vec<BlockRange>,
+}
+
+impl Sink<'_> {
+    /// The next `count` blocks.
+    fn place(&mut self, count: u32) -> Result<BlockRange> {
+        if let Some(run) = &mut self.run
+            && run.count >= count
+        {
+            let taken = BlockRange { start: run.start, count };
+            *run = BlockRange { start: run.start + u64::from(count), count: run.count - count };
+            self.used.push(taken);
+            return Ok(taken);
+        }
+        self.give_back()?;
+        let turn = 0;
+        let allocator = &self.core.allocator;
+        let larger = RUN_BLOCKS.max(count);
+        let run = allocator.allocate_exact(larger, Class::Checkpoint, turn);
+        let run = run.or_else(|| allocator.allocate_exact(count, Class::Checkpoint, turn));
+        self.run = Some(run.ok_or_else(|| {
+            Error::new(ErrorKind::Full, "no space is left for a checkpoint: make the store larger, then open it again")
+        })?);
+        self.place(count)
+    }
+
+    fn give_back(&mut self) -> Result<()> {
+        match self.run.take() {
+            Some(run) if run.count > 0 => self.core.allocator.release(run.start, u64::from(run.count)),
+            _ => Ok(()),
+        }
+    }
+
+    fn free_late(&self, by: Version, range: BlockRange) {
+        self.core.free(&mut self.core.head.lock(), by, vec![range]);
+    }
+}
+
+impl NodeSink for Sink<'_> {
+    fn place_value(&mut self, pending: &Pending) -> Result<()> {
+        let length = pending.bytes.len();
+        let range = self.place(length.div_ceil(BLOCK_LEN) as u32)?;
+        self.core.write(&AlignedBuffer::padded(&pending.bytes), range.start * BLOCK_LEN as u64)?;
+        let checksums = pending.bytes.chunks(1 << PACKED_CHUNK_LOG2).map(crc32c).collect();
+        let extent = Extent {
+            start_block: range.start,
+            run_length: length as u32,
+            skip: 0,
+            length: length as u32,
+            chunk_log2: PACKED_CHUNK_LOG2,
+            checksums,
+        };
+        if let Some(by) = pending.fate.place(extent) {
+            self.free_late(by, range);
+        }
+        Ok(())
+    }
+
+    fn write_node(&mut self, encoded: Vec<u8>) -> Result<u64> {
+        let range = self.place((encoded.len() / BLOCK_LEN) as u32)?;
+        self.core.write(&encoded, range.start * BLOCK_LEN as u64)?;
+        Ok(range.start)
+    }
+
+    fn unneeded(&mut self, at: NodeRef, by: Version) {
+        self.free_late(by, at.range());
+    }
+}
+
+impl Core {
+    /// Stores the state of the last group that was built.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let need = self.head.lock().dirty_len / BLOCK_LEN as u64 + u64::from(RUN_BLOCKS);
+        if !self.allocator.admits(need, Class::Checkpoint) {
+            // Where the store cannot grow the reserve has to do.
+            self.grow(need + self.allocator.reserve_blocks())?;
+        }
+        let mut book = self.book.lock();
+        let cut = {
+            let mut head = self.head.lock();
+            head.checkpoint_wanted = false;
+            head.sealed.clone()
+        };
+        self.store(&mut book, cut, false).inspect_err(|error| self.fail(error))
+    }
+
+    /// Stores the state at a cut; `clean` says that nothing will be logged after it.
+    pub(crate) fn store(&self, book: &mut Book, cut: Cut, clean: bool) -> Result<()> {
+        self.check_running()?;
+        let mut sink = Sink { core: self, run: None, used: Vec::new() };
+        let root = write_dirty(&cut.state.master, cut.state.version, self.store, &mut sink)?;
+        sink.give_back()?;
+        self.settle_free(book, &cut, &sink.used)?;
+        let pages = self.allocate_pages(book)?;
+        let free = free_list::write(self.device.as_ref(), &book.free, &pages).inspect_err(|e| self.fail(e))?;
+        self.sync_device()?;
+        let version = cut.state.version;
+        let next = Superblock {
+            sequence: book.newest.sequence + 1,
+            epoch: self.epoch,
+            cut: version,
+            reserve: Version(version.0 + self.ring.length()),
+            position: cut.position.0,
+            chain: cut.chain,
+            next_blob: cut.next_blob,
+            root,
+            root_entries: cut.state.master.len(),
+            free,
+            free_covers: book.newest.blocks,
+            clean,
+            ..book.newest.clone()
+        };
+        self.switch(book, next)?;
+        let old_pages = std::mem::replace(&mut book.pages, pages);
+        let mut head = self.head.lock();
+        head.dirty_len = head.dirty_len.saturating_sub(cut.dirty_len);
+        head.sealed.dirty_len = head.sealed.dirty_len.saturating_sub(cut.dirty_len);
+        head.checkpoints += 1;
+        {
+            let mut reuse = self.reuse.lock();
+            old_pages.into_iter().for_each(|page| reuse.queue.push(version, page));
+        }
+        drop(head);
+        self.after_switch(book)
+    }
+
+    /// Writes a superblock over the older slot; it is the newest from then on.
+    fn switch(&self, book: &mut Book, next: Superblock) -> Result<()> {
+        let slot = book.slot.other();
+        write_slot(self.device.as_ref(), slot, &next).inspect_err(|error| self.fail(error))?;
+        self.sync_device()?;
+        let older = std::mem::replace(&mut book.newest, next);
+        book.slot = slot;
+        book.older_cut = older.cut;
+        let mut head = self.head.lock();
+        head.tail = Position(older.position);
+        head.cut_at = Position(book.newest.position);
+        head.reserve = book.newest.reserve;
+        Ok(())
+    }
+
+    fn after_switch(&self, book: &Book) -> Result<()> {
+        self.reuse.lock().safe = book.older_cut;
+        self.release_reusable().inspect_err(|error| self.fail(error))?;
+        self.set_reserve(book);
+        self.room.notify_all();
+        Ok(())
+    }
+
+    /// Brings the set of free blocks to the cut.
+    fn settle_free(&self, book: &mut Book, cut: &Cut, used: &[BlockRange]) -> Result<()> {
+        let deltas: Vec<(Version, Delta)> = {
+            let mut head = self.head.lock();
+            let end = head.deltas.partition_point(|(version, _)| *version <= cut.state.version);
+            head.deltas.drain(..end).collect()
+        };
+        for (_, delta) in deltas {
+            match delta {
+                Delta::Use(range) => book.free.remove(range.start, u64::from(range.count))?,
+                Delta::Free(range) => book.free.add(range.start, u64::from(range.count))?,
+            };
+        }
+        for range in used {
+            book.free.remove(range.start, u64::from(range.count))?;
+        }
+        for page in &book.pages {
+            book.free.add(page.start, u64::from(page.count))?;
+        }
+        Ok(())
+    }
+
+    /// Pages for the free list, taken out of it.
+    fn allocate_pages(&self, book: &mut Book) -> Result<Vec<BlockRange>> {
+        let mut pages: Vec<BlockRange> = Vec::new();
+        loop {
+            let room = free_list::capacity(&pages);
+            // One more run than there are: a page may be taken from the middle of one.
+            let missing = (book.free.len() + 1).saturating_sub(room);
+            if missing == 0 {
+                return Ok(pages);
+            }
+            let want = free_list::page_blocks(missing);
+            let found = self.allocator.allocate(want, Class::Checkpoint, 0);
+            let page = found.ok_or_else(|| Error::new(ErrorKind::Full, "no space is left for the free list"))?;
+            book.free.remove(page.start, u64::from(page.count))?;
+            pages.push(page);
+        }
+    }
+
+    /// What is kept back from data: 3%, and what one checkpoint of a full table may write.
+    fn set_reserve(&self, book: &Book) {
+        let share = book.newest.blocks * 3 / 100;
+        let table = self.limits.checkpoint_dirty_len / BLOCK_LEN as u64;
+        let small = book.newest.blocks / 8;
+        self.allocator.set_reserve(share.max(table.min(small)));
+    }
+
+    /// Tries to make `want` blocks available to data: by growing, or by checkpoints that make freed blocks
+    /// reusable. Fails with `Full` when neither can help.
+    pub(crate) fn make_room(&self, want: u64) -> Result<()> {
+        if self.grow(want)? {
+            return Ok(());
+        }
+        for _ in 0..3 {
+            let waiting = self.reuse.lock().queue.blocks();
+            let dirty = self.head.lock().dirty_len;
+            if waiting == 0 && dirty == 0 {
+                break;
+            }
+            if self.background == Background::Manual {
+                self.write_group()?;
+            }
+            self.checkpoint()?;
+            if self.allocator.admits(want, Class::Data) {
+                return Ok(());
+            }
+        }
+        if self.allocator.admits(want, Class::Data) {
+            return Ok(());
+        }
+        let message = "the store is full: delete something, or give it more space; deleting still works";
+        Err(Error::new(ErrorKind::Full, message))
+    }
+
+    /// Makes the store larger; false when it cannot be.
+    fn grow(&self, want: u64) -> Result<bool> {
+        if self.device.is_fixed() {
+            return Ok(false);
+        }
+        let mut book = self.book.lock();
+        if self.allocator.admits(want, Class::Data) {
+            return Ok(true);
+        }
+        let blocks = book.newest.blocks;
+        let most = if book.newest.blocks_max == 0 { u64::MAX / BLOCK_LEN as u64 } else { book.newest.blocks_max };
+        let step = blocks.clamp(want.saturating_mul(2).min(GROW_BLOCKS_MAX), GROW_BLOCKS_MAX);
+        let target = blocks.saturating_add(step).min(most);
+        if target <= blocks {
+            return Ok(false);
+        }
+        if let Err(error) = self.device.grow(target * BLOCK_LEN as u64) {
+            return match error.kind() {
+                std::io::ErrorKind::StorageFull
+                | std::io::ErrorKind::Unsupported
+                | std::io::ErrorKind::QuotaExceeded
+                | std::io::ErrorKind::FileTooLarge => Ok(false),
+                _ => Err(Error::device("cannot make the store larger", error)),
+            };
+        }
+        self.sync_device()?;
+        let next = Superblock { sequence: book.newest.sequence + 1, blocks: target, ..book.newest.clone() };
+        self.switch(&mut book, next)?;
+        book.free.add(blocks, target - blocks)?;
+        self.allocator.release(blocks, target - blocks)?;
+        self.after_switch(&book)?;
+        Ok(true)
+    }
+
+    /// The checkpointer's thread.
+    pub(crate) fn run_checkpointer(self: Arc<Core>) {
+        loop {
+            {
+                let mut head = self.head.lock();
+                while !self.wants_checkpoint(&head) {
+                    if head.closing || self.check_running().is_err() {
+                        return;
+                    }
+                    self.checkpoint_work.wait_for(&mut head, Duration::from_secs(1));
+                }
+                if head.closing || self.check_running().is_err() {
+                    return;
+                }
+            }
+            self.expire_views();
+            if self.checkpoint().is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Submitting: conditions are checked and operations applied under the head's lock, in memory; the record
+//! waits for the writer.
+//!
+//! Invariants:
+//! - Commits get their log numbers, and are applied, in the order of the queue.
+//! - A refusal is told only once the state that refused it is visible and as durable as was asked for: it
+//!   joins the queue without a record (with one, when the request has an id).
+//! - A batch that can change nothing but take space away is let in while the reserve lasts.
+
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+
+use crate::apply::{Edition, condition};
+use crate::batch::{
+    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, RequestId, Version,
+};
+use crate::core::{Core, Head, Item};
+use crate::device::BLOCK_LEN;
+use crate::engine::Background;
+use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::log::record::{Outcome, Record, Step, inline_len};
+use crate::requests;
+use crate::space::Class;
+use crate::stage::StageHint;
+use crate::staging::{Stage, Staged};
+use crate::ticket::{Completer, Ticket};
+
+impl Core {
+    /// Asks for a batch.
+    pub(crate) fn submit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
+        let (ticket, completer) = self.new_ticket();
+        match self.prepare(batch.conditions.len(), batch.operations) {
+            Ok(steps) => self.sequence(&batch.conditions, steps, batch.request, durability, completer),
+            Err(error) => completer.complete(Err(error)),
+        }
+        ticket
+    }
+
+    /// Checks a batch's form and places what is too long for the ring.
+    fn prepare(self: &Arc<Core>, conditions: usize, operations: Vec<Operation>) -> Result<Vec<Step>> {
+        if self.read_only {
+            return Err(Error::invalid("the store was opened to read only"));
+        }
+        self.check_running()?;
+        if operations.len() > BATCH_OPERATIONS_MAX || conditions > BATCH_OPERATIONS_MAX {
+            return Err(Error::invalid(format!("a batch has at most {BATCH_OPERATIONS_MAX} operations: split it")));
+        }
+        let placed: Vec<Operation> =
+            operations.into_iter().map(|operation| self.prepare_operation(operation)).collect::<Result<_>>()?;
+        let inline: usize = placed.iter().map(inline_len).sum();
+        if inline > self.limits.batch_bytes_max {
+            let most = self.limits.batch_bytes_max;
+            let message =
+                format!("a batch of {inline} inline bytes; the most is {most}: stage large values, or split it");
+            return Err(Error::invalid(message));
+        }
+        Ok(placed.into_iter().map(Step::Operation).collect())
+    }
+
+    fn prepare_operation(self: &Arc<Core>, mut operation: Operation) -> Result<Operation> {
+        if inline_len(&operation) > KEY_LEN_MAX {
+            check_keys(&operation)?;
+        }
+        let payload = match &mut operation {
+            Operation::Put { value, .. } => value,
+            Operation::WriteAt { data, .. } | Operation::Append { data, .. } => data,
+            Operation::RenamePrefix { .. } | Operation::CloneSpace { .. } | Operation::SnapshotSpace { .. } => {
+                return Err(Error::new(ErrorKind::Unsupported, "not offered by the engine yet"));
+            }
+            _ => return Ok(operation),
+        };
+        match payload {
+            Payload::Bytes(bytes) if bytes.len() > self.limits.pending_len_max => {
+                let hint = StageHint { length: Some(bytes.len() as u64), ..StageHint::default() };
+                let mut stage = Stage::new(Arc::clone(self), hint);
+                for piece in bytes.chunks(crate::stage::STAGE_PIECE_LEN_MAX) {
+                    stage.write(piece)?;
+                }
+                *payload = Payload::Stage(stage.finish()?);
+            }
+            Payload::Bytes(_) => {}
+            Payload::Stage(token) => {
+                if !token.content_ref::<Staged>().is_some_and(|staged| staged.is_of(self)) {
+                    return Err(Error::invalid("the stage belongs to another store"));
+                }
+            }
+        }
+        Ok(operation)
+    }
+
+    /// Gives a batch its place in the order of commits.
+    pub(crate) fn sequence(
+        self: &Arc<Core>,
+        conditions: &[Condition],
+        steps: Vec<Step>,
+        request: Option<RequestId>,
+        durability: Durability,
+        completer: Completer,
+    ) {
+        match self.enter(&steps) {
+            Ok(mut head) => {
+                if let Err((completer, error)) =
+                    self.try_sequence(&mut head, conditions, steps, request, durability, completer)
+                {
+                    drop(head);
+                    completer.complete(Err(error));
+                }
+            }
+            Err(error) => completer.complete(Err(error)),
+        }
+    }
+
+    /// Waits until there is room for a batch and takes the head's lock.
+    fn enter(self: &Arc<Core>, steps: &[Step]) -> Result<MutexGuard<'_, Head>> {
+        let need = blocks_needed(steps);
+        let mut tries = 0;
+        loop {
+            let mut head = self.head.lock();
+            self.check_running()?;
+            if head.closing {
+                return Err(Error::new(ErrorKind::Stopped, "the store is being closed"));
+            }
+            let crowded = head.queue_len > self.limits.group_len_max / 2 || head.dirty_len > self.limits.dirty_len_max;
+            if crowded && self.background == Background::Threads {
+                head.checkpoint_wanted |= head.dirty_len > self.limits.dirty_len_max;
+                self.checkpoint_work.notify_one();
+                self.room.wait_for(&mut head, std::time::Duration::from_millis(100));
+                continue;
+            }
+            if crowded {
+                drop(head);
+                self.write_group()?;
+                if self.head.lock().dirty_len > self.limits.dirty_len_max {
+                    self.checkpoint()?;
+                }
+                continue;
+            }
+            let promised = head.dirty_len / BLOCK_LEN as u64;
+            if need == 0 || self.allocator.admits(promised + need, Class::Data) {
+                return Ok(head);
+            }
+            drop(head);
+            tries += 1;
+            self.make_room(promised + need).or_else(|error| if tries > 1 { Err(error) } else { Ok(()) })?;
+        }
+    }
+
+    fn try_sequence(
+        &self,
+        head: &mut Head,
+        conditions: &[Condition],
+        steps: Vec<Step>,
+        request: Option<RequestId>,
+        durability: Durability,
+        completer: Completer,
+    ) -> Result<(), (Completer, Error)> {
+        if let Some(outcome) = request.as_ref().and_then(|request| head.requests.find(request)) {
+            self.enqueue(head, Item::answer(head, durability, outcome, completer));
+            return Ok(());
+        }
+        let broken = match condition::first_broken(conditions, &head.state, &self.nodes, &head.changes) {
+            Ok(broken) => broken,
+            Err(error) => return Err((completer, error)),
+        };
+        if let Some(index) = broken {
+            return self.refuse(head, Refusal::Condition(index), request, durability, completer);
+        }
+        match self.apply(head, steps, request) {
+            Ok((record, changes)) => {
+                let commit = Commit { version: head.state.version, repeated: false };
+                let state = head.state.clone();
+                let item = Item { record: Some(record), state, durability, outcome: Ok(commit), completer, changes };
+                self.enqueue(head, item);
+                Ok(())
+            }
+            Err(error) => match error.refusal() {
+                Some(refusal) => self.refuse(head, refusal, request, durability, completer),
+                None => Err((completer, error)),
+            },
+        }
+    }
+
+    /// Applies a commit to the head and gives its record.
+    fn apply(
+        &self,
+        head: &mut Head,
+        steps: Vec<Step>,
+        request: Option<RequestId>,
+    ) -> Result<(Vec<u8>, Vec<(crate::batch::SpaceId, crate::batch::KeyRange)>)> {
+        let version = next_version(head)?;
+        let mut edition = Edition::new(
+            &head.state,
+            version,
+            head.next_blob,
+            self.limits.pending_len_max,
+            &self.nodes,
+            self.device.as_ref(),
+        );
+        let mut done = edition.apply(&steps);
+        if let (Ok(()), Some(request)) = (&done, request) {
+            done = edition.remember(request, None, head.requests.to_forget());
+        }
+        let record = Record { version, request, outcome: Outcome::Applied(steps) };
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        if done.is_ok() && bytes.len() > self.limits.group_len_max {
+            done = Err(Error::invalid("the batch does not fit into the log: split it"));
+        }
+        if let Err(error) = done {
+            edition.roll_back();
+            return Err(error);
+        }
+        let applied = edition.finish()?;
+        let changes = applied.changes.clone();
+        self.install(head, applied);
+        if let Some(request) = request {
+            head.requests.push(version, request, None);
+        }
+        Ok((bytes, changes))
+    }
+
+    /// Tells of a refusal; remembers it for a request with an id.
+    fn refuse(
+        &self,
+        head: &mut Head,
+        refusal: Refusal,
+        request: Option<RequestId>,
+        durability: Durability,
+        completer: Completer,
+    ) -> Result<(), (Completer, Error)> {
+        let outcome = Err(requests::refused(refusal));
+        let Some(request) = request else {
+            self.enqueue(head, Item::answer(head, durability, outcome, completer));
+            return Ok(());
+        };
+        let remembered = self.remember(head, request, refusal);
+        match remembered {
+            Ok(record) => {
+                let state = head.state.clone();
+                let item = Item { record: Some(record), state, durability, outcome, completer, changes: Vec::new() };
+                self.enqueue(head, item);
+                Ok(())
+            }
+            Err(error) => Err((completer, error)),
+        }
+    }
+
+    fn remember(&self, head: &mut Head, request: RequestId, refusal: Refusal) -> Result<Vec<u8>> {
+        let version = next_version(head)?;
+        let mut edition = Edition::new(&head.state, version, head.next_blob, 0, &self.nodes, self.device.as_ref());
+        edition.remember(request, Some(refusal), head.requests.to_forget())?;
+        let applied = edition.finish()?;
+        self.install(head, applied);
+        head.requests.push(version, request, Some(refusal));
+        let mut bytes = Vec::new();
+        Record { version, request: Some(request), outcome: Outcome::Refused(refusal) }.encode(&mut bytes);
+        Ok(bytes)
+    }
+
+    fn enqueue(&self, head: &mut Head, item: Item) {
+        let settled = head.queue.is_empty() && !head.in_flight;
+        let durable = item.durability < Durability::Sync || head.unflushed_len == 0;
+        if item.record.is_none() && settled && durable {
+            item.completer.complete(item.outcome);
+            return;
+        }
+        head.queue_len += item.record.as_ref().map_or(0, Vec::len);
+        head.queue.push_back(item);
+        self.work.notify_one();
+    }
+
+    /// Waits until everything so far is durable.
+    pub(crate) fn sync(self: &Arc<Core>) -> Result<()> {
+        self.check_running()?;
+        if self.read_only {
+            return Ok(());
+        }
+        let (ticket, completer) = self.new_ticket();
+        {
+            let mut head = self.head.lock();
+            let version = head.state.version;
+            let outcome = Ok(Commit { version, repeated: false });
+            let item = Item::answer(&head, Durability::Sync, outcome, completer);
+            self.enqueue(&mut head, item);
+        }
+        ticket.wait().map(|_| ())
+    }
+}
+
+impl Item {
+    /// An outcome that waits for what stands before it in the queue.
+    fn answer(head: &Head, durability: Durability, outcome: Result<Commit>, completer: Completer) -> Item {
+        Item { record: None, state: head.state.clone(), durability, outcome, completer, changes: Vec::new() }
+    }
+}
+
+fn next_version(head: &Head) -> Result<Version> {
+    let next = Version(head.state.version.0 + 1);
+    if next > head.reserve {
+        return Err(Error::new(ErrorKind::Busy, "the log numbers at hand are used up until the next checkpoint"));
+    }
+    Ok(next)
+}
+
+fn check_keys(operation: &Operation) -> Result<()> {
+    let long = |key: &[u8]| key.len() > KEY_LEN_MAX + 1;
+    let bad = match operation {
+        Operation::Put { at, .. }
+        | Operation::WriteAt { at, .. }
+        | Operation::Append { at, .. }
+        | Operation::Truncate { at, .. }
+        | Operation::Delete { at }
+        | Operation::AddCounter { at, .. } => at.key.len() > KEY_LEN_MAX,
+        Operation::DeleteRange { range, .. } => long(&range.start) || range.end.as_ref().is_some_and(|end| long(end)),
+        Operation::Rename { from, to } | Operation::CloneRange { from, to, .. } => {
+            from.key.len() > KEY_LEN_MAX || to.key.len() > KEY_LEN_MAX
+        }
+        Operation::Concatenate { sources, target, .. } => {
+            target.key.len() > KEY_LEN_MAX || sources.iter().any(|source| source.key.len() > KEY_LEN_MAX)
+        }
+        _ => false,
+    };
+    if bad { Err(Error::invalid(format!("a key has at most {KEY_LEN_MAX} bytes"))) } else { Ok(()) }
+}
+
+/// About how many blocks a batch takes until the next checkpoint; 0 when it only takes away.
+fn blocks_needed(steps: &[Step]) -> u64 {
+    let of = |step: &Step| match step {
+        Step::Operation(
+            Operation::Put { value: payload, .. }
+            | Operation::WriteAt { data: payload, .. }
+            | Operation::Append { data: payload, .. },
+        ) => match payload {
+            Payload::Bytes(bytes) => 1 + bytes.len().div_ceil(BLOCK_LEN) as u64,
+            Payload::Stage(_) => 1,
+        },
+        Step::Operation(Operation::Delete { .. } | Operation::DeleteRange { .. } | Operation::DropSpace { .. }) => 0,
+        Step::StageDrop { .. } => 0,
+        Step::StageSlab { extents, .. } => 1 + extents.len() as u64 / 16,
+        Step::Operation(_) => 1,
+    };
+    steps.iter().map(of).sum()
+}

@@ -1,0 +1,239 @@
+//! Reading of values: from pieces in memory and from verified chunks on the device.
+//!
+//! Invariants:
+//! - Every chunk read from the device is compared with its checksum before a byte of it is handed out.
+//! - A range without a piece reads as zeros.
+//! - Keys inside a space's tree: byte 1 and the user's key for a record; byte 2, the blob's number and an
+//!   offset (both big-endian) for a piece of a large value.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::batch::KeyRange;
+use crate::checksum::crc32c;
+use crate::device::{BLOCK_LEN, Device, ReadMode};
+use crate::error::{Error, ErrorKind, Result};
+use crate::tree::{Cursor, NodeSource, Tree};
+use crate::value::{BlobId, Content, Extent, Piece, Record, Value};
+
+const RECORD: u8 = 1;
+const PIECE: u8 = 2;
+
+/// The tree's key for a user's key.
+pub fn record_key(key: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(key.len() + 1);
+    out.extend_from_slice(&[RECORD]);
+    out.extend_from_slice(key);
+    out.freeze()
+}
+
+/// The user's key in a tree's key.
+pub fn user_key(key: &Bytes) -> Bytes {
+    key.slice(1.min(key.len())..)
+}
+
+/// The tree's keys for a range of the user's.
+pub fn record_range(range: &KeyRange) -> KeyRange {
+    let end = range.end.as_ref().map_or_else(|| Bytes::from_static(&[PIECE]), |end| record_key(end));
+    KeyRange { start: record_key(&range.start), end: Some(end) }
+}
+
+/// The tree's keys for all pieces of a blob.
+pub fn piece_range(blob: BlobId) -> KeyRange {
+    KeyRange { start: piece_key(blob, 0), end: Some(piece_key(BlobId(blob.0.saturating_add(1)), 0)) }
+}
+
+/// The tree's key for a piece.
+pub fn piece_key(blob: BlobId, offset: u64) -> Bytes {
+    let mut out = BytesMut::with_capacity(17);
+    out.extend_from_slice(&[PIECE]);
+    out.extend_from_slice(&blob.0.to_be_bytes());
+    out.extend_from_slice(&offset.to_be_bytes());
+    out.freeze()
+}
+
+/// The blob and the offset that a piece's key names.
+pub fn split_piece_key(key: &[u8]) -> Result<(BlobId, u64)> {
+    let parts = key.split_first().and_then(|(_, rest)| rest.split_first_chunk::<8>());
+    let Some((blob, offset)) = parts.and_then(|(blob, rest)| Some((blob, rest.first_chunk::<8>()?))) else {
+        return Err(Error::damaged("the key of a piece is too short"));
+    };
+    Ok((BlobId(u64::from_be_bytes(*blob)), u64::from_be_bytes(*offset)))
+}
+
+/// The piece in a leaf's value.
+pub fn as_piece(value: Value) -> Result<Piece> {
+    match value {
+        Value::Piece(piece) => Ok(piece),
+        _ => Err(Error::damaged("a leaf holds something else where a piece should be")),
+    }
+}
+
+/// The record in a leaf's value.
+pub fn as_record(value: Value) -> Result<Record> {
+    match value {
+        Value::Record(record) => Ok(record),
+        _ => Err(Error::damaged("a leaf holds something else where a record should be")),
+    }
+}
+
+/// The record of a user's key.
+pub fn find_record(tree: &Tree, source: &dyn NodeSource, key: &[u8]) -> Result<Option<Record>> {
+    tree.get(source, &record_key(key))?.map(as_record).transpose()
+}
+
+/// Pieces of a blob that overlap a range, in order, each with its offset in the blob.
+pub struct Pieces {
+    cursor: Cursor,
+    end: u64,
+    first: Option<(u64, Piece)>,
+}
+
+impl Pieces {
+    /// From the piece that holds `from` (or the first after it) up to `end`.
+    pub fn new(tree: &Tree, source: &dyn NodeSource, blob: BlobId, from: u64, end: u64) -> Result<Pieces> {
+        let before = tree.last_before(source, &piece_key(blob, from))?;
+        let mut first = None;
+        if let Some((key, value)) = before
+            && key.first() == Some(&PIECE)
+        {
+            let (owner, offset) = split_piece_key(&key)?;
+            let piece = as_piece(value)?;
+            if owner == blob && offset.saturating_add(piece.len()) > from {
+                first = Some((offset, piece));
+            }
+        }
+        let cursor = tree.cursor(KeyRange { start: piece_key(blob, from), ..piece_range(blob) });
+        Ok(Pieces { cursor, end, first })
+    }
+
+    /// The next piece.
+    pub fn next(&mut self, source: &dyn NodeSource) -> Result<Option<(u64, Piece)>> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        let Some((key, value)) = self.cursor.next(source)? else { return Ok(None) };
+        let (_, offset) = split_piece_key(&key)?;
+        if offset >= self.end {
+            return Ok(None);
+        }
+        Ok(Some((offset, as_piece(value)?)))
+    }
+}
+
+/// Where a read takes its bytes from.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// The nodes.
+    pub source: &'a dyn NodeSource,
+    /// The data.
+    pub device: &'a dyn Device,
+    /// Whether it may wait.
+    pub mode: ReadMode,
+}
+
+impl Reading<'_> {
+    /// Fills `buffer` from `offset` of a value; the caller has cut it at the value's end.
+    pub fn read(&self, tree: &Tree, record: &Record, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match &record.content {
+            Content::Empty => buffer.fill(0),
+            Content::Single(piece) => self.read_single(piece, offset, buffer)?,
+            Content::Pieces(blob) => self.read_pieces(tree, *blob, offset, buffer)?,
+        }
+        Ok(())
+    }
+
+    fn read_single(&self, piece: &Piece, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let held = piece.len().saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let (head, tail) = buffer.split_at_mut(held);
+        tail.fill(0);
+        if head.is_empty() { Ok(()) } else { self.read_piece(piece, offset, head) }
+    }
+
+    fn read_pieces(&self, tree: &Tree, blob: BlobId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset + buffer.len() as u64;
+        let mut pieces = Pieces::new(tree, self.source, blob, offset, end)?;
+        let mut at = offset;
+        while let Some((start, piece)) = pieces.next(self.source)? {
+            let from = start.max(at);
+            let to = end.min(start.saturating_add(piece.len()));
+            if from >= to {
+                continue;
+            }
+            buffer[(at - offset) as usize..(from - offset) as usize].fill(0);
+            self.read_piece(&piece, from - start, &mut buffer[(from - offset) as usize..(to - offset) as usize])?;
+            at = to;
+        }
+        buffer[(at - offset) as usize..].fill(0);
+        Ok(())
+    }
+
+    /// Fills `buffer` from `from` of a piece, which holds so much.
+    pub fn read_piece(&self, piece: &Piece, from: u64, buffer: &mut [u8]) -> Result<()> {
+        match piece {
+            Piece::Inline(bytes) => copy_from(bytes, from, buffer),
+            Piece::Pending(pending) => copy_from(&pending.bytes, from, buffer),
+            Piece::Disk(extent) => self.read_extent(extent, from, buffer),
+        }
+    }
+
+    fn read_extent(&self, extent: &Extent, from: u64, buffer: &mut [u8]) -> Result<()> {
+        let chunk = 1u64 << extent.chunk_log2;
+        let run = u64::from(extent.run_length);
+        let start = u64::from(extent.skip) + from;
+        let end = start + buffer.len() as u64;
+        let first = start - start % chunk;
+        let last = end.next_multiple_of(chunk).min(run);
+        if end > run {
+            return Err(Error::damaged(format!(
+                "the extent at block {} is shorter than its piece",
+                extent.start_block
+            )));
+        }
+        if first == start && last == end {
+            return self.read_chunks(extent, start, buffer);
+        }
+        let mut whole = vec![0; (last - first) as usize];
+        self.read_chunks(extent, first, &mut whole)?;
+        let skip = (start - first) as usize;
+        buffer.copy_from_slice(&whole[skip..skip + buffer.len()]);
+        Ok(())
+    }
+
+    /// Reads whole chunks from `start` of the run and verifies each.
+    fn read_chunks(&self, extent: &Extent, start: u64, buffer: &mut [u8]) -> Result<()> {
+        let at = extent.start_block * BLOCK_LEN as u64 + start;
+        self.device.read_at(buffer, at, self.mode).map_err(|e| read_failed(at, e))?;
+        let chunk = 1usize << extent.chunk_log2;
+        let first = (start >> extent.chunk_log2) as usize;
+        for (index, bytes) in buffer.chunks(chunk).enumerate() {
+            if extent.checksums.get(first + index) != Some(&crc32c(bytes)) {
+                let place = at + (index * chunk) as u64;
+                let message = format!("data at byte {place} of the store ({} bytes) is damaged", bytes.len());
+                return Err(Error::damaged(message));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a failed read of the device means to the caller.
+pub fn read_failed(at: u64, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return would_block();
+    }
+    Error::device(format!("cannot read at byte {at} of the store"), error)
+}
+
+/// A read that must not wait would have to.
+pub fn would_block() -> Error {
+    Error::new(ErrorKind::Busy, "the device would have to be read")
+}
+
+fn copy_from(bytes: &[u8], from: u64, buffer: &mut [u8]) -> Result<()> {
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    let part = bytes.get(from..from.saturating_add(buffer.len()));
+    buffer.copy_from_slice(part.ok_or_else(|| Error::damaged("a piece is shorter than its entry says"))?);
+    Ok(())
+}

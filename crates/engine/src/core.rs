@@ -1,0 +1,290 @@
+//! What all parts of an open store share.
+//!
+//! Locks, in the order in which they may be taken together: `book`, `head`, `pins`, `reuse`. The allocator's
+//! groups, `visible` and the queues of watchers are leaves: nothing is taken while they are held.
+//!
+//! Invariants:
+//! - `head` is the sequenced state: what the next commit builds on. `visible` is what views see; it follows.
+//! - After a failed write or sync the store is stopped: nothing more is written, everything waiting fails.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::apply::{Applied, State};
+use crate::batch::{Commit, Durability, KeyRange, SpaceId, Version};
+use crate::changes::{Changes, Watchers};
+use crate::checkpoint::Book;
+use crate::device::{BLOCK_LEN, Device};
+use crate::engine::Background;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::log::record::Step;
+use crate::log::ring::{Position, Ring};
+use crate::node_cache::NodeCache;
+use crate::requests::Requests;
+use crate::space::{Allocator, Class, ReuseQueue};
+use crate::ticket::{Completer, Ticket};
+use crate::tree::StoreId;
+use crate::value::{BlockRange, Extent};
+use crate::view::Pins;
+
+/// A change of the set of blocks that the state needs, in the order of commits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Delta {
+    /// The state names these blocks from now on.
+    Use(BlockRange),
+    /// The state needs these blocks no more.
+    Free(BlockRange),
+}
+
+/// A submit on its way to the ring.
+pub(crate) struct Item {
+    /// The record; none where only an outcome waits for what stands before it.
+    pub record: Option<Vec<u8>>,
+    pub state: State,
+    pub durability: Durability,
+    pub outcome: Result<Commit>,
+    pub completer: Completer,
+    pub changes: Vec<(SpaceId, KeyRange)>,
+}
+
+/// Where the log stands after a group, and the state there: a checkpoint may cut here.
+#[derive(Clone)]
+pub(crate) struct Cut {
+    pub state: State,
+    pub position: Position,
+    pub chain: u64,
+    pub next_blob: u64,
+    /// Memory of the state that this cut covers, in bytes.
+    pub dirty_len: u64,
+}
+
+/// The newest sequenced state and what waits to be written.
+pub(crate) struct Head {
+    pub state: State,
+    pub next_blob: u64,
+    pub requests: Requests,
+    pub changes: Changes,
+    pub queue: VecDeque<Item>,
+    pub queue_len: usize,
+    /// The writer has taken items that are not done yet.
+    pub in_flight: bool,
+    pub deltas: Vec<(Version, Delta)>,
+    /// What has to stay in memory until a checkpoint has placed it, in bytes.
+    pub dirty_len: u64,
+    /// Where the log stands after the last group that was built.
+    pub sealed: Cut,
+    /// The ring is needed from here on (by the older superblock).
+    pub tail: Position,
+    /// The cut of the newest superblock.
+    pub cut_at: Position,
+    /// The highest log number known durable.
+    pub flushed: Version,
+    /// Log numbers up to here may be given out.
+    pub reserve: Version,
+    /// Bytes written since the last sync.
+    pub unflushed_len: u64,
+    /// Somebody waits for a checkpoint.
+    pub checkpoint_wanted: bool,
+    /// Checkpoints finished since the store was opened.
+    pub checkpoints: u64,
+    pub closing: bool,
+}
+
+pub(crate) struct Reuse {
+    pub queue: ReuseQueue,
+    /// Both superblocks hold the commits up to here.
+    pub safe: Version,
+    /// Blocks that only views hold back, as of the last look.
+    pub held: u64,
+}
+
+impl Reuse {
+    /// Blocks that checkpoints would make reusable.
+    pub fn waits_for_checkpoint(&self) -> u64 {
+        self.queue.blocks().saturating_sub(self.held)
+    }
+}
+
+/// An open store.
+pub struct Core {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) allocator: Allocator,
+    pub(crate) limits: Limits,
+    pub(crate) nodes: NodeCache,
+    pub(crate) store: StoreId,
+    pub(crate) epoch: u64,
+    pub(crate) ring: Ring,
+    pub(crate) background: Background,
+    pub(crate) read_only: bool,
+    pub(crate) reuse_at_once: bool,
+    pub(crate) book: Mutex<Book>,
+    pub(crate) head: Mutex<Head>,
+    /// The writer has something to do.
+    pub(crate) work: Condvar,
+    /// The checkpointer has something to do.
+    pub(crate) checkpoint_work: Condvar,
+    /// Room has come free, or the store has stopped.
+    pub(crate) room: Condvar,
+    pub(crate) visible: RwLock<State>,
+    pub(crate) pins: Mutex<Pins>,
+    pub(crate) reuse: Mutex<Reuse>,
+    pub(crate) watchers: Watchers,
+    pub(crate) stages: AtomicU64,
+    pub(crate) failure: Mutex<Option<Error>>,
+}
+
+impl Core {
+    /// The number of a new stage.
+    pub(crate) fn next_stage(&self) -> u64 {
+        self.stages.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Fails when the store has stopped.
+    pub(crate) fn check_running(&self) -> Result<()> {
+        match &*self.failure.lock() {
+            None => Ok(()),
+            Some(error) => Err(error.clone()),
+        }
+    }
+
+    /// A write or sync failed: nothing more is written until the store is opened again.
+    pub(crate) fn fail(&self, cause: &Error) {
+        let mut failure = self.failure.lock();
+        if failure.is_none() && cause.kind() == ErrorKind::Stopped {
+            *failure = Some(cause.clone());
+        } else if failure.is_none() {
+            let message = format!("the store takes no more writes since an earlier failure; open it again ({cause})");
+            *failure = Some(Error::new(ErrorKind::Stopped, message));
+        }
+        drop(failure);
+        self.work.notify_all();
+        self.checkpoint_work.notify_all();
+        self.room.notify_all();
+        self.watchers.close();
+    }
+
+    /// Writes to the device; a failure stops the store.
+    pub(crate) fn write(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.check_running()?;
+        self.device.write_at(data, offset).map_err(|e| {
+            let error = Error::device(format!("cannot write {} bytes at byte {offset} of the store", data.len()), e);
+            self.fail(&error);
+            error
+        })
+    }
+
+    /// Syncs the device; a failure stops the store.
+    pub(crate) fn sync_device(&self) -> Result<()> {
+        self.check_running()?;
+        self.device.sync().map_err(|e| {
+            let error = Error::device("cannot make the store's writes durable", e);
+            self.fail(&error);
+            error
+        })
+    }
+
+    /// Blocks for new data, waiting for freed ones or growing where that helps.
+    pub(crate) fn allocate(&self, want: u32, class: Class, turn: usize) -> Result<BlockRange> {
+        self.check_running()?;
+        loop {
+            if let Some(range) = self.allocator.allocate(want, class, turn) {
+                return Ok(range);
+            }
+            self.make_room(u64::from(want))?;
+        }
+    }
+
+    /// Gives the blocks of a stage back that no commit named.
+    pub(crate) fn abandon(self: &Arc<Core>, id: u64, spilled: u64, extents: &[Extent]) {
+        for extent in extents {
+            let range = extent.blocks();
+            if let Err(error) = self.allocator.release(range.start, u64::from(range.count)) {
+                self.fail(&error);
+            }
+        }
+        if spilled > 0 {
+            // Nobody waits for this: a crash before it is durable ends the stage just as well.
+            drop(self.submit_step(Step::StageDrop { stage: id }, Durability::Written));
+        }
+    }
+
+    /// Submits a step of the engine's own.
+    pub(crate) fn submit_step(self: &Arc<Core>, step: Step, durability: Durability) -> Ticket {
+        let (ticket, completer) = self.new_ticket();
+        self.sequence(&[], vec![step], None, durability, completer);
+        ticket
+    }
+
+    /// A ticket that does the work itself where nothing else does.
+    pub(crate) fn new_ticket(self: &Arc<Core>) -> (Ticket, Completer) {
+        let (ticket, completer) = Ticket::new();
+        if self.background == Background::Threads {
+            return (ticket, completer);
+        }
+        let core = Arc::clone(self);
+        let ticket = ticket.with_driver(Arc::new(move || {
+            // A failure completes every ticket, so that waiting ends.
+            let _ = core.write_group();
+        }));
+        (ticket, completer)
+    }
+
+    /// Makes an applied commit the newest state.
+    pub(crate) fn install(&self, head: &mut Head, applied: Applied) {
+        let version = applied.state.version;
+        for range in applied.allocated {
+            head.deltas.push((version, Delta::Use(range)));
+        }
+        let mut freed = applied.freed;
+        let placed_before = applied.replaced.iter().filter_map(|node| node.release(version));
+        let nodes: Vec<BlockRange> = placed_before.map(|at| at.range()).collect();
+        let born = (applied.created + nodes.len() as u64).saturating_sub(applied.replaced.len() as u64);
+        freed.extend(nodes);
+        freed.extend(applied.retired.iter().filter_map(|p| p.fate.replace(version)).map(|extent| extent.blocks()));
+        head.dirty_len += born * crate::tree::NODE_LEN_MAX as u64 + applied.bytes_in_memory;
+        self.free(head, version, freed);
+        head.changes.push(version, &applied.changes);
+        head.next_blob = applied.next_blob;
+        head.state = applied.state;
+    }
+
+    /// Commit `by` needs these blocks no more.
+    pub(crate) fn free(&self, head: &mut Head, by: Version, freed: Vec<BlockRange>) {
+        if freed.is_empty() {
+            return;
+        }
+        let at = head.deltas.partition_point(|(version, _)| *version <= by);
+        head.deltas.splice(at..at, freed.iter().map(|range| (by, Delta::Free(*range))));
+        if self.reuse_at_once {
+            for range in freed {
+                let _ = self.allocator.release(range.start, u64::from(range.count));
+            }
+            return;
+        }
+        let mut reuse = self.reuse.lock();
+        freed.into_iter().for_each(|range| reuse.queue.push(by, range));
+    }
+
+    /// Gives blocks back to the writers that nothing can need any more.
+    pub(crate) fn release_reusable(&self) -> Result<()> {
+        let ranges = {
+            // A view that begins after this sees what is visible now, or newer.
+            let pins = self.pins.lock();
+            let seen = pins.oldest().unwrap_or(self.visible.read().version);
+            let mut reuse = self.reuse.lock();
+            let safe = reuse.safe.min(seen);
+            let ranges = reuse.queue.take(safe);
+            reuse.held = reuse.queue.blocks_up_to(reuse.safe);
+            ranges
+        };
+        for range in ranges {
+            self.allocator.release(range.start, u64::from(range.count))?;
+            let _ = self.device.discard(range.start * BLOCK_LEN as u64, u64::from(range.count) * BLOCK_LEN as u64);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,441 @@
+//! The engine's face: format, open, view, stage, submit, watch, check, close.
+//!
+//! Invariants:
+//! - One process owns a store; the device's lock says who.
+//! - In [`Background::Manual`] nothing happens but in calls: the same calls make the same writes.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use koine_env::Random;
+
+use crate::batch::{Batch, Durability, KeyRange, SpaceId, Version};
+use crate::changes::{Changes, Watch, Watchers};
+use crate::check::{self, Progress, Report};
+use crate::core::{Core, Cut, Head, Reuse};
+use crate::device::{BLOCK_LEN, Device, ReadMode};
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::log::ring::{Position, Ring};
+use crate::node_cache::NodeCache;
+use crate::recovery::{self, Recovered};
+use crate::requests::Requests;
+use crate::space::{Allocator, ReuseQueue};
+use crate::stage::StageHint;
+use crate::staging::Stage;
+use crate::superblock::{
+    Features, RING_BLOCKS_MAX, RING_BLOCKS_MIN, RING_START_BLOCK, SECOND_SLOT_BLOCK, STORE_BLOCKS_MIN, Slot,
+    Superblock, read_newest, write_slot,
+};
+use crate::ticket::Ticket;
+use crate::tree::StoreId;
+use crate::value::BlockRange;
+use crate::view::View;
+
+/// Who does the work between calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Background {
+    /// A thread that writes groups and one that makes checkpoints.
+    #[default]
+    Threads,
+    /// Nobody: waiting for a ticket writes, [`Engine::step`] does the rest. For searches that must repeat exactly.
+    Manual,
+}
+
+/// What a new store is like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FormatOptions {
+    /// The ring's length in bytes; 0: 64 MiB, less on a small store.
+    pub ring_len: u64,
+    /// The store may not grow past this many bytes; 0: no limit.
+    pub size_max: u64,
+}
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Who does the work between calls.
+    pub background: Background,
+    /// Memory for nodes and for what waits to be placed, in bytes.
+    pub memory_len: u64,
+    /// Nothing is written, not even by recovery.
+    pub read_only: bool,
+    /// Breaks the reuse rule, so that a test can show that the crash search notices. Never for real data.
+    #[doc(hidden)]
+    pub reuse_at_once: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { background: Background::Threads, memory_len: 128 << 20, read_only: false, reuse_at_once: false }
+    }
+}
+
+/// How full a store is, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The store's length.
+    pub total: u64,
+    /// Used by anything, space waiting to be reused included.
+    pub used: u64,
+    /// What new data can still get at this length.
+    pub free: u64,
+    /// Freed, but needed until checkpoints are done and views are gone.
+    pub waiting: u64,
+    /// Up to what the store may grow; `None`: as far as the medium goes.
+    pub limit: Option<u64>,
+}
+
+/// What there is to know about an open store.
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    /// Drawn at format.
+    pub store_id: u64,
+    /// The format's version.
+    pub format: u32,
+    /// The ring's length in bytes.
+    pub ring_len: u64,
+    /// What opening it found.
+    pub recovered: Recovered,
+    /// The newest visible commit.
+    pub version: Version,
+}
+
+/// An open store.
+pub struct Engine {
+    core: Arc<Core>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    recovered: Recovered,
+}
+
+impl Engine {
+    /// Makes an empty store on a device, over whatever is there.
+    pub fn format(device: &dyn Device, options: FormatOptions, random: &dyn Random) -> Result<()> {
+        let length = device.len().map_err(|e| Error::device("cannot tell the length of the device", e))?;
+        let blocks = length / BLOCK_LEN as u64;
+        if blocks < STORE_BLOCKS_MIN {
+            return Err(Error::invalid(format!("{length} bytes are too few for a store: it needs at least 1 MiB")));
+        }
+        let ring_blocks = ring_blocks(options.ring_len, blocks)?;
+        let blocks_max = options.size_max / BLOCK_LEN as u64;
+        if blocks_max != 0 && blocks_max < blocks {
+            return Err(Error::invalid("the store is larger already than it may become"));
+        }
+        let superblock = empty_superblock(random.next_u64(), blocks, blocks_max, ring_blocks);
+        // The old superblocks go first: a crash in between leaves no store, never half of two.
+        let zeros = vec![0; BLOCK_LEN];
+        let sync = || device.sync().map_err(|e| Error::device("cannot make the new store durable", e));
+        for slot in [Slot::First, Slot::Second] {
+            let wipe = device.write_at(&zeros, slot.offset());
+            wipe.map_err(|e| Error::device(format!("cannot write at byte {}", slot.offset()), e))?;
+        }
+        sync()?;
+        zero_ring(device, superblock.ring)?;
+        sync()?;
+        write_slot(device, Slot::First, &superblock)?;
+        write_slot(device, Slot::Second, &Superblock { sequence: 0, ..superblock })?;
+        sync()
+    }
+
+    /// Opens a store, recovering what a crash left.
+    pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Engine> {
+        if !options.read_only {
+            device.sync().map_err(|e| Error::device("cannot make what is on the device durable", e))?;
+        }
+        let (slot, superblock) = read_newest(device.as_ref())?;
+        let core = Arc::new(new_core(device, slot, &superblock, options)?);
+        let (recovered, free) = core.replay(&superblock)?;
+        if options.read_only {
+            *core.visible.write() = core.head.lock().state.clone();
+        } else {
+            for (start, count) in free.iter() {
+                core.allocator.release(start, count)?;
+            }
+            core.finish_recovery(superblock.reserve)?;
+        }
+        let threads = Mutex::new(Vec::new());
+        let engine = Engine { core, threads, recovered };
+        if options.background == Background::Threads && !options.read_only {
+            engine.start_threads()?;
+        }
+        Ok(engine)
+    }
+
+    fn start_threads(&self) -> Result<()> {
+        let mut threads = self.threads.lock();
+        type Run = fn(Arc<Core>);
+        let runs: [(&str, Run); 2] = [("koine-writer", Core::run_writer), ("koine-checkpoint", Core::run_checkpointer)];
+        for (name, run) in runs {
+            let core = Arc::clone(&self.core);
+            let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+                // A panic in a worker stops the store as a failed sync does.
+                let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(Arc::clone(&core))));
+                if worked.is_err() {
+                    core.fail(&Error::new(ErrorKind::Stopped, "a worker of the store panicked"));
+                }
+            });
+            threads.push(thread.map_err(|e| Error::device("cannot start a thread", e))?);
+        }
+        Ok(())
+    }
+
+    /// Pins the newest visible version.
+    pub fn view(&self) -> View {
+        View::new(&self.core)
+    }
+
+    /// Begins a large value.
+    pub fn stage(&self, hint: StageHint) -> Result<Stage> {
+        self.check_writable()?;
+        Ok(Stage::new(Arc::clone(&self.core), hint))
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.core.read_only {
+            return Err(Error::invalid("the store was opened to read only"));
+        }
+        if self.core.head.lock().closing {
+            return Err(Error::new(ErrorKind::Stopped, "the store was closed"));
+        }
+        self.core.check_running()
+    }
+
+    /// Asks for a batch.
+    pub fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+        self.core.submit(batch, durability)
+    }
+
+    /// Changes of a range after version `from`.
+    pub fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Watch> {
+        self.core.check_running()?;
+        let head = self.core.head.lock();
+        let visible = self.core.visible.read().version;
+        Ok(self.core.watchers.add(&head.changes, space, range, from, visible))
+    }
+
+    /// Makes everything so far survive power loss.
+    pub fn sync(&self) -> Result<()> {
+        self.core.sync()
+    }
+
+    /// How full the store is.
+    pub fn usage(&self) -> Usage {
+        let (blocks, blocks_max) = {
+            let book = self.core.book.lock();
+            (book.newest.blocks, book.newest.blocks_max)
+        };
+        let bytes = |blocks: u64| blocks * BLOCK_LEN as u64;
+        let free = self.core.allocator.free_blocks();
+        let waiting = self.core.reuse.lock().queue.blocks();
+        let limit = if self.core.device.is_fixed() { Some(blocks) } else { Some(blocks_max).filter(|max| *max > 0) };
+        Usage {
+            total: bytes(blocks),
+            used: bytes(blocks.saturating_sub(free)),
+            free: bytes(free.saturating_sub(self.core.allocator.reserve_blocks())),
+            waiting: bytes(waiting),
+            limit: limit.map(bytes),
+        }
+    }
+
+    /// What there is to know about the store.
+    pub fn info(&self) -> Info {
+        Info {
+            store_id: self.core.store.0,
+            format: crate::superblock::FORMAT,
+            ring_len: self.core.ring.length(),
+            recovered: self.recovered,
+            version: self.core.visible.read().version,
+        }
+    }
+
+    /// The limits of this store.
+    pub fn limits(&self) -> &Limits {
+        &self.core.limits
+    }
+
+    /// Does what waits to be done in the background; false when nothing did. For [`Background::Manual`].
+    pub fn step(&self) -> Result<bool> {
+        if self.core.write_group()? {
+            return Ok(true);
+        }
+        let due = {
+            let head = self.core.head.lock();
+            self.core.wants_checkpoint(&head)
+        };
+        if due {
+            self.core.checkpoint()?;
+        }
+        Ok(due)
+    }
+
+    /// Makes a checkpoint now.
+    pub fn checkpoint(&self) -> Result<()> {
+        while self.core.background == Background::Manual && self.core.write_group()? {}
+        self.core.checkpoint()
+    }
+
+    /// Checkpoints made since the store was opened.
+    pub fn checkpoints(&self) -> u64 {
+        self.core.head.lock().checkpoints
+    }
+
+    /// Reads and verifies everything; nothing else may use the store meanwhile.
+    pub fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+        check::check(&self.core, progress)
+    }
+
+    /// Finishes what is under way and leaves the store as one that needs no recovery.
+    pub fn close(&self) -> Result<()> {
+        {
+            let mut head = self.core.head.lock();
+            if head.closing {
+                return Ok(());
+            }
+            head.closing = true;
+        }
+        self.core.work.notify_all();
+        self.core.checkpoint_work.notify_all();
+        self.core.room.notify_all();
+        for thread in self.threads.lock().drain(..) {
+            let _ = thread.join();
+        }
+        self.core.watchers.close();
+        let done = if self.core.read_only { Ok(()) } else { self.finish() };
+        self.core.fail(&Error::new(ErrorKind::Stopped, "the store was closed"));
+        let closed = self.core.device.close().map_err(|e| Error::device("cannot close the device", e));
+        done.and(closed)
+    }
+
+    fn finish(&self) -> Result<()> {
+        while self.core.write_group()? {}
+        let mut book = self.core.book.lock();
+        let cut = self.core.head.lock().sealed.clone();
+        self.core.store(&mut book, cut, true)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Whoever wants to know of a failure calls `close`.
+        let _ = self.close();
+    }
+}
+
+fn ring_blocks(wanted_len: u64, blocks: u64) -> Result<u32> {
+    let wanted = match wanted_len {
+        0 => ((64 << 20) / BLOCK_LEN as u64).min(blocks / 8),
+        length => length / BLOCK_LEN as u64,
+    };
+    let most = RING_BLOCKS_MAX.min(blocks / 2 - RING_START_BLOCK.min(blocks / 2));
+    let ring = if wanted_len == 0 { wanted.clamp(RING_BLOCKS_MIN, RING_BLOCKS_MAX) } else { wanted };
+    if ring < RING_BLOCKS_MIN || (ring > most && ring > RING_BLOCKS_MIN) {
+        return Err(Error::invalid(format!(
+            "a ring of {} bytes does not fit: from 64 KiB up to half of the store",
+            ring * BLOCK_LEN as u64
+        )));
+    }
+    u32::try_from(ring).map_err(|_| Error::invalid("the ring is too long"))
+}
+
+fn empty_superblock(store_id: u64, blocks: u64, blocks_max: u64, ring_blocks: u32) -> Superblock {
+    let ring = BlockRange { start: RING_START_BLOCK, count: ring_blocks };
+    Superblock {
+        store_id,
+        sequence: 1,
+        features: Features::default(),
+        blocks,
+        blocks_max,
+        ring,
+        epoch: 1,
+        cut: Version(0),
+        reserve: Version(u64::from(ring_blocks) * BLOCK_LEN as u64),
+        position: 0,
+        chain: 0,
+        next_blob: 1,
+        root: None,
+        root_entries: 0,
+        free: None,
+        free_covers: 0,
+        clean: true,
+    }
+}
+
+/// The ring is written beforehand, so that no commit waits for the file system to allot it.
+fn zero_ring(device: &dyn Device, ring: BlockRange) -> Result<()> {
+    let zeros = crate::device::AlignedBuffer::zeroed(1 << 20);
+    let (mut at, end) = (ring.start * BLOCK_LEN as u64, ring.end() * BLOCK_LEN as u64);
+    while at < end {
+        let part = (end - at).min(zeros.len() as u64) as usize;
+        device
+            .write_at(&zeros[..part], at)
+            .map_err(|e| Error::device(format!("cannot write the ring at byte {at}"), e))?;
+        at += part as u64;
+    }
+    Ok(())
+}
+
+fn new_core(device: Arc<dyn Device>, slot: Slot, superblock: &Superblock, options: Options) -> Result<Core> {
+    let mut book = recovery::stored_book(device.as_ref(), slot, superblock)?;
+    if superblock.free.is_none() {
+        // A store that was never written to: everything but the slots and the ring.
+        book.free = crate::space::Runs::new();
+        book.free.add(1, SECOND_SLOT_BLOCK - 1)?;
+        book.free.add(superblock.ring.end(), superblock.blocks - superblock.ring.end())?;
+    }
+    let ring = Ring::new(superblock.ring);
+    let store = StoreId(superblock.store_id);
+    let memory_len = options.memory_len.max(1 << 20);
+    let mode = if options.read_only { ReadMode::Direct } else { ReadMode::Cached };
+    let nodes = NodeCache::new(Arc::clone(&device), store, memory_len / 2, mode);
+    let state = recovery::stored_state(superblock);
+    let requests = Requests::load(&state, &nodes)?;
+    let position = Position(superblock.position);
+    let sealed =
+        Cut { state: state.clone(), position, chain: superblock.chain, next_blob: superblock.next_blob, dirty_len: 0 };
+    let head = Head {
+        state: state.clone(),
+        next_blob: superblock.next_blob,
+        requests,
+        changes: Changes::since(superblock.reserve),
+        queue: Default::default(),
+        queue_len: 0,
+        in_flight: false,
+        deltas: Vec::new(),
+        dirty_len: 0,
+        sealed,
+        tail: position,
+        cut_at: position,
+        flushed: superblock.reserve,
+        reserve: superblock.reserve,
+        unflushed_len: 0,
+        checkpoint_wanted: false,
+        checkpoints: 0,
+        closing: false,
+    };
+    Ok(Core {
+        allocator: Allocator::new(),
+        limits: Limits::new(ring.length(), superblock.blocks * BLOCK_LEN as u64, memory_len),
+        nodes,
+        store,
+        epoch: superblock.epoch + 1,
+        ring,
+        background: options.background,
+        read_only: options.read_only,
+        reuse_at_once: options.reuse_at_once,
+        book: Mutex::new(book),
+        head: Mutex::new(head),
+        work: Condvar::new(),
+        checkpoint_work: Condvar::new(),
+        room: Condvar::new(),
+        visible: RwLock::new(state),
+        pins: Mutex::default(),
+        reuse: Mutex::new(Reuse { queue: ReuseQueue::new(), safe: superblock.cut, held: 0 }),
+        watchers: Watchers::default(),
+        stages: AtomicU64::new(superblock.reserve.0),
+        failure: Mutex::new(None),
+        device,
+    })
+}

@@ -1,0 +1,77 @@
+//! Nodes of the index in memory: verified once, on the way in.
+//!
+//! Invariant: a node is known by its block *and* its birth, so that a block that was written anew never
+//! answers for its predecessor.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::batch::Version;
+use crate::content::{read_failed, would_block};
+use crate::device::{BLOCK_LEN, Device, ReadMode};
+use crate::error::Result;
+use crate::tree::{Node, NodeRef, NodeSource, StoreId};
+
+type Key = (u64, Version);
+
+#[derive(Clone)]
+struct ByLength;
+
+impl Weighter<Key, Arc<Node>> for ByLength {
+    fn weight(&self, _: &Key, node: &Arc<Node>) -> u64 {
+        // Keys and values share the bytes that were read; the rest is a guess at what stands around them.
+        (node.encoded_len() * 2 + 256) as u64
+    }
+}
+
+/// A bounded cache of nodes over a device.
+pub struct NodeCache {
+    device: Arc<dyn Device>,
+    store: StoreId,
+    nodes: Cache<Key, Arc<Node>, ByLength>,
+    mode: ReadMode,
+}
+
+impl NodeCache {
+    /// A cache of at most `budget_len` bytes.
+    pub fn new(device: Arc<dyn Device>, store: StoreId, budget_len: u64, mode: ReadMode) -> NodeCache {
+        let items = (budget_len / 16384).max(16) as usize;
+        NodeCache { device, store, nodes: Cache::with_weighter(items, budget_len.max(1 << 20), ByLength), mode }
+    }
+
+    /// The same nodes for a reader that must not wait: what is not here is `Busy`.
+    pub fn now(&self) -> CachedOnly<'_> {
+        CachedOnly(self)
+    }
+
+    fn read(&self, at: &NodeRef) -> Result<Arc<Node>> {
+        let mut bytes = vec![0; usize::from(at.blocks) * BLOCK_LEN];
+        let offset = at.start_block * BLOCK_LEN as u64;
+        self.device.read_at(&mut bytes, offset, self.mode).map_err(|e| read_failed(offset, e))?;
+        Ok(Arc::new(Node::decode(Bytes::from(bytes), at, self.store)?))
+    }
+}
+
+impl NodeSource for NodeCache {
+    fn load(&self, at: &NodeRef) -> Result<Arc<Node>> {
+        let key = (at.start_block, at.birth);
+        if let Some(node) = self.nodes.get(&key) {
+            return Ok(node);
+        }
+        let node = self.read(at)?;
+        self.nodes.insert(key, Arc::clone(&node));
+        Ok(node)
+    }
+}
+
+/// Only what is in the cache.
+pub struct CachedOnly<'a>(&'a NodeCache);
+
+impl NodeSource for CachedOnly<'_> {
+    fn load(&self, at: &NodeRef) -> Result<Arc<Node>> {
+        self.0.nodes.get(&(at.start_block, at.birth)).ok_or_else(would_block)
+    }
+}

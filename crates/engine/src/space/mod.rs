@@ -1,0 +1,15 @@
+//! Space on the device: which blocks are free, who may take them, when they come back.
+//!
+//! - `runs`: a set of blocks as runs, the structure behind both maps of free space.
+//! - `allocator`: what a writer can get now, in groups with locks of their own.
+//! - `free_list`: free space as a checkpoint stores it.
+//! - `reuse`: blocks that commits have freed, until nothing can need them any more.
+
+pub mod allocator;
+pub mod free_list;
+pub mod reuse;
+pub mod runs;
+
+pub use allocator::{Allocator, Class};
+pub use reuse::ReuseQueue;
+pub use runs::Runs;

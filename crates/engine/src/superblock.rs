@@ -1,0 +1,365 @@
+//! The two superblocks: where everything starts.
+//!
+//! A superblock fills one block. Slot 0 is block 0, slot 1 is block [`SECOND_SLOT_BLOCK`]: far
+//! apart, so that one torn or misdirected write cannot take both. Layout in docs/format.md.
+//!
+//! Invariants:
+//! - A new superblock is written over the older slot, after everything it names is durable, and is
+//!   itself followed by a sync: at every moment one slot is whole.
+//! - The newest valid slot (highest `sequence`) wins.
+//! - Space that either slot's root needs is not reused.
+
+use crate::batch::Version;
+use crate::checksum::crc64_with_hole;
+use crate::codec::{Reader, Writer};
+use crate::device::{BLOCK_LEN, Device, ReadMode};
+use crate::error::{Error, ErrorKind, Result};
+use crate::tree::NodeRef;
+use crate::value::BlockRange;
+
+/// The first eight bytes of a store.
+pub const MAGIC: [u8; 8] = *b"KOINE\0S\n";
+/// The version of the format that this program writes.
+pub const FORMAT: u32 = 0;
+/// Where the second superblock lies.
+pub const SECOND_SLOT_BLOCK: u64 = 128;
+/// Where the ring begins.
+pub const RING_START_BLOCK: u64 = SECOND_SLOT_BLOCK + 1;
+/// The smallest store: 1 MiB.
+pub const STORE_BLOCKS_MIN: u64 = 256;
+/// The smallest ring: 64 KiB.
+pub const RING_BLOCKS_MIN: u64 = 16;
+/// The largest ring: 1 GiB.
+pub const RING_BLOCKS_MAX: u64 = 1 << 18;
+
+const CHECKSUM_AT: usize = 16;
+
+/// Which features a store uses. A bit that this program does not know: in `incompatible` it refuses
+/// the store, in `read_only` it refuses to write, in `compatible` it does not care.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Must be known to open the store.
+    pub incompatible: u64,
+    /// Must be known to write to it.
+    pub read_only: u64,
+    /// Need not be known.
+    pub compatible: u64,
+}
+
+/// The first page of the free list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeListRef {
+    /// Where the page lies.
+    pub at: BlockRange,
+    /// CRC-64 of the page.
+    pub checksum: u64,
+}
+
+/// One moment of the store: a checkpoint, and where the log goes on from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Drawn at format; every structure carries it.
+    pub store_id: u64,
+    /// Grows by one with every superblock written.
+    pub sequence: u64,
+    /// What the store uses.
+    pub features: Features,
+    /// The blocks that the store owns.
+    pub blocks: u64,
+    /// May not grow past this many blocks; 0: no limit.
+    pub blocks_max: u64,
+    /// The ring.
+    pub ring: BlockRange,
+    /// Groups of another epoch are not part of the log.
+    pub epoch: u64,
+    /// The last commit that the root holds.
+    pub cut: Version,
+    /// Log numbers up to here may have been seen by somebody.
+    pub reserve: Version,
+    /// Where the log goes on: bytes ever passed in the ring, skips included.
+    pub position: u64,
+    /// The checksum that the next group names as its predecessor's.
+    pub chain: u64,
+    /// The next blob number to give out.
+    pub next_blob: u64,
+    /// The root of the master tree; none: empty.
+    pub root: Option<NodeRef>,
+    /// How many entries the master tree has.
+    pub root_entries: u64,
+    /// Free space at the cut; none: everything past the ring and the slots up to `free_covers` is free.
+    pub free: Option<FreeListRef>,
+    /// The free list tells of blocks below this one; those above are free (the store has grown since).
+    pub free_covers: u64,
+    /// Nothing was logged since the cut: the store was closed in order.
+    pub clean: bool,
+}
+
+impl Superblock {
+    /// The block as it is stored.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BLOCK_LEN);
+        out.extend_from_slice(&MAGIC);
+        out.put_u32(FORMAT);
+        out.put_u32(BLOCK_LEN as u32);
+        out.put_u64(0); // the checksum's place
+        for word in [
+            self.features.incompatible,
+            self.features.read_only,
+            self.features.compatible,
+            self.store_id,
+            self.sequence,
+            self.blocks,
+            self.blocks_max,
+            self.ring.start,
+            u64::from(self.ring.count),
+            self.epoch,
+            self.cut.0,
+            self.reserve.0,
+            self.position,
+            self.chain,
+            self.next_blob,
+            self.free_covers,
+            u64::from(self.clean),
+            self.root_entries,
+        ] {
+            out.put_u64(word);
+        }
+        let root = self.root.as_ref();
+        out.put_u64(root.map_or(0, |r| r.start_block));
+        out.put_u64(root.map_or(0, |r| u64::from(r.blocks)));
+        out.put_u64(root.map_or(0, |r| r.checksum));
+        out.put_u64(root.map_or(0, |r| r.birth.0));
+        let free = self.free.as_ref();
+        out.put_u64(free.map_or(0, |f| f.at.start));
+        out.put_u64(free.map_or(0, |f| u64::from(f.at.count)));
+        out.put_u64(free.map_or(0, |f| f.checksum));
+        out.resize(BLOCK_LEN, 0);
+        let checksum = crc64_with_hole(&out, CHECKSUM_AT);
+        out.splice(CHECKSUM_AT..CHECKSUM_AT + 8, checksum.to_le_bytes());
+        out
+    }
+
+    /// Reads a stored block. The kind of the error tells whether it is not ours or of a newer
+    /// format (`Unknown`), or ours and damaged (`Damaged`).
+    pub fn decode(block: &[u8]) -> Result<Superblock> {
+        let mut reader = Reader::new(block);
+        if reader.array::<8>()? != MAGIC {
+            return Err(Error::new(ErrorKind::Unknown, "no superblock of ours"));
+        }
+        let format = reader.u32()?;
+        let block_len = reader.u32()?;
+        let checksum = reader.u64()?;
+        if crc64_with_hole(block, CHECKSUM_AT) != checksum {
+            return Err(Error::damaged("the superblock does not match its checksum"));
+        }
+        if format != FORMAT || block_len as usize != BLOCK_LEN {
+            let message = format!(
+                "the store has format {format} with blocks of {block_len} bytes; this program knows format {FORMAT} with {BLOCK_LEN}: use a program of its version"
+            );
+            return Err(Error::new(ErrorKind::Unknown, message));
+        }
+        let mut next = || reader.u64();
+        let features = Features { incompatible: next()?, read_only: next()?, compatible: next()? };
+        let superblock = Superblock {
+            features,
+            store_id: next()?,
+            sequence: next()?,
+            blocks: next()?,
+            blocks_max: next()?,
+            ring: BlockRange { start: next()?, count: narrow(next()?)? },
+            epoch: next()?,
+            cut: Version(next()?),
+            reserve: Version(next()?),
+            position: next()?,
+            chain: next()?,
+            next_blob: next()?,
+            free_covers: next()?,
+            clean: next()? == 1,
+            root_entries: next()?,
+            root: decode_root([next()?, next()?, next()?, next()?])?,
+            free: decode_free([next()?, next()?, next()?])?,
+        };
+        superblock.validate()?;
+        Ok(superblock)
+    }
+
+    fn validate(&self) -> Result<()> {
+        if self.features.incompatible != 0 || self.features.read_only != 0 {
+            let message = format!(
+                "the store uses features that this program does not know ({:#x}, {:#x}): use a newer program",
+                self.features.incompatible, self.features.read_only
+            );
+            return Err(Error::new(ErrorKind::Unknown, message));
+        }
+        let ring_end = self.ring.start.saturating_add(u64::from(self.ring.count));
+        let sound = self.ring.start == RING_START_BLOCK
+            && (RING_BLOCKS_MIN..=RING_BLOCKS_MAX).contains(&u64::from(self.ring.count))
+            && ring_end <= self.blocks
+            && self.free_covers <= self.blocks
+            && self.cut <= self.reserve
+            && self.blocks >= STORE_BLOCKS_MIN
+            && self.blocks <= u64::MAX / BLOCK_LEN as u64;
+        if sound { Ok(()) } else { Err(Error::damaged("the superblock's numbers contradict each other")) }
+    }
+}
+
+fn narrow(value: u64) -> Result<u32> {
+    u32::try_from(value).map_err(|_| Error::damaged("a count in the superblock is too large"))
+}
+
+fn decode_root(words: [u64; 4]) -> Result<Option<NodeRef>> {
+    let [start_block, blocks, checksum, birth] = words;
+    if blocks == 0 {
+        return Ok(None);
+    }
+    let blocks = u16::try_from(blocks).map_err(|_| Error::damaged("the root's length is too large"))?;
+    Ok(Some(NodeRef { start_block, blocks, checksum, birth: Version(birth) }))
+}
+
+fn decode_free(words: [u64; 3]) -> Result<Option<FreeListRef>> {
+    let [start, count, checksum] = words;
+    if count == 0 {
+        return Ok(None);
+    }
+    Ok(Some(FreeListRef { at: BlockRange { start, count: narrow(count)? }, checksum }))
+}
+
+/// One of the two places of a superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// Block 0.
+    First,
+    /// Block [`SECOND_SLOT_BLOCK`].
+    Second,
+}
+
+impl Slot {
+    /// The other one.
+    pub fn other(self) -> Slot {
+        match self {
+            Slot::First => Slot::Second,
+            Slot::Second => Slot::First,
+        }
+    }
+
+    /// Where it lies, in bytes.
+    pub fn offset(self) -> u64 {
+        match self {
+            Slot::First => 0,
+            Slot::Second => SECOND_SLOT_BLOCK * BLOCK_LEN as u64,
+        }
+    }
+}
+
+/// Reads both slots and gives the newest with its place.
+pub fn read_newest(device: &dyn Device) -> Result<(Slot, Superblock)> {
+    let length = device.len().map_err(|e| Error::device("cannot tell the length of the device", e))?;
+    if length < STORE_BLOCKS_MIN * BLOCK_LEN as u64 {
+        let message =
+            format!("not a store: it is {length} bytes long, a store has at least 1 MiB; make one with `koine format`");
+        return Err(Error::new(ErrorKind::Unknown, message));
+    }
+    let first = read_slot(device, Slot::First);
+    let second = read_slot(device, Slot::Second);
+    let (slot, superblock) = match (first, second) {
+        (Ok(a), Ok(b)) if b.sequence > a.sequence => (Slot::Second, b),
+        (Ok(a), _) => (Slot::First, a),
+        (Err(_), Ok(b)) => (Slot::Second, b),
+        (Err(a), Err(b)) => return Err(no_superblock(a, b)),
+    };
+    if superblock.blocks * BLOCK_LEN as u64 > length {
+        let message = format!(
+            "the device has {length} bytes, the store on it {}: it was cut or is a partial copy",
+            superblock.blocks * BLOCK_LEN as u64
+        );
+        return Err(Error::damaged(message));
+    }
+    Ok((slot, superblock))
+}
+
+fn read_slot(device: &dyn Device, slot: Slot) -> Result<Superblock> {
+    let mut block = vec![0; BLOCK_LEN];
+    device
+        .read_at(&mut block, slot.offset(), ReadMode::Direct)
+        .map_err(|e| Error::device(format!("cannot read the superblock at byte {}", slot.offset()), e))?;
+    Superblock::decode(&block).map_err(|e| {
+        if e.kind() == ErrorKind::Unknown && block.iter().all(|byte| *byte == 0) {
+            Error::new(ErrorKind::Unknown, "zeros")
+        } else {
+            e
+        }
+    })
+}
+
+fn no_superblock(first: Error, second: Error) -> Error {
+    let at = Slot::Second.offset();
+    let kinds = [first.kind(), second.kind()];
+    if kinds == [ErrorKind::Unknown; 2] {
+        let newer = [&first, &second].into_iter().find(|e| e.message().contains("use a"));
+        return newer.cloned().unwrap_or_else(|| {
+            let message = format!(
+                "not a store: byte 0 holds {first}, byte {at} holds {second}; if nothing on it is needed, make a store with `koine format`"
+            );
+            Error::new(ErrorKind::Unknown, message)
+        });
+    }
+    let kind = if kinds.contains(&ErrorKind::Damaged) { ErrorKind::Damaged } else { ErrorKind::Device };
+    Error::new(kind, format!("no superblock can be used: at byte 0: {first}; at byte {at}: {second}"))
+}
+
+/// Writes a superblock to a slot; the caller syncs before and after.
+pub fn write_slot(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<()> {
+    device
+        .write_at(&superblock.encode(), slot.offset())
+        .map_err(|e| Error::device(format!("cannot write the superblock at byte {}", slot.offset()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Superblock {
+        Superblock {
+            store_id: 7,
+            sequence: 3,
+            features: Features::default(),
+            blocks: 256,
+            blocks_max: 0,
+            ring: BlockRange { start: RING_START_BLOCK, count: 16 },
+            epoch: 2,
+            cut: Version(9),
+            reserve: Version(99),
+            position: 8192,
+            chain: 5,
+            next_blob: 4,
+            root_entries: 5,
+            root: Some(NodeRef { start_block: 200, blocks: 2, checksum: 1, birth: Version(9) }),
+            free: Some(FreeListRef { at: BlockRange { start: 210, count: 1 }, checksum: 3 }),
+            free_covers: 256,
+            clean: true,
+        }
+    }
+
+    #[test]
+    fn survives_a_round_trip() {
+        assert_eq!(Superblock::decode(&sample().encode()).unwrap(), sample());
+        let bare = Superblock { root: None, free: None, clean: false, ..sample() };
+        assert_eq!(Superblock::decode(&bare.encode()).unwrap(), bare);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let good = sample().encode();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            assert!(Superblock::decode(&bad).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn newer_features_are_refused() {
+        let newer = Superblock { features: Features { incompatible: 1, ..Features::default() }, ..sample() };
+        assert_eq!(Superblock::decode(&newer.encode()).unwrap_err().kind(), ErrorKind::Unknown);
+    }
+}

@@ -1,0 +1,315 @@
+//! Views: one version of everything, pinned.
+//!
+//! Invariants:
+//! - What a view can reach is not reused until it is dropped or expired; an expired view gives an error, never
+//!   other bytes: every read looks again after it has read.
+//! - Views expire only beyond a limit of pinned space or of age, oldest first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::apply::State;
+use crate::batch::{KeyRange, SpaceId, Version};
+use crate::content::{Reading, as_record, find_record, record_key, record_range, user_key};
+use crate::core::Core;
+use crate::device::ReadMode;
+use crate::error::{Error, ErrorKind, Result};
+use crate::tree::{NodeSource, Tree};
+use crate::value::{Content, INLINE_LEN_MAX, Piece, Record};
+
+/// A view may be this old before it is taken back.
+const AGE_MAX: Duration = Duration::from_secs(3600);
+/// Views may hold back one block of so many of the store.
+const PINNED_SHARE: u64 = 10;
+
+struct Pin {
+    version: Version,
+    began: Instant,
+    expired: Arc<AtomicBool>,
+}
+
+/// All views that are open.
+#[derive(Default)]
+pub(crate) struct Pins {
+    pins: BTreeMap<u64, Pin>,
+    next: u64,
+}
+
+impl Pins {
+    /// The oldest version that some view sees. Pins begin in the order of versions.
+    pub fn oldest(&self) -> Option<Version> {
+        self.pins.values().map(|pin| pin.version).min()
+    }
+
+    fn expire_oldest(&mut self, old_enough: impl Fn(&Pin) -> bool) -> bool {
+        let oldest = self.pins.first_key_value().filter(|(_, pin)| old_enough(pin)).map(|(id, _)| *id);
+        let Some(pin) = oldest.and_then(|id| self.pins.remove(&id)) else { return false };
+        pin.expired.store(true, Ordering::SeqCst);
+        true
+    }
+}
+
+struct Pinned {
+    core: Arc<Core>,
+    state: State,
+    pin: u64,
+    expired: Arc<AtomicBool>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let mut pins = self.core.pins.lock();
+        pins.pins.remove(&self.pin);
+    }
+}
+
+/// A key's version and size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The commit that last changed it.
+    pub version: Version,
+    /// The length of its value in bytes.
+    pub size: u64,
+}
+
+/// One version of everything. Cheap to clone; the clones share the pin.
+#[derive(Clone)]
+pub struct View {
+    pinned: Arc<Pinned>,
+}
+
+impl View {
+    pub(crate) fn new(core: &Arc<Core>) -> View {
+        let mut pins = core.pins.lock();
+        // Read under the lock of the pins, so that nothing is reused between the two.
+        let state = core.visible.read().clone();
+        let pin = pins.next;
+        pins.next += 1;
+        let expired = Arc::new(AtomicBool::new(false));
+        let entry = Pin { version: state.version, began: Instant::now(), expired: Arc::clone(&expired) };
+        pins.pins.insert(pin, entry);
+        drop(pins);
+        View { pinned: Arc::new(Pinned { core: Arc::clone(core), state, pin, expired }) }
+    }
+
+    /// The last commit that it sees.
+    pub fn version(&self) -> Version {
+        self.pinned.state.version
+    }
+
+    fn core(&self) -> &Core {
+        &self.pinned.core
+    }
+
+    /// Fails when the view was taken back; called after every read.
+    fn check(&self) -> Result<()> {
+        if self.pinned.expired.load(Ordering::SeqCst) {
+            let message = "the view was open too long and was taken back; take a new one";
+            return Err(Error::new(ErrorKind::Expired, message));
+        }
+        Ok(())
+    }
+
+    fn checked<T>(&self, result: Result<T>) -> Result<T> {
+        self.check()?;
+        result
+    }
+
+    fn tree(&self, source: &dyn NodeSource, space: SpaceId) -> Result<Option<Tree>> {
+        Ok(self.pinned.state.space(source, space)?.map(|root| root.tree))
+    }
+
+    fn find(&self, source: &dyn NodeSource, space: SpaceId, key: &[u8]) -> Result<Option<(Tree, Record)>> {
+        let Some(tree) = self.tree(source, space)? else { return Ok(None) };
+        let record = find_record(&tree, source, key)?;
+        Ok(record.map(|record| (tree, record)))
+    }
+
+    /// Whether a space is there.
+    pub fn has_space(&self, space: SpaceId) -> Result<bool> {
+        let found = self.tree(&self.core().nodes, space);
+        self.checked(found).map(|tree| tree.is_some())
+    }
+
+    /// Version and size of a key; `None` when it (or its space) is absent.
+    pub fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
+        let found = self.find(&self.core().nodes, space, key);
+        Ok(self.checked(found)?.map(|(_, record)| Stat { version: record.version, size: record.size }))
+    }
+
+    /// Reads into `buffer` from `offset`; a short count only at the value's end. `NotFound` when the key is absent.
+    pub fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let core = self.core();
+        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let read = self.read_with(&reading, space, key, offset, buffer);
+        self.checked(read)
+    }
+
+    /// As `read`, but `None` when the device would have to be waited for.
+    pub fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<Option<usize>> {
+        let core = self.core();
+        let nodes = core.nodes.now();
+        let reading = Reading { source: &nodes, device: core.device.as_ref(), mode: ReadMode::Now };
+        let read = self.read_with(&reading, space, key, offset, buffer);
+        match self.checked(read) {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_with(
+        &self,
+        reading: &Reading<'_>,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let Some((tree, record)) = self.find(reading.source, space, key)? else { return Err(absent()) };
+        let count = record.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let (head, _) = buffer.split_at_mut(count);
+        if !head.is_empty() {
+            reading.read(&tree, &record, offset, head)?;
+        }
+        Ok(count)
+    }
+
+    /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
+    pub fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
+        let core = self.core();
+        let found = self.find(&core.nodes, space, key);
+        let Some((tree, record)) = self.checked(found)? else { return Err(absent()) };
+        let count = record.size.saturating_sub(offset).min(length as u64) as usize;
+        if let Some(bytes) = in_memory(&record.content)
+            && let Ok(start) = usize::try_from(offset)
+            && start.saturating_add(count) <= bytes.len()
+        {
+            return Ok(bytes.slice(start..start + count));
+        }
+        let mut buffer = vec![0; count];
+        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let read = if count == 0 { Ok(()) } else { reading.read(&tree, &record, offset, &mut buffer) };
+        self.checked(read)?;
+        Ok(Bytes::from(buffer))
+    }
+
+    /// A cursor over a range, before its first entry.
+    pub fn cursor(&self, space: SpaceId, range: KeyRange, backward: bool) -> Result<Cursor> {
+        let found = self.tree(&self.core().nodes, space);
+        let tree = self.checked(found)?.unwrap_or_default();
+        // An upside-down range holds nothing.
+        let tree = if range.is_empty() { Tree::new() } else { tree };
+        let mut cursor = tree.cursor(record_range(&range));
+        if backward {
+            cursor.seek_end();
+        }
+        Ok(Cursor { view: self.clone(), cursor, range, backward })
+    }
+}
+
+fn absent() -> Error {
+    Error::new(ErrorKind::NotFound, "the key is not there")
+}
+
+fn in_memory(content: &Content) -> Option<&Bytes> {
+    match content {
+        Content::Single(Piece::Inline(bytes)) => Some(bytes),
+        Content::Single(Piece::Pending(pending)) => Some(&pending.bytes),
+        _ => None,
+    }
+}
+
+/// A key met by a cursor.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The key.
+    pub key: Bytes,
+    /// Its version and size.
+    pub stat: Stat,
+    /// Its value where it lies beside the key.
+    pub value: Option<Bytes>,
+}
+
+/// Walks a range of keys, pinning its view.
+pub struct Cursor {
+    view: View,
+    cursor: crate::tree::Cursor,
+    range: KeyRange,
+    backward: bool,
+}
+
+impl Cursor {
+    /// The next entry; `None` after the last.
+    pub fn next(&mut self) -> Result<Option<Entry>> {
+        let nodes = &self.view.core().nodes;
+        let found = if self.backward { self.cursor.previous(nodes) } else { self.cursor.next(nodes) };
+        self.view.check()?;
+        let Some((key, value)) = found? else { return Ok(None) };
+        let record = as_record(value)?;
+        let value = match in_memory(&record.content) {
+            Some(bytes) if bytes.len() as u64 == record.size => Some(bytes.clone()),
+            _ if record.size == 0 => Some(Bytes::new()),
+            _ if record.size <= INLINE_LEN_MAX as u64 => Some(self.view.bytes_of(&self.cursor, &record)?),
+            _ => None,
+        };
+        let stat = Stat { version: record.version, size: record.size };
+        Ok(Some(Entry { key: user_key(&key), stat, value }))
+    }
+
+    /// Goes on at `key`: the next entry is the first at or after it (backward: at or before it).
+    pub fn seek(&mut self, key: &[u8]) {
+        if key < self.range.start.as_ref() {
+            return if self.backward {
+                self.cursor.seek_start()
+            } else {
+                self.cursor.seek(&record_key(&self.range.start))
+            };
+        }
+        let mut at = record_key(key);
+        if self.backward {
+            // The spot behind the key itself.
+            let mut after = bytes::BytesMut::from(at.as_ref());
+            after.extend_from_slice(&[0]);
+            at = after.freeze();
+        }
+        self.cursor.seek(&at);
+    }
+}
+
+impl View {
+    /// A small value that does not lie beside its key (it was written in parts).
+    fn bytes_of(&self, cursor: &crate::tree::Cursor, record: &Record) -> Result<Bytes> {
+        let core = self.core();
+        let mut buffer = vec![0; record.size as usize];
+        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let read = reading.read(cursor.tree(), record, 0, &mut buffer);
+        self.checked(read)?;
+        Ok(Bytes::from(buffer))
+    }
+}
+
+impl Core {
+    /// Takes views back that are too old, or that hold too much space while the store has little.
+    pub(crate) fn expire_views(&self) {
+        let now = Instant::now();
+        while self.pins.lock().expire_oldest(|pin| now.duration_since(pin.began) > AGE_MAX) {}
+        let total = self.book.lock().newest.blocks;
+        loop {
+            let pinned = {
+                let reuse = self.reuse.lock();
+                reuse.queue.blocks_up_to(reuse.safe)
+            };
+            if pinned <= total / PINNED_SHARE || !self.pins.lock().expire_oldest(|_| true) {
+                return;
+            }
+            if self.release_reusable().is_err() {
+                return;
+            }
+        }
+    }
+}
