@@ -2,13 +2,12 @@
 
 mod support;
 
-use koine_kv::{KeyRange, View};
 use koine_object::{
     ByteRange, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteOptions, CompletedPart, ContentHeaders, ErrorKind,
     EtagMatch, Expected, ObjectInfo, ObjectName, Objects, PartInfo, PartOptions, PutCondition, ReadCondition, Result,
     UploadId, UploadOptions, UploadQuery,
 };
-use support::{bytes, get, kind, names, put, store};
+use support::{bytes, get, keys_in_bucket, kind, names, put, store};
 
 const PART: usize = 5 << 20;
 
@@ -33,18 +32,6 @@ fn named(part: &PartInfo) -> CompletedPart {
 fn complete(objects: &Objects, key: &str, id: UploadId, parts: &[PartInfo]) -> Result<ObjectInfo> {
     let parts = parts.iter().map(named).collect();
     objects.complete_upload(name(key), id, CompleteOptions { parts, ..CompleteOptions::default() }).wait()
-}
-
-/// How many keys the bucket's space holds.
-fn keys_left(objects: &Objects) -> usize {
-    let space = objects.head_bucket("bucket").unwrap().space;
-    let view = objects.kv().view().unwrap();
-    let mut cursor = View::cursor(view.as_ref(), space, KeyRange::all(), koine_kv::Direction::Forward).unwrap();
-    let mut count = 0;
-    while cursor.next().unwrap().is_some() {
-        count += 1;
-    }
-    count
 }
 
 #[test]
@@ -76,9 +63,9 @@ fn parts_become_the_object_and_nothing_else_is_left() {
     assert_eq!(info.etag.to_string(), format!("{}-3", hex::encode(md5::Md5::digest(md5s))));
     assert_eq!(objects.get("bucket", "joined").unwrap().parts().unwrap(), parts);
     // Its name, its data and the table of its parts.
-    assert_eq!(keys_left(&objects), 3);
+    assert_eq!(keys_in_bucket(&objects), 3);
     put(&objects, "joined", b"replaced");
-    assert_eq!(keys_left(&objects), 2);
+    assert_eq!(keys_in_bucket(&objects), 2);
 }
 
 #[test]
@@ -206,12 +193,12 @@ fn a_refused_completion_may_be_tried_again_when_its_condition_holds() {
 #[test]
 fn an_abort_leaves_nothing() {
     let objects = store();
-    let before = keys_left(&objects);
+    let before = keys_in_bucket(&objects);
     let id = begin(&objects, "key");
     put_part(&objects, "key", id, 1, &bytes(PART, 1)).unwrap();
     put_part(&objects, "key", id, 2, b"x").unwrap();
     objects.abort_upload(name("key"), id).wait().unwrap();
-    assert_eq!(keys_left(&objects), before);
+    assert_eq!(keys_in_bucket(&objects), before);
     assert_eq!(kind(objects.abort_upload(name("key"), id).wait()), ErrorKind::NoSuchUpload);
     assert_eq!(kind(objects.list_parts(name("key"), id, 0, 10)), ErrorKind::NoSuchUpload);
     assert_eq!(kind(put_part(&objects, "key", id, 3, b"late")), ErrorKind::NoSuchUpload);
@@ -225,7 +212,7 @@ fn a_part_begun_before_an_abort_is_refused_after_it() {
     writer.write(&bytes(200_000, 1)).unwrap();
     objects.abort_upload(name("key"), id).wait().unwrap();
     assert_eq!(kind(writer.finish(&Expected::none()).wait()), ErrorKind::NoSuchUpload);
-    assert_eq!(keys_left(&objects), 0);
+    assert_eq!(keys_in_bucket(&objects), 0);
 }
 
 #[test]

@@ -65,3 +65,15 @@ pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
 pub fn options(algorithm: koine_object::ChecksumAlgorithm) -> PutOptions {
     PutOptions { checksum: Some(algorithm), ..PutOptions::default() }
 }
+
+/// How many keys the bucket's space holds.
+pub fn keys_in_bucket(objects: &Objects) -> usize {
+    let space = objects.head_bucket("bucket").unwrap().space;
+    let view = objects.kv().view().unwrap();
+    let mut cursor = view.cursor(space, koine_kv::KeyRange::all(), koine_kv::Direction::Forward).unwrap();
+    let mut count = 0;
+    while cursor.next().unwrap().is_some() {
+        count += 1;
+    }
+    count
+}
