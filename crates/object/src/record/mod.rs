@@ -12,3 +12,6 @@ mod upload;
 pub(crate) use catalogue::{BucketRecord, HeadRecord, RootKeyRecord};
 pub(crate) use object::{ObjectRecord, summary};
 pub(crate) use upload::{PartRecord, UploadRecord, decode_part_table, encode_part_table};
+
+#[cfg(test)]
+mod tests;

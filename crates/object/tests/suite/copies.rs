@@ -1,12 +1,10 @@
 //! Copies: what docs/semantics.md says of them.
 
-mod support;
-
+use crate::support::{bytes, get, keys_in_bucket, kind, put, put_with, store};
 use koine_object::{
     ChecksumAlgorithm, ContentHeaders, CopiedMetadata, CopyOptions, ErrorKind, EtagMatch, ObjectInfo, ObjectName,
     Objects, PutCondition, ReadCondition, Result,
 };
-use support::{bytes, get, keys_in_bucket, kind, put, put_with, store};
 
 fn copy(objects: &Objects, from: &str, to: &str, options: CopyOptions) -> Result<ObjectInfo> {
     objects.copy(ObjectName::new("bucket", from), ObjectName::new("bucket", to), options).wait()
@@ -71,7 +69,7 @@ fn a_copy_keeps_or_gets_the_checksum_asked_for() {
     for algorithm in ChecksumAlgorithm::ALL {
         let options = CopyOptions { checksum: Some(algorithm), ..CopyOptions::default() };
         let copied = copy(&objects, "source", "target", options).unwrap();
-        let whole = put_with(&objects, "whole", &body, support::options(algorithm)).unwrap();
+        let whole = put_with(&objects, "whole", &body, crate::support::options(algorithm)).unwrap();
         assert_eq!(copied.checksums, whole.checksums);
     }
 }

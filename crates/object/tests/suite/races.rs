@@ -1,17 +1,15 @@
 //! Many at once, and answers that got lost: one winner, and the winner learns it.
 
-mod support;
-
 use std::sync::Barrier;
 use std::sync::mpsc;
 use std::thread;
 
+use crate::support::{get, keys_in_bucket, kind, names, put, put_with, store};
 use koine_kv::RequestId;
 use koine_object::{
     CompleteOptions, CompletedPart, DeleteOptions, ErrorKind, EtagMatch, Expected, ObjectInfo, ObjectName, Objects,
     PartOptions, PutCondition, PutOptions, Result, UploadId, UploadOptions,
 };
-use support::{get, keys_in_bucket, kind, names, put, put_with, store};
 
 const RACERS: usize = 64;
 const ROUNDS: usize = 20;
@@ -145,7 +143,7 @@ fn puts_without_conditions_all_succeed_and_one_stays() {
             outcome.unwrap();
         }
         assert_eq!(keys_in_bucket(&objects), 2);
-        assert!(get(&objects, "key").unwrap().len() % 3000 == 0);
+        assert!(get(&objects, "key").unwrap().len().is_multiple_of(3000));
     }
 }
 

@@ -1,5 +1,4 @@
 //! What the tests of this crate share: a store in memory, and calls in one line.
-#![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::sync::Arc;
 

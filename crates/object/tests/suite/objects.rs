@@ -1,17 +1,15 @@
 //! Putting, reading, deleting: what docs/semantics.md says of keys, bodies and conditions.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::support::{bytes, get, keys_in_bucket, kind, names, put, put_with, store};
 use koine_env::{Random, SeededRandom, SystemClock, Timestamp};
 use koine_kv::{MemoryKv, MemoryOptions, ReadNow};
 use koine_object::{
     BucketQuery, Checksum, ChecksumAlgorithm, ContentHeaders, DeleteOptions, ErrorKind, EtagMatch, Expected, ListQuery,
     Objects, PutCondition, PutOptions, ReadCondition, RootKey, UploadOptions, UploadQuery,
 };
-use support::{bytes, get, keys_in_bucket, kind, names, put, put_with, store};
 
 #[test]
 fn bodies_of_every_size_come_back() {
@@ -287,7 +285,7 @@ fn an_id_that_is_taken_is_drawn_again() {
 #[test]
 fn a_full_store_says_so_and_still_deletes() {
     let options = MemoryOptions { capacity: Some(1 << 20), ..MemoryOptions::default() };
-    let objects = support::over(Arc::new(MemoryKv::new(options)));
+    let objects = crate::support::over(Arc::new(MemoryKv::new(options)));
     put(&objects, "key", &bytes(600_000, 1));
     let full = put_with(&objects, "more", &bytes(600_000, 2), PutOptions::default());
     assert_eq!(kind(full), ErrorKind::Full);

@@ -1,13 +1,11 @@
 //! Uploads in parts: what docs/semantics.md says of them.
 
-mod support;
-
+use crate::support::{bytes, get, keys_in_bucket, kind, names, put, store};
 use koine_object::{
     ByteRange, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteOptions, CompletedPart, ContentHeaders, ErrorKind,
     EtagMatch, Expected, ObjectInfo, ObjectName, Objects, PartInfo, PartOptions, PutCondition, ReadCondition, Result,
     UploadId, UploadOptions, UploadQuery,
 };
-use support::{bytes, get, keys_in_bucket, kind, names, put, store};
 
 const PART: usize = 5 << 20;
 
@@ -79,9 +77,9 @@ fn full_object_checksums_of_parts_are_those_of_the_whole() {
         let parts: Vec<_> =
             (1..).zip(&bodies).map(|(number, body)| put_part(&objects, "key", id, number, body).unwrap()).collect();
         let joined = complete(&objects, "key", id, &parts).unwrap();
-        let mut whole = support::options(algorithm);
+        let mut whole = crate::support::options(algorithm);
         whole.length = Some(joined.size);
-        let whole = support::put_with(&objects, "whole", &bodies.concat(), whole).unwrap();
+        let whole = crate::support::put_with(&objects, "whole", &bodies.concat(), whole).unwrap();
         assert_eq!(joined.checksums, whole.checksums, "{}", algorithm.name());
     }
 }
@@ -97,7 +95,8 @@ fn composite_checksums_are_of_the_parts_checksums() {
             (1..).zip(&bodies).map(|(number, body)| put_part(&objects, "key", id, number, body).unwrap()).collect();
         let joined = complete(&objects, "key", id, &parts).unwrap();
         let values: Vec<u8> = parts.iter().flat_map(|part| part.checksums[0].value.clone()).collect();
-        let of_values = support::put_with(&objects, "values", &values, support::options(algorithm)).unwrap();
+        let of_values =
+            crate::support::put_with(&objects, "values", &values, crate::support::options(algorithm)).unwrap();
         assert_eq!(joined.checksums[0].to_text(), format!("{}-2", of_values.checksums[0].to_text()));
     }
     for (algorithm, kind_) in

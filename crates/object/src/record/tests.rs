@@ -1,0 +1,193 @@
+use koine_env::Timestamp;
+use koine_kv::{RequestId, SpaceId, Version};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::fields::{FieldWriter, Reader, TAG_FREE_MIN, put_varint};
+use super::*;
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use crate::error::ErrorKind;
+use crate::etag::ETag;
+use crate::info::{ContentHeaders, ObjectId, UploadId};
+
+fn checksum() -> impl Strategy<Value = Checksum> {
+    let algorithm = proptest::sample::select(ChecksumAlgorithm::ALL.to_vec());
+    (algorithm, any::<[u8; 32]>(), proptest::option::of(1u32..)).prop_map(|(algorithm, value, composite_parts)| {
+        Checksum { algorithm, value: value[..algorithm.value_len()].to_vec(), composite_parts }
+    })
+}
+
+fn etag() -> impl Strategy<Value = ETag> {
+    prop_oneof![
+        any::<[u8; 16]>().prop_map(ETag::Md5),
+        any::<([u8; 16], u32)>().prop_map(|(digest, parts)| ETag::Multipart(digest, parts)),
+        "\\PC{0,20}".prop_map(ETag::Other),
+    ]
+}
+
+fn headers() -> impl Strategy<Value = ContentHeaders> {
+    let text = || proptest::option::of("\\PC{0,12}");
+    (text(), text(), text(), text(), text(), text()).prop_map(|(a, b, c, d, e, f)| ContentHeaders {
+        content_type: a,
+        cache_control: b,
+        content_disposition: c,
+        content_encoding: d,
+        content_language: e,
+        expires: f,
+    })
+}
+
+fn kept() -> impl Strategy<Value = Vec<(u64, Vec<u8>)>> {
+    vec((TAG_FREE_MIN + 10..1 << 40, vec(any::<u8>(), 0..20)), 0..3)
+}
+
+fn metadata() -> impl Strategy<Value = Vec<(String, String)>> {
+    vec(("\\PC{1,9}", "\\PC{0,30}"), 0..4)
+}
+
+fn object() -> impl Strategy<Value = ObjectRecord> {
+    let numbers = any::<(u64, u64, u64, u64, u64, u32)>();
+    let rest = (proptest::option::of(any::<u32>()), proptest::option::of(any::<[u8; 16]>()), any::<bool>());
+    (numbers, etag(), vec(checksum(), 0..3), headers(), metadata(), rest, kept()).prop_map(
+        |((id, size, created, modified, changed, mode), etag, checksums, headers, metadata, rest, kept)| ObjectRecord {
+            id: ObjectId(id),
+            size,
+            created: Timestamp(created),
+            modified: Timestamp(modified),
+            changed: Timestamp(changed),
+            mode,
+            etag,
+            checksums,
+            headers,
+            metadata,
+            part_count: rest.0,
+            upload: rest.1.map(UploadId),
+            request: rest.2.then_some(RequestId([3; 16])),
+            kept,
+        },
+    )
+}
+
+fn decode_all(bytes: &[u8]) {
+    let _ = ObjectRecord::decode(bytes);
+    let _ = summary("key".into(), Version(1), bytes);
+    let _ = UploadRecord::decode(bytes);
+    let _ = PartRecord::decode(bytes);
+    let _ = BucketRecord::decode(bytes);
+    let _ = HeadRecord::decode(bytes);
+    let _ = RootKeyRecord::decode(bytes).is_ok();
+    let _ = decode_part_table(bytes);
+}
+
+proptest! {
+    #[test]
+    fn object_records_come_back(record in object()) {
+        let bytes = record.encode();
+        prop_assert_eq!(&ObjectRecord::decode(&bytes).unwrap(), &record);
+        let summary = summary("key".into(), Version(1), &bytes).unwrap();
+        prop_assert_eq!((summary.size, summary.modified, summary.etag), (record.size, record.modified, record.etag));
+    }
+
+    #[test]
+    fn upload_and_part_records_come_back(
+        headers in headers(), metadata in metadata(), kept in kept(), asked: bool, time: u64, md5: [u8; 16],
+        checksums in vec(checksum().prop_map(|sum| Checksum { composite_parts: None, ..sum }), 0..3),
+    ) {
+        for (algorithm, kind) in [
+            (ChecksumAlgorithm::Sha256, ChecksumKind::Composite),
+            (ChecksumAlgorithm::Crc32, ChecksumKind::FullObject),
+        ] {
+            let (created, headers, metadata, kept) = (Timestamp(time), headers.clone(), metadata.clone(), kept.clone());
+            let upload = UploadRecord { created, algorithm, kind, asked, headers, metadata, kept };
+            prop_assert_eq!(UploadRecord::decode(&upload.encode()).unwrap(), upload);
+        }
+        let part = PartRecord { size: time, md5, modified: Timestamp(time), checksums, kept };
+        prop_assert_eq!(&PartRecord::decode(&part.encode()).unwrap(), &part);
+        let table = [(1, part.clone()), (10_000, part)];
+        let told: Vec<_> = table.iter().map(|(number, part)| part.info(*number)).collect();
+        prop_assert_eq!(decode_part_table(&encode_part_table(&table)).unwrap(), told);
+    }
+
+    #[test]
+    fn bucket_records_come_back(space: u64, time: u64, owner in proptest::option::of(vec(any::<u8>(), 0..9)), kept in kept()) {
+        let record = BucketRecord { space: SpaceId(space), created: Timestamp(time), owner, kept };
+        prop_assert_eq!(BucketRecord::decode(&record.encode()).unwrap(), record);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..200)) {
+        decode_all(&bytes);
+        decode_all(&[&[1], bytes.as_slice()].concat());
+    }
+
+    #[test]
+    fn damaged_records_never_panic(record in object(), at: proptest::sample::Index, byte: u8, cut: proptest::sample::Index) {
+        let mut bytes = record.encode();
+        let index = at.index(bytes.len());
+        bytes[index] = byte;
+        decode_all(&bytes);
+        decode_all(&bytes[..cut.index(bytes.len())]);
+    }
+
+    #[test]
+    fn numbers_come_back(value: u64) {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, value);
+        prop_assert_eq!(Reader::new(&bytes).varint().unwrap(), value);
+    }
+}
+
+#[test]
+fn what_is_newer_and_matters_is_refused_and_the_rest_is_kept() {
+    let mut fields = FieldWriter::new();
+    fields.put_u64(1, 77);
+    fields.put_u64(2, 88);
+    fields.put(TAG_FREE_MIN + 5, b"later");
+    let record = BucketRecord::decode(&fields.finish()).unwrap();
+    assert_eq!(record.kept, [(TAG_FREE_MIN + 5, b"later".to_vec())]);
+    let mut fields = FieldWriter::new();
+    fields.put_u64(1, 77);
+    fields.put_u64(2, 88);
+    fields.put(TAG_FREE_MIN - 1, b"must be understood");
+    assert_eq!(BucketRecord::decode(&fields.finish()).unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(BucketRecord::decode(&[2]).unwrap_err().kind(), ErrorKind::Damaged);
+}
+
+/// Written once and never changed: what stands on devices is read for ever.
+#[test]
+fn the_bytes_of_a_record_stay_what_they_are() {
+    let record = ObjectRecord {
+        id: ObjectId(0x0102_0304_0506_0708),
+        size: 300,
+        created: Timestamp(1),
+        modified: Timestamp(2),
+        changed: Timestamp(3),
+        mode: 0o644,
+        etag: ETag::Multipart([0xAA; 16], 2),
+        checksums: vec![Checksum::full(ChecksumAlgorithm::Crc32, [1, 2, 3, 4])],
+        headers: ContentHeaders { content_type: Some("a/b".into()), ..ContentHeaders::default() },
+        metadata: vec![("k".into(), "v".into())],
+        part_count: Some(2),
+        upload: Some(UploadId([5; 16])),
+        request: None,
+        kept: Vec::new(),
+    };
+    let golden = concat!(
+        "01",
+        "010101",
+        "03080807060504030201",
+        "04082c01000000000000",
+        "05080100000000000000",
+        "06080200000000000000",
+        "07080300000000000000",
+        "0804a4010000",
+        "0b1502aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa02000000",
+        "0c09010000000001020304",
+        "0d0401612f62",
+        "0e03016b76",
+        "0f0402000000",
+        "401005050505050505050505050505050505",
+    );
+    assert_eq!(hex::encode(record.encode()), golden);
+    assert_eq!(ObjectRecord::decode(&hex::decode(golden).unwrap()).unwrap(), record);
+}

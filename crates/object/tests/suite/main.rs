@@ -1,0 +1,9 @@
+//! The tests of this crate over its public calls; docs/semantics.md names them.
+
+mod checksums;
+mod copies;
+mod listing;
+mod multipart;
+mod objects;
+mod races;
+mod support;
