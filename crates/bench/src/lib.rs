@@ -24,14 +24,14 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// Runs it: tables or the JSON document go to `output`, progress to standard error.
+    /// Runs it: tables, or with `json` one document, go to `output`; progress goes to standard error.
     ///
     /// The report is returned also when requests failed; [`Report::passed`] says whether it may be believed.
-    pub fn run(&self, output: &mut dyn Write) -> Result<Report, Error> {
+    pub fn run(&self, json: bool, output: &mut dyn Write) -> Result<Report, Error> {
         match self {
             Benchmark::S3(arguments) => {
                 let report = s3::run(arguments)?;
-                if arguments.json {
+                if json {
                     report.write_json(output)?;
                 } else {
                     report.write_tables(output)?;

@@ -1,5 +1,6 @@
 //! The program `koine`.
 
+mod bench;
 mod client;
 mod cp;
 mod failure;
@@ -33,6 +34,8 @@ enum Command {
     Ls(ls::LsArgs),
     /// Copy between local files and objects.
     Cp(cp::CpArgs),
+    /// Measure Koine beside other servers.
+    Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +54,7 @@ fn run(command: &Command, output: Output) -> Outcome {
     match command {
         Command::Ls(args) => client_runtime()?.block_on(ls::run(args, output)),
         Command::Cp(args) => client_runtime()?.block_on(cp::run(args, output)),
+        Command::Bench(args) => bench::run(args, output.is_json()),
     }
 }
 

@@ -25,6 +25,11 @@ impl Output {
         Output { json }
     }
 
+    /// Whether JSON was asked for.
+    pub fn is_json(self) -> bool {
+        self.json
+    }
+
     /// A line (or several) for people; nothing with `--json`.
     pub fn people(self, text: impl AsRef<str>) -> Outcome {
         if self.json { Ok(()) } else { write_line(text.as_ref()) }

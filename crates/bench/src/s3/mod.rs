@@ -34,9 +34,6 @@ pub struct Arguments {
     /// At most 24 rows of one second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
-    /// Print one JSON document instead of tables
-    #[arg(long)]
-    pub json: bool,
     /// Measure the highest anonymous and shared memory of the servers instead of their speed
     #[arg(long)]
     pub memory: bool,
@@ -86,7 +83,6 @@ impl Default for Arguments {
     fn default() -> Arguments {
         Arguments {
             quick: false,
-            json: false,
             memory: false,
             report: None,
             dir: PathBuf::from("/var/tmp"),

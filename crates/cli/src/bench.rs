@@ -1,0 +1,26 @@
+//! `koine bench`: ours and the references side by side; what is measured and how stands in the crate below.
+
+use std::io;
+
+use koine_bench::{Benchmark, Error};
+
+use crate::failure::{Failure, Outcome};
+
+/// What to measure.
+#[derive(clap::Args, Debug)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+/// Runs a benchmark. Failed requests fail the command; goals that are missed are told by the report alone.
+pub fn run(args: &BenchArgs, json: bool) -> Outcome {
+    let report = args.benchmark.run(json, &mut io::stdout().lock()).map_err(|error| match error {
+        Error::Argument(message) => Failure::usage(message),
+        other => Failure::failed(other.to_string()),
+    })?;
+    match report.errors.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::failed(format!("requests failed, so no figure counts; {first}"))),
+    }
+}
