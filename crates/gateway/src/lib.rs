@@ -1,1 +1,25 @@
-//! The S3 door.
+//! The S3 door: HTTP requests in, calls on [`koine_object::Objects`] out.
+//!
+//! A request goes through `server` (listening, connections), `door` (signature, target, body), the library `s3s`
+//! (decoding and encoding of what S3 says) and `s3` (one file per verb: decode, call one function, reply).
+//!
+//! Invariants:
+//! - Nothing is reached without a right signature of the root key.
+//! - No thread waits for a client or for a flush; bodies take bounded memory in both directions.
+//! - What is not done is refused with `NotImplemented`, never passed over.
+
+mod asks;
+mod auth;
+mod body;
+mod door;
+pub mod limits;
+mod pace;
+mod query;
+mod route;
+mod s3;
+mod server;
+mod transport;
+
+pub use auth::{Credentials, Secret};
+pub use limits::Limits;
+pub use server::{Gateway, GatewayOptions};

@@ -62,6 +62,11 @@ impl<'a> Query<'a> {
         self.0.iter().map(|pair| (pair.0.as_ref(), pair.1.as_ref()))
     }
 
+    /// The query without the pairs whose names do not pass.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.0.retain(|pair| keep(pair.0.as_ref()));
+    }
+
     /// The pairs whose names pass, encoded again and sorted, as SigV4 wants them.
     pub fn canonical(&self, keep: impl Fn(&str) -> bool) -> String {
         let mut encoded: Vec<_> =

@@ -63,8 +63,7 @@ impl ChunkSigner {
 
     fn accept_chunk(&mut self, expected: &Signature, data_sha256: [u8; 32]) -> Result<(), ChunkError> {
         let hash = hex::encode(data_sha256);
-        let string =
-            format!("AWS4-HMAC-SHA256-PAYLOAD\n{}{}\n{EMPTY_SHA256}\n{hash}", self.scope, self.previous);
+        let string = format!("AWS4-HMAC-SHA256-PAYLOAD\n{}{}\n{EMPTY_SHA256}\n{hash}", self.scope, self.previous);
         self.accept(expected, &string)
     }
 
@@ -116,11 +115,6 @@ impl ChunkDecoder {
             chunk_signature: None,
             trailers: Vec::new(),
         }
-    }
-
-    /// The length of the decoded body, as announced.
-    pub fn length_announced(&self) -> u64 {
-        self.length_announced
     }
 
     /// The trailers; complete after `finish`.

@@ -53,7 +53,8 @@ fn parse_scope(text: &str) -> Option<Scope<'_>> {
 fn parse_signed_headers(text: &str) -> Option<Vec<&str>> {
     let names: Vec<_> = text.split(';').collect();
     let sound = |name: &&str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase() && byte != b':')
+        !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase() && byte != b':')
     };
     names.iter().all(sound).then_some(names)
 }
@@ -62,7 +63,8 @@ impl<'a> Claim<'a> {
     /// Reads an `Authorization` header.
     pub fn from_header(text: &'a str) -> Result<Self, S3Error> {
         let Some(fields) = text.strip_prefix("AWS4-HMAC-SHA256") else {
-            let message = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
+            let message =
+                "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
             return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
         };
         let (mut scope, mut signed_headers, mut signature) = (None, None, None);

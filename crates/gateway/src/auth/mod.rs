@@ -22,10 +22,10 @@ use koine_env::Clock;
 use s3s::{S3Error, S3ErrorCode};
 use subtle::ConstantTimeEq;
 
-pub use self::signing::{Secret, Sha256Digest};
 use self::canonical::{PathForm, Signed, canonical_request, forms_differ};
 use self::chunks::ChunkSigner;
 use self::claim::{Claim, parse_amz_date};
+pub use self::signing::{Secret, Sha256Digest};
 use self::signing::{Signature, SigningKey, SigningKeys, sha256};
 use crate::query::Query;
 
@@ -98,17 +98,13 @@ impl Verifier {
         Verifier { credentials, region, clock, keys: SigningKeys::default() }
     }
 
-    /// The access key.
-    pub fn access_key(&self) -> &str {
-        &self.credentials.access
-    }
-
     /// Checks a request's signature.
     pub fn verify(&self, parts: &Parts, query: &Query<'_>) -> Result<Verified, S3Error> {
         let in_query = query.has("X-Amz-Algorithm") || query.has("X-Amz-Signature") || query.has("X-Amz-Credential");
         let in_header = parts.headers.get("authorization");
         if query.has("Signature") && query.has("AWSAccessKeyId") {
-            let message = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
+            let message =
+                "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
             return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
         }
         if parts.headers.contains_key("x-amz-security-token") || query.has("X-Amz-Security-Token") {
@@ -138,14 +134,17 @@ impl Verifier {
         self.check_key_and_region(claim)?;
         let date = header(parts, "x-amz-date")
             .ok_or_else(|| denied("AWS authentication requires a valid x-amz-date header"))?;
-        let seconds = parse_amz_date(date)
-            .ok_or_else(|| denied("AWS authentication requires a valid x-amz-date header"))?;
+        let seconds =
+            parse_amz_date(date).ok_or_else(|| denied("AWS authentication requires a valid x-amz-date header"))?;
         if self.now_seconds().abs_diff(seconds) > CLOCK_SKEW_SECONDS_MAX as u64 {
             return Err(skewed());
         }
         check_signed_headers(parts, claim, false)?;
         let content = header(parts, "x-amz-content-sha256").ok_or_else(|| {
-            S3Error::with_message(S3ErrorCode::InvalidRequest, "Missing required header for this request: x-amz-content-sha256")
+            S3Error::with_message(
+                S3ErrorCode::InvalidRequest,
+                "Missing required header for this request: x-amz-content-sha256",
+            )
         })?;
         let key = self.check_signature(parts, query, claim, date, content)?;
         let payload = match content {
@@ -175,7 +174,9 @@ impl Verifier {
             return Err(parameters("X-Amz-Expires must be non-negative"));
         }
         if life > PRESIGNED_SECONDS_MAX {
-            return Err(parameters("X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds"));
+            return Err(parameters(
+                "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds",
+            ));
         }
         let now = self.now_seconds();
         if seconds > now.saturating_add(CLOCK_SKEW_SECONDS_MAX) {

@@ -103,7 +103,8 @@ fn signed_trailers_need_their_signature() {
         seed.previous = String::from_utf8(signature.as_bytes().to_vec()).unwrap();
         seed.previous.clone()
     };
-    let one = format!("AWS4-HMAC-SHA256-PAYLOAD\n{SCOPE}{}\n{EMPTY_SHA256}\n{}", seed.previous, hex::encode(sha256(b"abc")));
+    let one =
+        format!("AWS4-HMAC-SHA256-PAYLOAD\n{SCOPE}{}\n{EMPTY_SHA256}\n{}", seed.previous, hex::encode(sha256(b"abc")));
     let one = sign(one, &mut seed);
     let last = format!("AWS4-HMAC-SHA256-PAYLOAD\n{SCOPE}{}\n{EMPTY_SHA256}\n{EMPTY_SHA256}", seed.previous);
     let last = sign(last, &mut seed);

@@ -1,0 +1,253 @@
+//! One request from its head to its answer: who signed it, what it is, what its body is, and then the library.
+//!
+//! Invariants:
+//! - The library below is reached through `Door::answer` only, after the signature was found right; what belongs
+//!   to the signature has been taken off the request, so the library neither checks nor logs it.
+//! - The library never sees the body of an object: the call takes it from [`Asked`]. Every other body is gathered and
+//!   checked before.
+//! - What is logged of a refusal is its code, the method, the path and the access key that was named: no signature,
+//!   no query, no header.
+
+use std::borrow::Cow;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use s3s::service::S3Service;
+use s3s::{Body, S3Error, S3ErrorCode};
+
+use crate::asks;
+use crate::auth::chunks::ChunkDecoder;
+use crate::auth::{Payload, Verified, Verifier};
+use crate::body::{BodyPromise, IncomingBody};
+use crate::limits::{BODY_LEN_MAX, Limits};
+use crate::query::Query;
+use crate::route::{self, BodyKind};
+use crate::s3::OWNER_ID;
+use crate::s3::checksums;
+use crate::s3::errors;
+
+/// What a call needs of a request for an object beside what the library decodes.
+#[derive(Clone, Debug)]
+pub struct Asked(Arc<Sent>);
+
+#[derive(Debug)]
+struct Sent {
+    headers: HeaderMap,
+    body: Mutex<Option<IncomingBody>>,
+}
+
+impl Asked {
+    fn new(headers: HeaderMap, body: Option<IncomingBody>) -> Self {
+        Asked(Arc::new(Sent { headers, body: Mutex::new(body) }))
+    }
+
+    /// The headers as they were sent.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.0.headers
+    }
+
+    /// The body of an object or a part; there once.
+    pub fn take_body(&self) -> Option<IncomingBody> {
+        self.0.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The headers that the library needs of a request for an object: they pick the call, or are part of its name.
+const NEEDED_BELOW: [HeaderName; 2] =
+    [HeaderName::from_static("x-amz-copy-source"), HeaderName::from_static("x-amz-object-attributes")];
+
+/// Takes requests.
+pub struct Door {
+    verifier: Verifier,
+    service: S3Service,
+    limits: Limits,
+    /// Request ids differ between starts by this, and within one by a counter.
+    id_start: u64,
+    id_next: AtomicU64,
+}
+
+impl std::fmt::Debug for Door {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Door").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Door {
+    /// A door before a service.
+    pub fn new(verifier: Verifier, service: S3Service, limits: Limits) -> Self {
+        let id_start = RandomState::new().hash_one("request ids");
+        Door { verifier, service, limits, id_start, id_next: AtomicU64::new(0) }
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Answers one request. An error ends the connection.
+    pub async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Result<Response<Body>, s3s::HttpError> {
+        let id = self.id_start.wrapping_add(self.id_next.fetch_add(1, Ordering::Relaxed).rotate_right(20));
+        let (parts, frames) = request.into_parts();
+        let (method, path) = (parts.method.clone(), parts.uri.clone());
+        let mut response = match self.admit(parts, frames).await {
+            Ok(request) => self.service.call(request).await?,
+            Err(error) => {
+                let status = error.status_code().unwrap_or(StatusCode::BAD_REQUEST);
+                let code = error.code().as_str();
+                tracing::warn!(%peer, %method, path = path.path(), code, status = status.as_u16(), "request refused");
+                refusal(error, id)?
+            }
+        };
+        let headers = response.headers_mut();
+        if let Ok(value) = HeaderValue::from_str(&format!("{id:016X}")) {
+            headers.insert(HeaderName::from_static("x-amz-request-id"), value);
+        }
+        headers.insert(http::header::SERVER, HeaderValue::from_static("Koine"));
+        Ok(response)
+    }
+
+    /// Everything that is checked before the library sees a request.
+    async fn admit(&self, mut parts: Parts, frames: Incoming) -> Result<Request<Body>, S3Error> {
+        if head_len(&parts) > self.limits.head_len_max {
+            let message = "Your request header and query parameters exceed the maximum allowed size.";
+            return Err(S3Error::with_message(S3ErrorCode::RequestHeaderSectionTooLarge, message));
+        }
+        let target = parts.uri.clone();
+        let mut query = Query::parse(target.query())
+            .map_err(|error| S3Error::with_message(S3ErrorCode::InvalidURI, error.to_string()))?;
+        let Verified { payload, presigned } = self.verifier.verify(&parts, &query)?;
+        if presigned {
+            take_headers_from_query(&query, &mut parts.headers)?;
+            query.retain(|name| !belongs_to_signature(name));
+            parts.uri = without_signature(&target)?;
+        }
+        let resolved = route::resolve(&parts.method, target.path(), &query, &parts.headers)?;
+        asks::check(&parts.headers, OWNER_ID)?;
+        refuse_form(&parts)?;
+        let promise = promise(&parts, payload, frames.size_hint().exact())?;
+        let body = IncomingBody::new(frames, promise, &self.limits);
+        let (document, data) = match resolved.body {
+            BodyKind::Data => (bytes::Bytes::new(), Some(body)),
+            BodyKind::Document => (self.gather(&parts.headers, body).await?, None),
+        };
+        if resolved.names_object {
+            let mut below = HeaderMap::new();
+            for name in NEEDED_BELOW {
+                for value in parts.headers.get_all(&name) {
+                    below.append(&name, value.clone());
+                }
+            }
+            let sent = std::mem::replace(&mut parts.headers, below);
+            parts.extensions.insert(Asked::new(sent, data));
+        } else {
+            for name in ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-decoded-content-length"] {
+                parts.headers.remove(name);
+            }
+        }
+        // The library compares the length of a document with this header.
+        parts.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(document.len()));
+        Ok(Request::from_parts(parts, Body::from(document)))
+    }
+
+    /// A body that is not an object's, whole and with the digests that its headers promise.
+    async fn gather(&self, headers: &HeaderMap, mut body: IncomingBody) -> Result<bytes::Bytes, S3Error> {
+        if body.length() == Some(0) {
+            // Nothing to wait for, but what was promised of nothing must hold too.
+            body.next().await?;
+            return Ok(bytes::Bytes::new());
+        }
+        let document = body.collect(self.limits.xml_len_max).await?;
+        checksums::expected(headers)?.verify(&document).map_err(errors::s3)?;
+        Ok(document)
+    }
+}
+
+fn head_len(parts: &Parts) -> usize {
+    let target = parts.uri.path().len() + parts.uri.query().map_or(0, str::len);
+    let headers = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    target + headers.sum::<usize>()
+}
+
+fn refusal(mut error: S3Error, id: u64) -> Result<Response<Body>, s3s::HttpError> {
+    error.set_request_id(format!("{id:016X}"));
+    error.to_http_response().map_err(|error| s3s::HttpError::new(Box::new(error)))
+}
+
+/// Whether a parameter of a presigned URL says who signed it, or stands for a header.
+fn belongs_to_signature(name: &str) -> bool {
+    name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"))
+}
+
+/// Presigning moves headers into the query; they ask for the same there.
+fn take_headers_from_query(query: &Query<'_>, headers: &mut HeaderMap) -> Result<(), S3Error> {
+    const SIGNATURE: &[&str] =
+        &["algorithm", "credential", "date", "expires", "signedheaders", "signature", "content-sha256"];
+    let invalid = |_| S3Error::with_message(S3ErrorCode::InvalidArgument, "A header in the query is malformed.");
+    for (name, value) in query.pairs().filter(|pair| belongs_to_signature(pair.0)) {
+        let name = name.to_ascii_lowercase();
+        if name.strip_prefix("x-amz-").is_some_and(|rest| SIGNATURE.contains(&rest)) {
+            continue;
+        }
+        let name = HeaderName::try_from(name).map_err(|error| invalid(error.to_string()))?;
+        let value = HeaderValue::try_from(value).map_err(|error| invalid(error.to_string()))?;
+        headers.entry(name).or_insert(value);
+    }
+    Ok(())
+}
+
+fn without_signature(target: &Uri) -> Result<Uri, S3Error> {
+    let kept: Vec<&str> =
+        target.query().unwrap_or_default().split('&').filter(|pair| !belongs_to_signature(pair)).collect();
+    let text: Cow<'_, str> =
+        if kept.is_empty() { target.path().into() } else { format!("{}?{}", target.path(), kept.join("&")).into() };
+    text.parse().map_err(|_| S3Error::with_message(S3ErrorCode::InvalidURI, "Couldn't parse the specified URI."))
+}
+
+/// Uploads by HTML form are another protocol; the library would gather them in memory.
+fn refuse_form(parts: &Parts) -> Result<(), S3Error> {
+    let form =
+        parts.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|kind| {
+            kind.trim_start().get(..19).is_some_and(|start| start.eq_ignore_ascii_case("multipart/form-data"))
+        });
+    if form && parts.method == Method::POST {
+        return Err(S3Error::with_message(S3ErrorCode::NotImplemented, "Uploads by HTML form are not implemented."));
+    }
+    Ok(())
+}
+
+/// What the head says of the body.
+fn promise(parts: &Parts, payload: Payload, content_len: Option<u64>) -> Result<BodyPromise, S3Error> {
+    let missing =
+        || S3Error::with_message(S3ErrorCode::MissingContentLength, "You must provide the Content-Length HTTP header.");
+    let promise = match payload {
+        Payload::Chunked { signer, with_trailers } => {
+            let text = parts.headers.get("x-amz-decoded-content-length").ok_or_else(missing)?;
+            let length: u64 = text.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+                S3Error::with_message(S3ErrorCode::InvalidArgument, "x-amz-decoded-content-length is not a number.")
+            })?;
+            if with_trailers && !parts.headers.contains_key("x-amz-trailer") {
+                let message = "x-amz-trailer is missing: it must name the trailers that follow the body.";
+                return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+            }
+            let decoder = ChunkDecoder::new(signer, with_trailers, length);
+            BodyPromise { decoder: Some(decoder), sha256: None, length: Some(length) }
+        }
+        Payload::Whole(digest) => BodyPromise { decoder: None, sha256: Some(digest), length: content_len },
+        Payload::Unsigned => BodyPromise { decoder: None, sha256: None, length: content_len },
+    };
+    match promise.length {
+        None if matches!(parts.method, Method::PUT | Method::POST) => Err(missing()),
+        Some(length) if length > BODY_LEN_MAX => {
+            let message = "Your proposed upload exceeds the maximum allowed size";
+            Err(S3Error::with_message(S3ErrorCode::EntityTooLarge, message))
+        }
+        _ => Ok(promise),
+    }
+}

@@ -1,0 +1,125 @@
+//! Objects and parts made from other objects, without copying their data.
+
+use http::HeaderMap;
+use koine_object::{
+    ByteRange, Checksum as Stored, ChecksumAlgorithm as Algorithm, CopiedMetadata, CopyOptions, ObjectName,
+};
+use s3s::dto::*;
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+
+use super::attributes::value_of;
+use super::checksums::{self, kind_name, text};
+use super::put::{content_headers, metadata, request_id};
+use super::transfer::{blocking, settle};
+use super::{Front, asked, check_version, date, errors, etag, multipart, put_condition, range, read_condition};
+
+/// Where the bytes come from.
+struct Source {
+    bucket: String,
+    key: String,
+}
+
+fn source(copy_source: CopySource) -> Result<Source, S3Error> {
+    match copy_source {
+        CopySource::Bucket { bucket, key, version_id } => {
+            check_version(version_id.as_deref())?;
+            Ok(Source { bucket: bucket.into(), key: key.into() })
+        }
+        _ => {
+            let message = "Access points and Outposts are not implemented as copy sources.";
+            Err(S3Error::with_message(S3ErrorCode::NotImplemented, message))
+        }
+    }
+}
+
+fn copied_metadata(headers: &HeaderMap) -> Result<CopiedMetadata, S3Error> {
+    match text(headers, "x-amz-metadata-directive") {
+        None | Some("COPY") => Ok(CopiedMetadata::Copy),
+        Some("REPLACE") => {
+            Ok(CopiedMetadata::Replace { headers: content_headers(headers), metadata: metadata(headers)? })
+        }
+        Some(_) => Err(errors::invalid_argument("Unknown metadata directive.")),
+    }
+}
+
+pub(super) async fn copy_object(
+    front: &Front,
+    mut request: S3Request<CopyObjectInput>,
+) -> S3Result<S3Response<CopyObjectOutput>> {
+    let asked = asked(&mut request)?;
+    let headers = asked.headers();
+    let input = request.input;
+    let from = source(input.copy_source)?;
+    let directive = text(headers, "x-amz-tagging-directive");
+    if directive.is_some_and(|directive| !matches!(directive, "COPY" | "REPLACE")) {
+        return Err(errors::invalid_argument("Unknown tagging directive."));
+    }
+    let options = CopyOptions {
+        metadata: copied_metadata(headers)?,
+        source_condition: read_condition(headers, "x-amz-copy-source-"),
+        condition: put_condition(headers)?,
+        checksum: text(headers, "x-amz-checksum-algorithm").map(checksums::named).transpose()?,
+        request: request_id(front, &input.bucket, &input.key, &asked),
+    };
+    let objects = front.objects.clone();
+    let pending = blocking(move || {
+        let to = ObjectName::new(&input.bucket, &input.key);
+        Ok(objects.copy(ObjectName::new(&from.bucket, &from.key), to, options))
+    })
+    .await?;
+    let object = settle(pending).await?;
+    let result = CopyObjectResult {
+        checksum_crc32: value_of(&object.checksums, Algorithm::Crc32),
+        checksum_crc32c: value_of(&object.checksums, Algorithm::Crc32c),
+        checksum_crc64nvme: value_of(&object.checksums, Algorithm::Crc64Nvme),
+        checksum_sha1: value_of(&object.checksums, Algorithm::Sha1),
+        checksum_sha256: value_of(&object.checksums, Algorithm::Sha256),
+        checksum_type: checksum_type(&object.checksums),
+        e_tag: Some(etag(&object.etag)),
+        last_modified: Some(date(object.modified)),
+    };
+    Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
+}
+
+fn checksum_type(checksums: &[Stored]) -> Option<ChecksumType> {
+    checksums.first().map(|first| ChecksumType::from_static(kind_name(first.kind())))
+}
+
+pub(super) async fn upload_part_copy(
+    front: &Front,
+    mut request: S3Request<UploadPartCopyInput>,
+) -> S3Result<S3Response<UploadPartCopyOutput>> {
+    let asked = asked(&mut request)?;
+    let headers = asked.headers();
+    let input = request.input;
+    let from = source(input.copy_source)?;
+    let number = multipart::part_number(input.part_number)?;
+    let upload = multipart::upload_id(&input.upload_id)?;
+    let condition = read_condition(headers, "x-amz-copy-source-");
+    let asked_range = text(headers, "x-amz-copy-source-range").map(|header| {
+        range::parse_copied(header).ok_or_else(|| {
+            let message = "The x-amz-copy-source-range value must be of the form bytes=first-last where first and \
+                           last are the zero-based offsets of the first and last bytes to copy";
+            errors::invalid_argument(message)
+        })
+    });
+    let bytes = asked_range.transpose()?.map(|(first, last)| ByteRange { offset: first, length: last - first + 1 });
+    let objects = front.objects.clone();
+    let pending = blocking(move || {
+        let to = ObjectName::new(&input.bucket, &input.key);
+        let from = ObjectName::new(&from.bucket, &from.key);
+        Ok(objects.copy_part(from, bytes, &condition, to, upload, number))
+    })
+    .await?;
+    let part = settle(pending).await?;
+    let result = CopyPartResult {
+        checksum_crc32: value_of(&part.checksums, Algorithm::Crc32),
+        checksum_crc32c: value_of(&part.checksums, Algorithm::Crc32c),
+        checksum_crc64nvme: value_of(&part.checksums, Algorithm::Crc64Nvme),
+        checksum_sha1: value_of(&part.checksums, Algorithm::Sha1),
+        checksum_sha256: value_of(&part.checksums, Algorithm::Sha256),
+        e_tag: Some(etag(&part.etag)),
+        last_modified: Some(date(part.modified)),
+    };
+    Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
+}

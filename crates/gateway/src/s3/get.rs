@@ -1,0 +1,223 @@
+//! An object is read, whole or in part, or only what is known of it.
+//!
+//! Invariants:
+//! - What is said of an object and its bytes are of one version.
+//! - A status of success stands for exactly the bytes that its length says.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use koine_object::{Error, ErrorKind, ObjectInfo, ObjectReader, PartInfo};
+use s3s::dto::{GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, StreamingBlob};
+use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+
+use super::checksums::{self, text};
+use super::range::{self, Ranged};
+use super::transfer::{Download, blocking, read};
+use super::{Front, asked, check_version, errors, read_condition};
+use crate::limits::PIECE_LEN;
+
+/// Which bytes a request is about.
+struct Selection {
+    offset: u64,
+    length: u64,
+    /// `Content-Range`, where it is not the whole.
+    range: Option<String>,
+    /// The part that was asked for by its number.
+    part: Option<PartInfo>,
+}
+
+pub(super) async fn get_object(
+    front: &Front,
+    mut request: S3Request<GetObjectInput>,
+) -> S3Result<S3Response<GetObjectOutput>> {
+    let asked = asked(&mut request)?;
+    let input = request.input;
+    check_version(input.version_id.as_deref())?;
+    let reader = front.objects.get(&input.bucket, &input.key).map_err(errors::s3)?;
+    check_condition(asked.headers(), reader.info())?;
+    let reader = Arc::new(reader);
+    let selection = select(&reader, asked.headers(), input.part_number).await?;
+    let body = if selection.length <= PIECE_LEN as u64 {
+        let bytes = read(&reader, selection.offset, selection.length as usize).await?;
+        if bytes.len() as u64 != selection.length {
+            let message = "an object ended before its length";
+            return Err(errors::s3(Error::new(ErrorKind::Damaged, message)));
+        }
+        StreamingBlob::from(Body::from(bytes))
+    } else {
+        let reader = reader.clone();
+        StreamingBlob::new(Download::new(&front.transfers, reader, selection.offset, selection.length).await?)
+    };
+    let mut headers = object_headers(asked.headers(), reader.info(), &selection);
+    // The library puts overrides first and these after them.
+    for (name, value) in overrides(&input) {
+        if let Some(value) = value {
+            let value = HeaderValue::try_from(value)
+                .map_err(|_| errors::invalid_argument("A response header that was asked for is malformed."))?;
+            headers.insert(name, value);
+        }
+    }
+    if input.response_expires.is_some() {
+        headers.remove(header::EXPIRES);
+    }
+    let output = GetObjectOutput { body: Some(body), content_range: selection.range, ..Default::default() };
+    Ok(S3Response::with_headers(output, headers))
+}
+
+pub(super) async fn head_object(
+    front: &Front,
+    mut request: S3Request<HeadObjectInput>,
+) -> S3Result<S3Response<HeadObjectOutput>> {
+    let asked = asked(&mut request)?;
+    let input = request.input;
+    check_version(input.version_id.as_deref())?;
+    let reader = Arc::new(front.objects.get(&input.bucket, &input.key).map_err(errors::s3)?);
+    check_condition(asked.headers(), reader.info())?;
+    let selection = select(&reader, asked.headers(), input.part_number).await?;
+    let mut headers = object_headers(asked.headers(), reader.info(), &selection);
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(selection.length));
+    let overrides = [
+        (header::CONTENT_TYPE, input.response_content_type),
+        (header::CONTENT_LANGUAGE, input.response_content_language),
+        (header::CACHE_CONTROL, input.response_cache_control),
+        (header::CONTENT_DISPOSITION, input.response_content_disposition),
+        (header::CONTENT_ENCODING, input.response_content_encoding),
+    ];
+    for (name, value) in overrides {
+        if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    let output = HeadObjectOutput { content_range: selection.range, ..Default::default() };
+    Ok(S3Response::with_headers(output, headers))
+}
+
+fn overrides(input: &GetObjectInput) -> [(HeaderName, Option<&str>); 5] {
+    [
+        (header::CONTENT_TYPE, input.response_content_type.as_deref()),
+        (header::CONTENT_LANGUAGE, input.response_content_language.as_deref()),
+        (header::CACHE_CONTROL, input.response_cache_control.as_deref()),
+        (header::CONTENT_DISPOSITION, input.response_content_disposition.as_deref()),
+        (header::CONTENT_ENCODING, input.response_content_encoding.as_deref()),
+    ]
+}
+
+/// A copy that is still good is told with the headers that let the client keep it.
+pub(super) fn check_condition(headers: &HeaderMap, object: &ObjectInfo) -> Result<(), S3Error> {
+    let Err(error) = read_condition(headers, "").check(object) else { return Ok(()) };
+    let unchanged = error.kind() == ErrorKind::NotModified;
+    let mut error = errors::s3(error);
+    if unchanged {
+        let mut headers = HeaderMap::new();
+        put(&mut headers, header::ETAG, &format!("\"{}\"", object.etag));
+        put(&mut headers, header::LAST_MODIFIED, &httpdate::fmt_http_date(object.modified.to_system_time()));
+        error.set_headers(headers);
+    }
+    Err(error)
+}
+
+async fn select(reader: &Arc<ObjectReader>, headers: &HeaderMap, part: Option<i32>) -> Result<Selection, S3Error> {
+    let size = reader.info().size;
+    let asked_range = text(headers, "range");
+    if let Some(number) = part {
+        if asked_range.is_some() {
+            let message = "Cannot specify both Range header and partNumber query parameter";
+            return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+        }
+        return select_part(reader, number).await;
+    }
+    match range::parse(asked_range, size) {
+        Ranged::Whole => Ok(Selection { offset: 0, length: size, range: None, part: None }),
+        Ranged::Part { offset, length } => {
+            Ok(Selection { offset, length, range: Some(content_range(offset, length, size)), part: None })
+        }
+        Ranged::Unsatisfiable => {
+            let mut error = S3Error::with_message(S3ErrorCode::InvalidRange, "The requested range is not satisfiable");
+            let mut headers = HeaderMap::new();
+            put(&mut headers, header::CONTENT_RANGE, &format!("bytes */{size}"));
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+            error.set_headers(headers);
+            Err(error)
+        }
+    }
+}
+
+async fn select_part(reader: &Arc<ObjectReader>, number: i32) -> Result<Selection, S3Error> {
+    let unknown = || {
+        let message = "The requested partnumber is not satisfiable";
+        errors::coded("InvalidPartNumber", http::StatusCode::RANGE_NOT_SATISFIABLE, message)
+    };
+    let number = u32::try_from(number)
+        .ok()
+        .filter(|number| (1..=10_000).contains(number))
+        .ok_or_else(|| errors::invalid_argument("Part number must be an integer between 1 and 10000, inclusive"))?;
+    let size = reader.info().size;
+    if reader.info().part_count.is_none() {
+        let whole =
+            Selection { offset: 0, length: size, range: (size > 0).then(|| content_range(0, size, size)), part: None };
+        return if number == 1 { Ok(whole) } else { Err(unknown()) };
+    }
+    let table = reader.clone();
+    let parts = blocking(move || table.parts()).await?;
+    let mut offset = 0;
+    for part in parts {
+        if part.number == number {
+            let range = (part.size > 0).then(|| content_range(offset, part.size, size));
+            return Ok(Selection { offset, length: part.size, range, part: Some(part) });
+        }
+        offset += part.size;
+    }
+    Err(unknown())
+}
+
+fn content_range(offset: u64, length: u64, size: u64) -> String {
+    format!("bytes {offset}-{}/{size}", offset + length - 1)
+}
+
+fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    // What was stored came as a header once; UTF-8 beyond ASCII is allowed in values.
+    if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+        headers.insert(name, value);
+    }
+}
+
+/// What is told of an object beside its bytes.
+fn object_headers(asked: &HeaderMap, object: &ObjectInfo, selection: &Selection) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(16);
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    put(&mut headers, header::ETAG, &format!("\"{}\"", object.etag));
+    put(&mut headers, header::LAST_MODIFIED, &httpdate::fmt_http_date(object.modified.to_system_time()));
+    let stored = &object.headers;
+    let content_type = stored.content_type.as_deref().unwrap_or("binary/octet-stream");
+    put(&mut headers, header::CONTENT_TYPE, content_type);
+    let others = [
+        (header::CACHE_CONTROL, &stored.cache_control),
+        (header::CONTENT_DISPOSITION, &stored.content_disposition),
+        (header::CONTENT_ENCODING, &stored.content_encoding),
+        (header::CONTENT_LANGUAGE, &stored.content_language),
+        (header::EXPIRES, &stored.expires),
+    ];
+    for (name, value) in others {
+        if let Some(value) = value {
+            put(&mut headers, name, value);
+        }
+    }
+    for (name, value) in &object.metadata {
+        if let Ok(name) = HeaderName::try_from(format!("x-amz-meta-{name}")) {
+            put(&mut headers, name, value);
+        }
+    }
+    if let (Some(count), true) = (object.part_count, selection.part.is_some()) {
+        headers.insert(HeaderName::from_static("x-amz-mp-parts-count"), HeaderValue::from(count));
+    }
+    if text(asked, "x-amz-checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("enabled")) {
+        // A checksum of the whole says nothing of a range.
+        match (&selection.part, &selection.range) {
+            (Some(part), _) => checksums::add_headers(&mut headers, &part.checksums),
+            (None, Some(_)) if selection.length != object.size => {}
+            (None, _) => checksums::add_headers(&mut headers, &object.checksums),
+        }
+    }
+    headers
+}

@@ -1,0 +1,207 @@
+//! Listings of objects, in the forms of version 1, version 2 and of versions.
+//!
+//! Invariants:
+//! - A page is read from one version of the store, and goes on by name.
+
+use koine_object::{ListPage, ListQuery, ObjectSummary};
+use s3s::dto::*;
+use s3s::{S3Error, S3Request, S3Response, S3Result};
+
+use super::page::{self, Names};
+use super::transfer::blocking;
+use super::{Front, date, etag};
+
+/// What the three forms have in common.
+struct Listing {
+    page: ListPage,
+    names: Names,
+    limit: usize,
+}
+
+struct Asked {
+    bucket: String,
+    prefix: Option<String>,
+    delimiter: Option<String>,
+    limit: Option<i32>,
+    encoding: Option<EncodingType>,
+    after: Option<String>,
+}
+
+async fn listing(front: &Front, asked: Asked) -> Result<Listing, S3Error> {
+    let limit = page::limit(asked.limit, "max-keys")?;
+    let names = Names::of(asked.encoding.as_ref())?;
+    let query = ListQuery {
+        prefix: asked.prefix.unwrap_or_default(),
+        delimiter: asked.delimiter.unwrap_or_default(),
+        after: asked.after.filter(|after| !after.is_empty()),
+        limit,
+    };
+    let objects = front.objects.clone();
+    let page = blocking(move || objects.list(&asked.bucket, &query)).await?;
+    Ok(Listing { page, names, limit })
+}
+
+impl Listing {
+    fn contents(&mut self, owner: Option<Owner>) -> ObjectList {
+        let names = self.names;
+        let entry = |object: ObjectSummary| Object {
+            checksum_algorithm: algorithms(&object),
+            checksum_type: checksum_type(&object),
+            e_tag: Some(etag(&object.etag)),
+            key: Some(names.write(object.key)),
+            last_modified: Some(date(object.modified)),
+            owner: owner.clone(),
+            restore_status: None,
+            size: Some(i64::try_from(object.size).unwrap_or(i64::MAX)),
+            storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
+        };
+        std::mem::take(&mut self.page.objects).into_iter().map(entry).collect()
+    }
+
+    fn common_prefixes(&mut self) -> CommonPrefixList {
+        let prefixes = std::mem::take(&mut self.page.common_prefixes).into_iter();
+        prefixes.map(|prefix| CommonPrefix { prefix: Some(self.names.write(prefix)) }).collect()
+    }
+}
+
+fn algorithms(object: &ObjectSummary) -> Option<ChecksumAlgorithmList> {
+    let names = object.checksums.iter().map(|(algorithm, _)| ChecksumAlgorithm::from(algorithm.name().to_owned()));
+    Some(names.collect::<Vec<_>>()).filter(|names| !names.is_empty())
+}
+
+fn checksum_type(object: &ObjectSummary) -> Option<ChecksumType> {
+    let (_, kind) = object.checksums.first()?;
+    Some(ChecksumType::from_static(super::checksums::kind_name(*kind)))
+}
+
+pub(super) async fn list_objects(
+    front: &Front,
+    request: S3Request<ListObjectsInput>,
+) -> S3Result<S3Response<ListObjectsOutput>> {
+    let input = request.input;
+    let mut listing = listing(
+        front,
+        Asked {
+            bucket: input.bucket.clone(),
+            prefix: input.prefix.clone(),
+            delimiter: input.delimiter.clone(),
+            limit: input.max_keys,
+            encoding: input.encoding_type.clone(),
+            after: input.marker.clone(),
+        },
+    )
+    .await?;
+    let names = listing.names;
+    // Without a delimiter clients go on after the last key, and S3 does not tell them.
+    let next_marker =
+        listing.page.next.clone().filter(|_| input.delimiter.as_ref().is_some_and(|text| !text.is_empty()));
+    let output = ListObjectsOutput {
+        name: Some(input.bucket),
+        prefix: Some(names.write(input.prefix.unwrap_or_default())),
+        marker: Some(names.write(input.marker.unwrap_or_default())),
+        max_keys: Some(listing.limit as i32),
+        is_truncated: Some(listing.page.next.is_some()),
+        contents: Some(listing.contents(Some(front.owner()))),
+        common_prefixes: Some(listing.common_prefixes()),
+        delimiter: names.write_some(input.delimiter),
+        next_marker: names.write_some(next_marker),
+        encoding_type: input.encoding_type,
+        request_charged: None,
+    };
+    Ok(S3Response::new(output))
+}
+
+pub(super) async fn list_objects_v2(
+    front: &Front,
+    request: S3Request<ListObjectsV2Input>,
+) -> S3Result<S3Response<ListObjectsV2Output>> {
+    let input = request.input;
+    let after = match &input.continuation_token {
+        Some(token) => Some(page::open_token(token)?),
+        None => input.start_after.clone(),
+    };
+    let mut listing = listing(
+        front,
+        Asked {
+            bucket: input.bucket.clone(),
+            prefix: input.prefix.clone(),
+            delimiter: input.delimiter.clone(),
+            limit: input.max_keys,
+            encoding: input.encoding_type.clone(),
+            after,
+        },
+    )
+    .await?;
+    let names = listing.names;
+    let next = listing.page.next.as_deref().map(page::token);
+    let owner = input.fetch_owner.unwrap_or(false).then(|| front.owner());
+    let (contents, common_prefixes) = (listing.contents(owner), listing.common_prefixes());
+    let output = ListObjectsV2Output {
+        name: Some(input.bucket),
+        prefix: Some(names.write(input.prefix.unwrap_or_default())),
+        max_keys: Some(listing.limit as i32),
+        key_count: Some((contents.len() + common_prefixes.len()) as i32),
+        continuation_token: input.continuation_token,
+        is_truncated: Some(next.is_some()),
+        next_continuation_token: next,
+        contents: Some(contents),
+        common_prefixes: Some(common_prefixes),
+        delimiter: names.write_some(input.delimiter),
+        encoding_type: input.encoding_type,
+        start_after: names.write_some(input.start_after),
+        request_charged: None,
+    };
+    Ok(S3Response::new(output))
+}
+
+/// Every object has one version, `null`, as in a bucket that never had versioning.
+pub(super) async fn list_object_versions(
+    front: &Front,
+    request: S3Request<ListObjectVersionsInput>,
+) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+    let input = request.input;
+    let mut listing = listing(
+        front,
+        Asked {
+            bucket: input.bucket.clone(),
+            prefix: input.prefix.clone(),
+            delimiter: input.delimiter.clone(),
+            limit: input.max_keys,
+            encoding: input.encoding_type.clone(),
+            after: input.key_marker.clone(),
+        },
+    )
+    .await?;
+    let names = listing.names;
+    let next = listing.page.next.clone();
+    let versions = listing.contents(Some(front.owner())).into_iter().map(|object| ObjectVersion {
+        checksum_algorithm: object.checksum_algorithm,
+        checksum_type: object.checksum_type,
+        e_tag: object.e_tag,
+        is_latest: Some(true),
+        key: object.key,
+        last_modified: object.last_modified,
+        owner: object.owner,
+        restore_status: None,
+        size: object.size,
+        storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
+        version_id: Some("null".to_owned()),
+    });
+    let output = ListObjectVersionsOutput {
+        versions: Some(versions.collect()),
+        common_prefixes: Some(listing.common_prefixes()),
+        delete_markers: None,
+        delimiter: names.write_some(input.delimiter),
+        encoding_type: input.encoding_type,
+        is_truncated: Some(next.is_some()),
+        key_marker: Some(names.write(input.key_marker.unwrap_or_default())),
+        max_keys: Some(listing.limit as i32),
+        name: Some(input.bucket),
+        next_version_id_marker: next.as_ref().map(|_| "null".to_owned()),
+        next_key_marker: names.write_some(next),
+        prefix: Some(names.write(input.prefix.unwrap_or_default())),
+        request_charged: None,
+        version_id_marker: input.version_id_marker.or_else(|| Some(String::new())),
+    };
+    Ok(S3Response::new(output))
+}

@@ -1,0 +1,179 @@
+//! The calls of S3, each in the file of its verb: decode, call one function below, reply.
+//!
+//! Invariants:
+//! - The headers of a request for an object come from [`Asked`], as they were sent; the library sees only those
+//!   that it needs to pick a call.
+//! - Calls that are not here are answered `NotImplemented` by the library; `route` refuses them before.
+
+mod attributes;
+mod bucket;
+pub mod checksums;
+mod copy;
+mod defaults;
+mod delete;
+pub mod errors;
+mod get;
+mod list;
+mod multipart;
+mod page;
+mod put;
+mod range;
+mod transfer;
+
+use http::HeaderMap;
+use koine_env::Timestamp;
+use koine_object::{ETag, EtagMatch, Objects, PutCondition, ReadCondition};
+use s3s::dto;
+use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+
+use self::checksums::text;
+use self::transfer::Transfers;
+use crate::door::Asked;
+use crate::limits::Limits;
+
+/// The canonical id of the one owner of everything.
+pub const OWNER_ID: &str = "6b6f696e652d726f6f742d6f776e65722d6f662d74686973732d73746f72652d31";
+/// The region that buckets are in when none was set.
+pub const REGION_DEFAULT: &str = "us-east-1";
+
+/// What the library calls.
+pub struct Front {
+    objects: Objects,
+    owner_name: String,
+    region: String,
+    transfers: Transfers,
+}
+
+impl Front {
+    /// The calls over a store.
+    pub fn new(objects: Objects, owner_name: &str, region: Option<&str>, limits: &Limits) -> Self {
+        Front {
+            objects,
+            owner_name: owner_name.to_owned(),
+            region: region.unwrap_or(REGION_DEFAULT).to_owned(),
+            transfers: Transfers::new(limits),
+        }
+    }
+
+    fn owner(&self) -> dto::Owner {
+        dto::Owner { display_name: Some(self.owner_name.clone()), id: Some(OWNER_ID.to_owned()) }
+    }
+
+    fn initiator(&self) -> dto::Initiator {
+        dto::Initiator { display_name: Some(self.owner_name.clone()), id: Some(OWNER_ID.to_owned()) }
+    }
+}
+
+/// What the door put beside a request.
+fn asked<T>(request: &mut S3Request<T>) -> Result<Asked, S3Error> {
+    request
+        .extensions
+        .remove::<Asked>()
+        .ok_or_else(|| S3Error::with_message(S3ErrorCode::InternalError, "A request came past the door."))
+}
+
+/// `null` is the only version there is.
+fn check_version(version: Option<&str>) -> Result<(), S3Error> {
+    match version {
+        None | Some("null") => Ok(()),
+        Some(_) => Err(S3Error::with_message(S3ErrorCode::InvalidArgument, "Invalid version id specified")),
+    }
+}
+
+/// What must hold of a name that is written.
+fn put_condition(headers: &HeaderMap) -> Result<PutCondition, S3Error> {
+    let if_absent = match text(headers, "if-none-match") {
+        None => false,
+        Some(value) if value.trim() == "*" => true,
+        Some(_) => {
+            let message = "A header you provided implies functionality that is not implemented: If-None-Match of a write takes * only.";
+            return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
+        }
+    };
+    Ok(PutCondition { if_absent, if_match: text(headers, "if-match").map(EtagMatch::parse) })
+}
+
+/// What must hold of an object that is read; `prefix` is `x-amz-copy-source-` for the source of a copy.
+fn read_condition(headers: &HeaderMap, prefix: &str) -> ReadCondition {
+    let value = |name: &str| text(headers, &format!("{prefix}{name}"));
+    let date = |name: &str| value(name).and_then(parse_date);
+    ReadCondition {
+        if_match: value("if-match").map(EtagMatch::parse),
+        if_none_match: value("if-none-match").map(EtagMatch::parse),
+        if_modified_since: date("if-modified-since"),
+        if_unmodified_since: date("if-unmodified-since"),
+    }
+}
+
+/// A date of HTTP; one that is malformed counts as none, as HTTP has it.
+fn parse_date(text: &str) -> Option<Timestamp> {
+    let time = httpdate::parse_http_date(text).ok()?;
+    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(Timestamp(u64::try_from(since.as_nanos()).ok()?))
+}
+
+fn date(timestamp: Timestamp) -> dto::Timestamp {
+    dto::Timestamp::from(timestamp.to_system_time())
+}
+
+fn etag(etag: &ETag) -> dto::ETag {
+    dto::ETag::Strong(etag.to_string())
+}
+
+/// Delegates each call to the function of its name in the file of its verb.
+macro_rules! calls {
+    ($($name:ident: $input:ident => $output:ident, $file:ident;)*) => {
+        #[async_trait::async_trait]
+        impl S3 for Front {
+            $(async fn $name(&self, request: S3Request<dto::$input>) -> S3Result<S3Response<dto::$output>> {
+                $file::$name(self, request).await
+            })*
+        }
+    };
+}
+
+calls! {
+    list_buckets: ListBucketsInput => ListBucketsOutput, bucket;
+    create_bucket: CreateBucketInput => CreateBucketOutput, bucket;
+    head_bucket: HeadBucketInput => HeadBucketOutput, bucket;
+    delete_bucket: DeleteBucketInput => DeleteBucketOutput, bucket;
+    get_bucket_location: GetBucketLocationInput => GetBucketLocationOutput, defaults;
+    get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput, defaults;
+    get_bucket_acl: GetBucketAclInput => GetBucketAclOutput, defaults;
+    get_bucket_cors: GetBucketCorsInput => GetBucketCorsOutput, defaults;
+    get_bucket_encryption: GetBucketEncryptionInput => GetBucketEncryptionOutput, defaults;
+    get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput => GetBucketLifecycleConfigurationOutput, defaults;
+    get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput, defaults;
+    get_bucket_notification_configuration: GetBucketNotificationConfigurationInput => GetBucketNotificationConfigurationOutput, defaults;
+    get_bucket_ownership_controls: GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput, defaults;
+    get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput, defaults;
+    get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput, defaults;
+    get_bucket_replication: GetBucketReplicationInput => GetBucketReplicationOutput, defaults;
+    get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, defaults;
+    get_bucket_tagging: GetBucketTaggingInput => GetBucketTaggingOutput, defaults;
+    get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput, defaults;
+    get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput, defaults;
+    get_object_lock_configuration: GetObjectLockConfigurationInput => GetObjectLockConfigurationOutput, defaults;
+    get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput, defaults;
+    get_object_acl: GetObjectAclInput => GetObjectAclOutput, defaults;
+    get_object_tagging: GetObjectTaggingInput => GetObjectTaggingOutput, defaults;
+    get_object_legal_hold: GetObjectLegalHoldInput => GetObjectLegalHoldOutput, defaults;
+    get_object_retention: GetObjectRetentionInput => GetObjectRetentionOutput, defaults;
+    get_object: GetObjectInput => GetObjectOutput, get;
+    head_object: HeadObjectInput => HeadObjectOutput, get;
+    get_object_attributes: GetObjectAttributesInput => GetObjectAttributesOutput, attributes;
+    put_object: PutObjectInput => PutObjectOutput, put;
+    copy_object: CopyObjectInput => CopyObjectOutput, copy;
+    upload_part_copy: UploadPartCopyInput => UploadPartCopyOutput, copy;
+    delete_object: DeleteObjectInput => DeleteObjectOutput, delete;
+    delete_objects: DeleteObjectsInput => DeleteObjectsOutput, delete;
+    list_objects: ListObjectsInput => ListObjectsOutput, list;
+    list_objects_v2: ListObjectsV2Input => ListObjectsV2Output, list;
+    list_object_versions: ListObjectVersionsInput => ListObjectVersionsOutput, list;
+    create_multipart_upload: CreateMultipartUploadInput => CreateMultipartUploadOutput, multipart;
+    upload_part: UploadPartInput => UploadPartOutput, multipart;
+    complete_multipart_upload: CompleteMultipartUploadInput => CompleteMultipartUploadOutput, multipart;
+    abort_multipart_upload: AbortMultipartUploadInput => AbortMultipartUploadOutput, multipart;
+    list_parts: ListPartsInput => ListPartsOutput, multipart;
+    list_multipart_uploads: ListMultipartUploadsInput => ListMultipartUploadsOutput, multipart;
+}

@@ -1,0 +1,234 @@
+//! Listening, connections, and a stop that lets requests under way finish.
+//!
+//! Invariants:
+//! - A connection costs a task, never a thread.
+//! - After the shutdown future is ready no connection is accepted and no request begun; those under way have
+//!   `stop_time_max` to finish.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use koine_env::{Clock, SystemClock};
+use koine_object::Objects;
+use s3s::Body;
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::service::S3ServiceBuilder;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::auth::{Credentials, Verifier};
+use crate::door::Door;
+use crate::limits::{HEADER_COUNT_MAX, Limits};
+use crate::s3::Front;
+use crate::transport::{BUSY_ANSWER, Transport};
+
+/// Where a gateway is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    /// Takes connections and requests.
+    Running,
+    /// Finishes what is under way.
+    Stopping,
+    /// Has waited long enough.
+    Cut,
+}
+
+/// Ready when the gateway has come to `phase`, or is gone.
+async fn reached(mut phases: watch::Receiver<Phase>, phase: Phase) {
+    let _ = phases.wait_for(|now| *now >= phase).await.is_ok();
+}
+
+/// How a gateway listens.
+#[derive(Clone, Debug)]
+pub struct GatewayOptions {
+    /// Where it listens; port 0 takes a free one.
+    pub addresses: Vec<SocketAddr>,
+    /// What requests may cost.
+    pub limits: Limits,
+    /// The region that signatures must name; `None` takes every one.
+    pub region: Option<String>,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl GatewayOptions {
+    /// Listens at one address, with the limits that are usual.
+    pub fn new(address: SocketAddr) -> Self {
+        GatewayOptions {
+            addresses: vec![address],
+            limits: Limits::default(),
+            region: None,
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+}
+
+/// An S3 door that listens.
+#[derive(Debug)]
+pub struct Gateway {
+    listeners: Vec<TcpListener>,
+    door: Arc<Door>,
+}
+
+impl Gateway {
+    /// Takes the addresses. Connections wait until `serve`.
+    pub async fn bind(objects: Objects, credentials: Credentials, options: GatewayOptions) -> io::Result<Self> {
+        let mut listeners = Vec::new();
+        for address in &options.addresses {
+            let listener = TcpListener::bind(address).await;
+            listeners.push(
+                listener
+                    .map_err(|error| io::Error::new(error.kind(), format!("cannot listen at {address}: {error}")))?,
+            );
+        }
+        let limits = options.limits;
+        let front = Front::new(objects, &credentials.access, options.region.as_deref(), &limits);
+        let mut config = S3Config::default();
+        config.xml_max_body_size = limits.xml_len_max;
+        let mut builder = S3ServiceBuilder::new(front);
+        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+        let verifier = Verifier::new(credentials, options.region, options.clock);
+        Ok(Gateway { listeners, door: Arc::new(Door::new(verifier, builder.build(), limits)) })
+    }
+
+    /// Where it listens, first address first.
+    pub fn local_addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// Where it listens first.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        let none = || io::Error::new(io::ErrorKind::AddrNotAvailable, "the gateway has no address");
+        self.listeners.first().ok_or_else(none)?.local_addr()
+    }
+
+    /// Serves until `shutdown` is ready, then finishes what is under way. Gives the number of connections that
+    /// had to be cut.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) -> usize {
+        let (stop, phases) = watch::channel(Phase::Running);
+        let connections = Arc::new(Semaphore::new(self.door.limits().connections_max));
+        // Each connection holds a sender: the channel closes when the last one is done.
+        let (alive, mut done) = mpsc::channel::<()>(1);
+        let mut accepting = JoinSet::new();
+        for listener in self.listeners {
+            let acceptor = Acceptor {
+                door: self.door.clone(),
+                connections: connections.clone(),
+                phases: phases.clone(),
+                alive: alive.clone(),
+            };
+            accepting.spawn(acceptor.run(listener));
+        }
+        drop(alive);
+        shutdown.await;
+        // This function holds a receiver, so there is one.
+        let _ = stop.send(Phase::Stopping);
+        while accepting.join_next().await.is_some() {}
+        let limit = self.door.limits().stop_time_max;
+        if tokio::time::timeout(limit, done.recv()).await.is_ok() {
+            return 0;
+        }
+        let cut = self.door.limits().connections_max - connections.available_permits();
+        tracing::warn!(connections = cut, "stopped before all requests were done");
+        let _ = stop.send(Phase::Cut);
+        done.recv().await;
+        cut
+    }
+}
+
+/// Takes connections of one listener.
+struct Acceptor {
+    door: Arc<Door>,
+    connections: Arc<Semaphore>,
+    phases: watch::Receiver<Phase>,
+    alive: mpsc::Sender<()>,
+}
+
+impl Acceptor {
+    async fn run(self, listener: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = reached(self.phases.clone(), Phase::Stopping) => return,
+            };
+            let (tcp, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, or the client left already: neither ends the gateway.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = self.connections.clone().try_acquire_owned() else {
+                tracing::warn!(%peer, "too many connections");
+                // A best effort: the socket's empty buffer takes so few bytes at once.
+                let _ = tcp.try_write(BUSY_ANSWER);
+                continue;
+            };
+            let (door, phases, alive) = (self.door.clone(), self.phases.clone(), self.alive.clone());
+            tokio::spawn(async move {
+                let (_permit, _alive) = (permit, alive);
+                serve_connection(tcp, peer, door, phases).await;
+            });
+        }
+    }
+}
+
+/// One connection's way to the door.
+struct Served {
+    door: Arc<Door>,
+    peer: SocketAddr,
+}
+
+impl Service<Request<Incoming>> for Served {
+    type Response = Response<Body>;
+    type Error = s3s::HttpError;
+    type Future = BoxFuture<'static, Result<Response<Body>, s3s::HttpError>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (door, peer) = (self.door.clone(), self.peer);
+        Box::pin(async move { door.answer(request, peer).await })
+    }
+}
+
+async fn serve_connection(tcp: TcpStream, peer: SocketAddr, door: Arc<Door>, phases: watch::Receiver<Phase>) {
+    // Without this a small answer waits for the client's delayed acknowledgement.
+    if let Err(error) = tcp.set_nodelay(true) {
+        tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
+    }
+    let limits = door.limits();
+    let io = TokioIo::new(Transport::new(tcp, limits));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time_max)
+        .max_headers(HEADER_COUNT_MAX)
+        .max_header_size(limits.head_len_hard_max());
+    let service = Served { door: door.clone(), peer };
+    let connection = http.serve_connection(io, service);
+    tokio::pin!(connection);
+    let mut outcome = tokio::select! {
+        outcome = connection.as_mut() => Some(outcome),
+        () = reached(phases.clone(), Phase::Stopping) => None,
+    };
+    if outcome.is_none() {
+        connection.as_mut().graceful_shutdown();
+        outcome = tokio::select! {
+            outcome = connection => Some(outcome),
+            () = reached(phases, Phase::Cut) => None,
+        };
+    }
+    if let Some(Err(error)) = outcome {
+        tracing::debug!(%peer, %error, "connection ended");
+    }
+}
