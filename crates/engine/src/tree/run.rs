@@ -14,9 +14,9 @@ use bytes::Bytes;
 pub(super) type Entry<T> = (Bytes, T);
 
 /// The most entries of a chunk.
-const CHUNK_MAX: usize = 32;
+const CHUNK_MAX: usize = 16;
 /// A chunk that falls below this is joined with a neighbour if both fit into one.
-const CHUNK_MIN: usize = 8;
+const CHUNK_MIN: usize = 4;
 
 /// A sorted sequence that is cheap to copy.
 #[derive(Clone)]

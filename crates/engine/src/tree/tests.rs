@@ -479,7 +479,7 @@ fn nodes_join_when_most_keys_go() {
     for number in 0..20_000 {
         tree.insert(&mut edit, key_of(number, false), value_of(0, 100)).unwrap();
     }
-    for number in (0..20_000).filter(|number| number % 20 != 0) {
+    for number in (0..20_000u32).filter(|number| !number.is_multiple_of(20)) {
         assert!(tree.remove(&mut edit, &key_of(number, false)).unwrap().is_some());
     }
     write_dirty(&tree, Version(1), STORE, &mut Sink(&disk)).unwrap();
