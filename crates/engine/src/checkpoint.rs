@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
 use crate::space::{Class, Runs, free_list};
 use crate::superblock::{Slot, Superblock, write_slot};
-use crate::tree::{NodeRef, NodeSink, write_dirty};
+use crate::tree::{NodeRef, NodeSink, unplaced, write_dirty};
 use crate::value::{BlockRange, Extent, Pending};
 
 /// Space is asked for in runs of this many blocks.
@@ -74,6 +74,70 @@ impl Sink<'_> {
         self.place(count)
     }
 
+    /// Places pending values one after the other, many with one write.
+    fn place_values(&mut self, values: &[Arc<Pending>]) -> Result<()> {
+        let mut rest = values;
+        while !rest.is_empty() {
+            let mut blocks = 0;
+            let fits = |pending: &&Arc<Pending>| {
+                blocks += pending.bytes.len().div_ceil(BLOCK_LEN);
+                blocks <= RUN_BLOCKS as usize
+            };
+            let count = rest.iter().take_while(fits).count().max(1);
+            let (batch, later) = rest.split_at(count);
+            self.place_batch(batch)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn place_batch(&mut self, batch: &[Arc<Pending>]) -> Result<()> {
+        let places: Vec<BlockRange> = batch
+            .iter()
+            .map(|pending| self.place(pending.bytes.len().div_ceil(BLOCK_LEN) as u32))
+            .collect::<Result<_>>()?;
+        let mut buffer = AlignedBuffer::zeroed(RUN_BLOCKS as usize * BLOCK_LEN);
+        let mut from = 0;
+        while from < batch.len() {
+            // As many as lie one behind the other on the device.
+            let mut to = from + 1;
+            while to < batch.len() && places[to].start == places[to - 1].end() {
+                to += 1;
+            }
+            let first = places[from].start;
+            for (pending, place) in batch[from..to].iter().zip(&places[from..to]) {
+                let at = (place.start - first) as usize * BLOCK_LEN;
+                let end = at + place.count as usize * BLOCK_LEN;
+                buffer[at..at + pending.bytes.len()].copy_from_slice(&pending.bytes);
+                buffer[at + pending.bytes.len()..end].fill(0);
+            }
+            let length = (places[to - 1].end() - first) as usize * BLOCK_LEN;
+            self.core.write(&buffer[..length], first * BLOCK_LEN as u64)?;
+            from = to;
+        }
+        for (pending, place) in batch.iter().zip(places) {
+            self.settle(pending, place);
+        }
+        Ok(())
+    }
+
+    /// Says where a value was written.
+    fn settle(&self, pending: &Pending, range: BlockRange) {
+        let length = pending.bytes.len() as u32;
+        let checksums = pending.bytes.chunks(1 << PACKED_CHUNK_LOG2).map(crc32c).collect();
+        let extent = Extent {
+            start_block: range.start,
+            run_length: length,
+            skip: 0,
+            length,
+            chunk_log2: PACKED_CHUNK_LOG2,
+            checksums,
+        };
+        if let Some(by) = pending.fate.place(extent) {
+            self.free_late(by, range);
+        }
+    }
+
     fn give_back(&mut self) -> Result<()> {
         match self.run.take() {
             Some(run) if run.count > 0 => self.core.allocator.release(run.start, u64::from(run.count)),
@@ -88,21 +152,9 @@ impl Sink<'_> {
 
 impl NodeSink for Sink<'_> {
     fn place_value(&mut self, pending: &Pending) -> Result<()> {
-        let length = pending.bytes.len();
-        let range = self.place(length.div_ceil(BLOCK_LEN) as u32)?;
+        let range = self.place(pending.bytes.len().div_ceil(BLOCK_LEN) as u32)?;
         self.core.write(&AlignedBuffer::padded(&pending.bytes), range.start * BLOCK_LEN as u64)?;
-        let checksums = pending.bytes.chunks(1 << PACKED_CHUNK_LOG2).map(crc32c).collect();
-        let extent = Extent {
-            start_block: range.start,
-            run_length: length as u32,
-            skip: 0,
-            length: length as u32,
-            chunk_log2: PACKED_CHUNK_LOG2,
-            checksums,
-        };
-        if let Some(by) = pending.fate.place(extent) {
-            self.free_late(by, range);
-        }
+        self.settle(pending, range);
         Ok(())
     }
 
@@ -138,6 +190,10 @@ impl Core {
     pub(crate) fn store(&self, book: &mut Book, cut: Cut, clean: bool) -> Result<()> {
         self.check_running()?;
         let mut sink = Sink { core: self, run: None, used: Vec::new() };
+        let mut values = Vec::new();
+        unplaced(&cut.state.master, &mut values);
+        sink.place_values(&values)?;
+        drop(values);
         let root = write_dirty(&cut.state.master, cut.state.version, self.store, &mut sink)?;
         sink.give_back()?;
         self.settle_free(book, &cut, &sink.used)?;

@@ -7,13 +7,15 @@
 //!   joins the queue without a record (with one, when the request has an id).
 //! - A batch that can change nothing but take space away is let in while the reserve lasts.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 
 use crate::apply::{Edition, condition};
 use crate::batch::{
-    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, RequestId, Version,
+    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, KeyRange, Operation, Payload, RequestId,
+    SpaceId, Version,
 };
 use crate::core::{Core, Head, Item};
 use crate::device::BLOCK_LEN;
@@ -25,6 +27,21 @@ use crate::space::Class;
 use crate::stage::StageHint;
 use crate::staging::{Stage, Staged};
 use crate::ticket::{Completer, Ticket};
+
+/// The keys that a commit changed.
+type Changed = Vec<(SpaceId, KeyRange)>;
+
+thread_local! {
+    /// Whether this thread is telling outcomes: a callback may submit again, and must not wait for the writer then.
+    static TELLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs callbacks of tickets on the writer's thread.
+pub(crate) fn telling(tell: impl FnOnce()) {
+    let before = TELLING.replace(true);
+    tell();
+    TELLING.set(before);
+}
 
 impl Core {
     /// Asks for a batch.
@@ -121,7 +138,8 @@ impl Core {
             if head.closing {
                 return Err(Error::new(ErrorKind::Stopped, "the store is being closed"));
             }
-            let crowded = head.queue_len > self.limits.group_len_max / 2 || head.dirty_len > self.limits.dirty_len_max;
+            let crowded = !TELLING.get()
+                && (head.queue_len > self.limits.group_len_max / 2 || head.dirty_len > self.limits.dirty_len_max);
             if crowded && self.background == Background::Threads {
                 head.checkpoint_wanted |= head.dirty_len > self.limits.dirty_len_max;
                 self.checkpoint_work.notify_one();
@@ -182,12 +200,7 @@ impl Core {
     }
 
     /// Applies a commit to the head and gives its record.
-    fn apply(
-        &self,
-        head: &mut Head,
-        steps: Vec<Step>,
-        request: Option<RequestId>,
-    ) -> Result<(Vec<u8>, Vec<(crate::batch::SpaceId, crate::batch::KeyRange)>)> {
+    fn apply(&self, head: &mut Head, steps: Vec<Step>, request: Option<RequestId>) -> Result<(Vec<u8>, Changed)> {
         let version = next_version(head)?;
         let mut edition = Edition::new(
             &head.state,

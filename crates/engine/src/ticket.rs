@@ -55,7 +55,6 @@ impl Ticket {
     }
 
     /// Where no thread works in the background, waiting does the work itself.
-    #[must_use]
     pub fn with_driver(mut self, driver: Driver) -> Ticket {
         self.driver = Some(driver);
         self

@@ -245,6 +245,7 @@ pub struct Cursor {
 
 impl Cursor {
     /// The next entry; `None` after the last.
+    #[allow(clippy::should_implement_trait)] // Every step may fail.
     pub fn next(&mut self) -> Result<Option<Entry>> {
         let nodes = &self.view.core().nodes;
         let found = if self.backward { self.cursor.previous(nodes) } else { self.cursor.next(nodes) };

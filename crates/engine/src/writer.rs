@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 
 use crate::batch::{Durability, Version};
+use crate::commit::telling;
 use crate::core::{Core, Cut, Head, Item};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
@@ -84,10 +85,8 @@ impl Core {
         }
         let wanted = self.wants_checkpoint(&head);
         drop(head);
-        for item in items {
-            item.completer.complete(item.outcome);
-        }
         self.room.notify_all();
+        telling(|| items.into_iter().for_each(|item| item.completer.complete(item.outcome)));
         if wanted {
             self.checkpoint_work.notify_one();
         }
@@ -245,8 +244,7 @@ impl Core {
                         self.work.wait(&mut head);
                     }
                 }
-                let mark = head.queue.is_empty().then_some(head.flushed);
-                mark
+                head.queue.is_empty().then_some(head.flushed)
             };
             let done = match mark {
                 Some(flushed) => {

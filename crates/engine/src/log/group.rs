@@ -87,7 +87,7 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupHeader, &[u8])> {
         flushed: Version(reader.u64()?),
     };
     let whole = bytes.get(..length as usize).ok_or_else(|| Error::damaged("the group is longer than the ring"))?;
-    if length as usize % BLOCK_LEN != 0 || crc64_with_hole(whole, CHECKSUM_AT) != checksum {
+    if !(length as usize).is_multiple_of(BLOCK_LEN) || crc64_with_hole(whole, CHECKSUM_AT) != checksum {
         return Err(Error::damaged("the group does not match its checksum"));
     }
     let records = whole

@@ -36,7 +36,7 @@ use node::Body;
 pub use node::Node;
 pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, StoreId};
 pub use walk::{Visit, Visitor, walk};
-pub use write::{NodeSink, write_dirty};
+pub use write::{NodeSink, unplaced, write_dirty};
 
 use crate::value::{BlockRange, Value};
 use crate::{Error, KeyRange, Result, Version};

@@ -38,6 +38,38 @@ pub fn write_dirty(tree: &Tree, birth: Version, store: StoreId, sink: &mut dyn N
     }
 }
 
+/// Every pending piece that is not placed yet and that [`write_dirty`] would ask to place, in the order of keys: for
+/// a sink that places many at once beforehand.
+pub fn unplaced(tree: &Tree, out: &mut Vec<Arc<Pending>>) {
+    if let Some(Child::Memory(node)) = &tree.root {
+        unplaced_below(node, out);
+    }
+}
+
+fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
+    if node.placed().is_some() {
+        return;
+    }
+    match &node.body {
+        Body::Inner(run) => {
+            for (_, child) in run.iter() {
+                if let Child::Memory(child) = child {
+                    unplaced_below(child, out);
+                }
+            }
+        }
+        Body::Leaf(run) => {
+            for (_, value) in run.iter() {
+                match (value, value.piece()) {
+                    (Value::Root(root), _) => unplaced(&root.tree, out),
+                    (_, Some(Piece::Pending(pending))) if !pending.fate.is_placed() => out.push(Arc::clone(pending)),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
 /// The depth is that of the tree, and of one tree within another.
 fn write_node(node: &Arc<Node>, birth: Version, store: StoreId, sink: &mut dyn NodeSink) -> Result<NodeRef> {
     if let Some(at) = node.placed() {
