@@ -1,3 +1,5 @@
+//! Records as bytes: both ways, from anywhere, and for ever.
+
 use koine_env::Timestamp;
 use koine_kv::{RequestId, SpaceId, Version};
 use proptest::collection::vec;

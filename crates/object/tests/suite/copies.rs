@@ -2,8 +2,9 @@
 
 use crate::support::{bytes, get, keys_in_bucket, kind, put, put_with, store};
 use koine_object::{
-    ChecksumAlgorithm, ContentHeaders, CopiedMetadata, CopyOptions, ErrorKind, EtagMatch, ObjectInfo, ObjectName,
-    Objects, PutCondition, ReadCondition, Result,
+    ChecksumAlgorithm, CompleteOptions, CompletedPart, ContentHeaders, CopiedMetadata, CopyOptions, ErrorKind,
+    EtagMatch, Expected, ObjectInfo, ObjectName, Objects, PartOptions, PutCondition, ReadCondition, Result,
+    UploadOptions,
 };
 
 fn copy(objects: &Objects, from: &str, to: &str, options: CopyOptions) -> Result<ObjectInfo> {
@@ -89,4 +90,23 @@ fn conditions_hold_on_source_and_target() {
     let holding = source(ReadCondition { if_match: same, ..ReadCondition::default() });
     copy(&objects, "source", "target", holding).unwrap();
     assert_eq!(get(&objects, "target").unwrap(), b"x");
+}
+
+#[test]
+fn a_copy_of_a_joined_object_has_its_etag_and_no_parts() {
+    let objects = store();
+    let name = ObjectName::new("bucket", "source");
+    let id = objects.create_upload("bucket", "source", UploadOptions::default()).wait().unwrap();
+    let mut writer = objects.put_part(name, id, 1, PartOptions::default()).unwrap();
+    writer.write(b"body").unwrap();
+    let part = writer.finish(&Expected::none()).wait().unwrap();
+    let parts = vec![CompletedPart { number: 1, etag: part.etag.to_string(), checksums: Vec::new() }];
+    let options = CompleteOptions { parts, ..CompleteOptions::default() };
+    let source = objects.complete_upload(name, id, options).wait().unwrap();
+    let copied = copy(&objects, "source", "target", CopyOptions::default()).unwrap();
+    assert_eq!((&copied.etag, copied.part_count), (&source.etag, None));
+    assert!(copied.etag.to_string().ends_with("-1"));
+    assert!(objects.get("bucket", "target").unwrap().parts().unwrap().is_empty());
+    // Five keys: two names, two values, and the table of the source's parts.
+    assert_eq!(keys_in_bucket(&objects), 5);
 }

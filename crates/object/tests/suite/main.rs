@@ -2,6 +2,7 @@
 
 mod checksums;
 mod copies;
+mod documents;
 mod listing;
 mod multipart;
 mod objects;
