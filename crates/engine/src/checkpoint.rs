@@ -42,6 +42,8 @@ pub(crate) struct Book {
     pub free: Runs,
     /// The pages of the free list that the newest superblock names.
     pub pages: Vec<BlockRange>,
+    /// Blocks that a checkpoint has written nodes and values to which then found no room to end.
+    pub written: Vec<BlockRange>,
 }
 
 /// Takes what a checkpoint writes.
@@ -183,22 +185,55 @@ impl Core {
             head.checkpoint_wanted = false;
             head.sealed.clone()
         };
-        self.store(&mut book, cut, false).inspect_err(|error| self.fail(error))
+        match self.store(&mut book, cut.clone(), false) {
+            Err(error) if error.kind() == ErrorKind::Full => {
+                // What only the older root needs makes room for the newer.
+                self.give_up_older(&mut book)?;
+                self.store(&mut book, cut, false)
+            }
+            done => done,
+        }
     }
 
-    /// Stores the state at a cut; `clean` says that nothing will be logged after it.
+    /// Writes the newest superblock over the older one too: space that only the older root needs comes back.
+    fn give_up_older(&self, book: &mut Book) -> Result<()> {
+        if book.older_cut < book.newest.cut {
+            let again = Superblock { sequence: book.newest.sequence + 1, ..book.newest.clone() };
+            self.switch(book, again)?;
+        }
+        self.after_switch(book)
+    }
+
+    /// Stores the state at a cut; `clean` says that nothing will be logged after it. `Full` changes nothing
+    /// and may be tried again; any other error stops the store.
     pub(crate) fn store(&self, book: &mut Book, cut: Cut, clean: bool) -> Result<()> {
         self.check_running()?;
+        self.try_store(book, cut, clean).inspect_err(|error| {
+            if error.kind() != ErrorKind::Full {
+                self.fail(error);
+            }
+        })
+    }
+
+    /// Writes what only memory holds of a state.
+    fn write_state(&self, book: &mut Book, cut: &Cut) -> Result<Option<NodeRef>> {
         let mut sink = Sink { core: self, run: None, used: Vec::new() };
         let mut values = Vec::new();
         unplaced(&cut.state.master, &mut values);
-        sink.place_values(&values)?;
+        let placed = sink.place_values(&values);
         drop(values);
-        let root = write_dirty(&cut.state.master, cut.state.version, self.store, &mut sink)?;
+        let root = placed.and_then(|()| write_dirty(&cut.state.master, cut.state.version, self.store, &mut sink));
         sink.give_back()?;
-        self.settle_free(book, &cut, &sink.used)?;
+        // Also after a failure: what was placed stays placed, and the next checkpoint names it.
+        book.written.append(&mut sink.used);
+        root
+    }
+
+    fn try_store(&self, book: &mut Book, cut: Cut, clean: bool) -> Result<()> {
+        let root = self.write_state(book, &cut)?;
+        self.settle_free(book, &cut)?;
         let pages = self.allocate_pages(book)?;
-        let free = free_list::write(self.device.as_ref(), &book.free, &pages).inspect_err(|e| self.fail(e))?;
+        let free = free_list::write(self.device.as_ref(), &book.free, &pages)?;
         self.sync_device()?;
         let version = cut.state.version;
         let next = Superblock {
@@ -233,6 +268,7 @@ impl Core {
     /// Writes a superblock over the older slot; it is the newest from then on.
     fn switch(&self, book: &mut Book, next: Superblock) -> Result<()> {
         let slot = book.slot.other();
+        self.check_running()?;
         write_slot(self.device.as_ref(), slot, &next).inspect_err(|error| self.fail(error))?;
         self.sync_device()?;
         let older = std::mem::replace(&mut book.newest, next);
@@ -254,7 +290,7 @@ impl Core {
     }
 
     /// Brings the set of free blocks to the cut.
-    fn settle_free(&self, book: &mut Book, cut: &Cut, used: &[BlockRange]) -> Result<()> {
+    fn settle_free(&self, book: &mut Book, cut: &Cut) -> Result<()> {
         let deltas: Vec<(Version, Delta)> = {
             let mut head = self.head.lock();
             let end = head.deltas.partition_point(|(version, _)| *version <= cut.state.version);
@@ -266,24 +302,36 @@ impl Core {
                 Delta::Free(range) => book.free.add(range.start, u64::from(range.count))?,
             };
         }
-        for range in used {
+        for range in std::mem::take(&mut book.written) {
             book.free.remove(range.start, u64::from(range.count))?;
-        }
-        for page in &book.pages {
-            book.free.add(page.start, u64::from(page.count))?;
         }
         Ok(())
     }
 
-    /// Pages for the free list, taken out of it.
+    /// Pages for the free list, taken out of it; those of the list before are put in.
     fn allocate_pages(&self, book: &mut Book) -> Result<Vec<BlockRange>> {
+        for page in &book.pages {
+            book.free.add(page.start, u64::from(page.count))?;
+        }
         let mut pages: Vec<BlockRange> = Vec::new();
+        let Err(error) = self.take_pages(book, &mut pages) else { return Ok(pages) };
+        for page in pages {
+            book.free.add(page.start, u64::from(page.count))?;
+            self.allocator.release(page.start, u64::from(page.count))?;
+        }
+        for page in &book.pages {
+            book.free.remove(page.start, u64::from(page.count))?;
+        }
+        Err(error)
+    }
+
+    fn take_pages(&self, book: &mut Book, pages: &mut Vec<BlockRange>) -> Result<()> {
         loop {
-            let room = free_list::capacity(&pages);
+            let room = free_list::capacity(pages);
             // One more run than there are: a page may be taken from the middle of one.
             let missing = (book.free.len() + 1).saturating_sub(room);
             if missing == 0 {
-                return Ok(pages);
+                return Ok(());
             }
             let want = free_list::page_blocks(missing);
             let found = self.allocator.allocate(want, Class::Checkpoint, 0);
@@ -296,7 +344,7 @@ impl Core {
     /// What is kept back from data: 3%, and what one checkpoint of a full table may write.
     fn set_reserve(&self, book: &Book) {
         let share = book.newest.blocks * 3 / 100;
-        let table = self.limits.checkpoint_dirty_len / BLOCK_LEN as u64;
+        let table = 2 * self.limits.checkpoint_dirty_len / BLOCK_LEN as u64;
         let small = book.newest.blocks / 8;
         self.allocator.set_reserve(share.max(table.min(small)));
     }
@@ -307,7 +355,7 @@ impl Core {
         if self.grow(want)? {
             return Ok(());
         }
-        for _ in 0..3 {
+        for _ in 0..2 {
             let waiting = self.reuse.lock().queue.blocks();
             let dirty = self.head.lock().dirty_len;
             if waiting == 0 && dirty == 0 {
@@ -317,6 +365,7 @@ impl Core {
                 self.write_group()?;
             }
             self.checkpoint()?;
+            self.give_up_older(&mut self.book.lock())?;
             if self.allocator.admits(want, Class::Data) {
                 return Ok(());
             }
@@ -378,8 +427,11 @@ impl Core {
                 }
             }
             self.expire_views();
-            if self.checkpoint().is_err() {
-                return;
+            match self.checkpoint() {
+                Ok(()) => {}
+                // Something may be deleted, or a view let go.
+                Err(error) if error.kind() == ErrorKind::Full => std::thread::sleep(Duration::from_millis(100)),
+                Err(_) => return,
             }
         }
     }

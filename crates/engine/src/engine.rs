@@ -313,7 +313,11 @@ impl Engine {
         while self.core.write_group()? {}
         let mut book = self.core.book.lock();
         let cut = self.core.head.lock().sealed.clone();
-        self.core.store(&mut book, cut, true)
+        match self.core.store(&mut book, cut, true) {
+            // No room for a last checkpoint: the log has everything.
+            Err(error) if error.kind() == ErrorKind::Full => self.core.sync_device(),
+            done => done,
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn stored_book(device: &dyn Device, slot: Slot, superblock: &Superblo
     if superblock.blocks > superblock.free_covers {
         free.add(superblock.free_covers, superblock.blocks - superblock.free_covers)?;
     }
-    Ok(Book { newest: superblock.clone(), slot, older_cut: superblock.cut, free, pages })
+    Ok(Book { newest: superblock.clone(), slot, older_cut: superblock.cut, free, pages, written: Vec::new() })
 }
 
 /// The ring in memory.

@@ -218,7 +218,7 @@ impl Edition<'_> {
         let to = step.to_offset;
         let end = to.checked_add(length).ok_or_else(|| Error::invalid("a clone past the end of all offsets"))?;
         if step.from == step.to && from < end && to < from + length {
-            return Err(Error::invalid("the ranges of a clone within one value overlap"));
+            return Err(self.refuse("the ranges of a clone within one value overlap"));
         }
         let pieces = self.shared_pieces(step.from.space, &source, from, from + length)?;
         let old_size = target.as_ref().map_or(0, |record| record.size);
