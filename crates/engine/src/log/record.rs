@@ -362,3 +362,6 @@ pub fn inline_len(operation: &Operation) -> usize {
         | Operation::DropSpace { .. } => 0,
     }
 }
+
+#[cfg(test)]
+mod tests;
