@@ -185,14 +185,16 @@ impl Core {
             head.checkpoint_wanted = false;
             head.sealed.clone()
         };
-        match self.store(&mut book, cut.clone(), false) {
+        let done = match self.store(&mut book, cut.clone(), false) {
             Err(error) if error.kind() == ErrorKind::Full => {
                 // What only the older root needs makes room for the newer.
                 self.give_up_older(&mut book)?;
                 self.store(&mut book, cut, false)
             }
             done => done,
-        }
+        };
+        self.head.lock().checkpoint_full = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
+        done
     }
 
     /// Writes the newest superblock over the older one too: space that only the older root needs comes back.

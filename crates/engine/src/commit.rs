@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
@@ -142,25 +143,19 @@ impl Core {
         let need = blocks_needed(steps);
         let mut tries = 0;
         loop {
-            let mut head = self.head.lock();
+            let head = self.head.lock();
             self.check_running()?;
             if head.closing {
                 return Err(Error::new(ErrorKind::Stopped, "the store is being closed"));
             }
-            let crowded = !TELLING.get()
-                && (head.queue_len > self.limits.group_len_max / 2 || head.dirty_len > self.limits.dirty_len_max);
-            if crowded && self.background == Background::Threads {
-                head.checkpoint_wanted |= head.dirty_len > self.limits.dirty_len_max;
-                self.checkpoint_work.notify_one();
-                self.room.wait_for(&mut head, std::time::Duration::from_millis(100));
-                continue;
+            // Where no checkpoint finds room, what takes space is refused and what gives it back goes on.
+            let dirty = head.dirty_len > self.limits.dirty_len_max;
+            if dirty && head.checkpoint_full && need > 0 {
+                return Err(Error::new(ErrorKind::Full, "the store is full: delete something, or give it more space"));
             }
-            if crowded {
-                drop(head);
-                self.write_group()?;
-                if self.head.lock().dirty_len > self.limits.dirty_len_max {
-                    self.checkpoint()?;
-                }
+            let waits = head.queue_len > self.limits.group_len_max / 2 || (dirty && !head.checkpoint_full);
+            if waits && !TELLING.get() {
+                self.wait_for_writer(head, dirty)?;
                 continue;
             }
             let promised = head.dirty_len / BLOCK_LEN as u64;
@@ -171,6 +166,25 @@ impl Core {
             tries += 1;
             self.make_room(promised + need).or_else(|error| if tries > 1 { Err(error) } else { Ok(()) })?;
         }
+    }
+
+    /// Waits until the writer or a checkpoint has made progress, or makes it where nobody else does.
+    fn wait_for_writer(&self, mut head: MutexGuard<'_, Head>, dirty: bool) -> Result<()> {
+        if self.background == Background::Threads {
+            head.checkpoint_wanted |= dirty;
+            self.checkpoint_work.notify_one();
+            self.room.wait_for(&mut head, Duration::from_millis(100));
+            return Ok(());
+        }
+        drop(head);
+        if !self.write_group()? && dirty {
+            match self.checkpoint() {
+                // Remembered in the head: the caller decides.
+                Err(error) if error.kind() == ErrorKind::Full => {}
+                done => return done,
+            }
+        }
+        Ok(())
     }
 
     fn try_sequence(

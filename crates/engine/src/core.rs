@@ -17,7 +17,7 @@ use crate::apply::{Applied, State};
 use crate::batch::{Commit, Durability, KeyRange, SpaceId, Version};
 use crate::changes::{Changes, Watchers};
 use crate::checkpoint::Book;
-use crate::device::{BLOCK_LEN, Device};
+use crate::device::Device;
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -91,6 +91,8 @@ pub(crate) struct Head {
     pub checkpoint_wanted: bool,
     /// Checkpoints finished since the store was opened.
     pub checkpoints: u64,
+    /// The last checkpoint found no room.
+    pub checkpoint_full: bool,
     pub closing: bool,
 }
 
@@ -283,7 +285,6 @@ impl Core {
         };
         for range in ranges {
             self.allocator.release(range.start, u64::from(range.count))?;
-            let _ = self.device.discard(range.start * BLOCK_LEN as u64, u64::from(range.count) * BLOCK_LEN as u64);
         }
         Ok(())
     }

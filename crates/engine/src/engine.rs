@@ -417,6 +417,7 @@ fn new_core(device: Arc<dyn Device>, slot: Slot, superblock: &Superblock, option
         unflushed_len: 0,
         checkpoint_wanted: false,
         checkpoints: 0,
+        checkpoint_full: false,
         closing: false,
     };
     Ok(Core {

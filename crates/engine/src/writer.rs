@@ -139,6 +139,10 @@ impl Core {
             drop(head);
             return self.checkpoint().map(|_| ());
         }
+        if head.checkpoint_full {
+            let message = "the log is full and no space is left for a checkpoint: make the store larger, then open it";
+            return Err(Error::new(ErrorKind::Full, message));
+        }
         head.checkpoint_wanted = true;
         self.checkpoint_work.notify_one();
         self.room.wait_for(&mut head, Duration::from_millis(100));
