@@ -10,8 +10,11 @@
 
 mod check;
 pub mod conformance;
+mod engine;
 mod memory;
 mod seam;
+mod sparse;
+mod transaction;
 
 pub use check::check_batch;
 pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX, after_prefix};
@@ -20,8 +23,10 @@ pub use koine_engine::{
     Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place,
     Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
 };
+pub use engine::EngineKv;
 pub use memory::{MemoryKv, MemoryOptions};
 pub use seam::{
     Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Level, Profile, ReadNow, Stage, Stat, Usage,
     View, Watch, WatchEvent,
 };
+pub use transaction::{ATTEMPTS_MAX, Seen, SeenEntry, Transaction, TransactionCursor, request_of_attempt};

@@ -225,6 +225,23 @@ pub trait KvExt: Kv {
             usize::try_from(stat.size).map_err(|_| koine_engine::Error::invalid("value too large to get whole"))?;
         view.bytes(space, key, 0, length).map(Some)
     }
+
+    /// Runs `body` in a transaction and commits what it gathered. While others change what it read, it is
+    /// run again on a new view, with short pauses, at most [`ATTEMPTS_MAX`](crate::ATTEMPTS_MAX) times, and then
+    /// fails with `Busy`. A refused condition that `body` added itself, a refused operation and every other
+    /// error end it at once. A transaction that only read commits without asking the store.
+    ///
+    /// With a request id each attempt has an id of its own that follows from it, so that a repeat of the
+    /// whole call meets the outcome of the attempt that was the last. A repeat runs `body` again, on a
+    /// state that may show its own effect: what must be new belongs into a condition
+    /// ([`Transaction::when`](crate::Transaction::when)), not into an early error.
+    fn transact<T>(
+        &self,
+        durability: Durability,
+        body: impl FnMut(&mut crate::Transaction) -> Result<T>,
+    ) -> Result<(T, Commit)> {
+        crate::transaction::transact(self, durability, body)
+    }
 }
 
 impl<K: Kv + ?Sized> KvExt for K {}

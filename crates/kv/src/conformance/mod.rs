@@ -19,6 +19,7 @@ mod requests;
 mod sharing;
 mod spaces;
 mod stages;
+mod transactions;
 mod views;
 mod watches;
 
@@ -214,6 +215,11 @@ cases! { $
         batches_of_one_thread_keep_their_order,
         tickets_call_back,
         version_conditions_serialize_increments;
+    transactions:
+        transactions_read_what_they_will_have_written,
+        transactions_of_many_threads_lose_nothing,
+        transactions_number_their_entries_without_gaps,
+        transactions_repeated_take_effect_once;
     history:
         random_histories_match_the_model,
         random_histories_of_large_values_match_the_model,

@@ -13,7 +13,7 @@ use koine_engine::{Condition, Error, KeyRange, Operation, Payload, Place, Result
 use super::history::History;
 use super::stage::Staged;
 use super::state::{Draft, Space, State};
-use super::value::Value;
+use crate::sparse::Value;
 
 /// Whether a condition holds against a state and the changes that led to it.
 pub(super) fn holds(condition: &Condition, state: &State, history: &History) -> bool {
@@ -88,7 +88,7 @@ pub(super) fn apply(draft: &mut Draft<'_>, operation: &Operation) -> Result<()> 
 /// The bytes of a payload; a stage of another store was refused before.
 fn payload(payload: &Payload) -> Result<Value> {
     match payload {
-        Payload::Bytes(bytes) => Ok(Value::from_bytes(bytes.clone())),
+        Payload::Bytes(bytes) => Ok(Value::from_piece(bytes.clone())),
         Payload::Stage(token) => {
             let staged = token.content::<Staged>();
             staged.map(|staged| staged.value().clone()).ok_or_else(|| Error::invalid("a stage of another store"))
@@ -195,7 +195,7 @@ fn add_counter(draft: &mut Draft<'_>, at: &Place, delta: i64) -> Result<()> {
     };
     let after =
         before.checked_add(delta).ok_or_else(|| draft.refuse(format!("{before} + {delta} overflows the counter")))?;
-    let value = Value::from_bytes(Bytes::copy_from_slice(&after.to_le_bytes()));
+    let value = Value::from_piece(Bytes::copy_from_slice(&after.to_le_bytes()));
     draft.set(at, Arc::new(value))
 }
 

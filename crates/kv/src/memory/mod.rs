@@ -10,7 +10,6 @@ mod apply;
 mod history;
 mod stage;
 mod state;
-mod value;
 mod view;
 mod watch;
 

@@ -12,8 +12,8 @@ use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 use koine_engine::{Error, Result, StageHint, StageToken};
 
 use super::Shared;
-use super::value::Value;
 use crate::seam::Stage;
+use crate::sparse::Value;
 
 /// Bytes in stages; also tells one store's stages from another's.
 #[derive(Debug, Default)]

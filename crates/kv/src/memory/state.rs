@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_engine::{Error, KeyRange, Place, Refusal, Result, SpaceId, Version};
 
-use super::value::Value;
+use crate::sparse::Value;
 
 /// A key's value and the commit that last changed it.
 #[derive(Clone, Debug)]

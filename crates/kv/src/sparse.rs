@@ -1,4 +1,4 @@
-//! A value in memory: shared pieces with holes between them.
+//! A value as pieces by offset, with holes between them.
 //!
 //! Invariants:
 //! - Pieces are not empty, do not overlap, and end at or before `length`.
@@ -8,18 +8,46 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 
-/// The bytes of one key.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Value {
-    length: u64,
-    /// By their offset in the value.
-    pieces: BTreeMap<u64, Bytes>,
+/// A run of bytes that can be cut without copying.
+pub(crate) trait Piece: Clone {
+    fn length(&self) -> u64;
+
+    /// The bytes from `start` to `end`, both inside.
+    fn part(&self, start: u64, end: u64) -> Self;
 }
 
-impl Value {
-    pub(crate) fn from_bytes(bytes: Bytes) -> Self {
-        let mut value = Value::default();
-        value.write(0, bytes);
+impl Piece for Bytes {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn part(&self, start: u64, end: u64) -> Self {
+        // Both are at most the length, which is a `usize`.
+        self.slice(start as usize..end as usize)
+    }
+}
+
+/// Pieces and holes.
+#[derive(Clone, Debug)]
+pub(crate) struct Sparse<P> {
+    length: u64,
+    /// By their offset in the value.
+    pieces: BTreeMap<u64, P>,
+}
+
+/// A value whose bytes are in memory.
+pub(crate) type Value = Sparse<Bytes>;
+
+impl<P> Default for Sparse<P> {
+    fn default() -> Self {
+        Sparse { length: 0, pieces: BTreeMap::new() }
+    }
+}
+
+impl<P: Piece> Sparse<P> {
+    pub(crate) fn from_piece(piece: P) -> Self {
+        let mut value = Sparse::default();
+        value.write(0, piece);
         value
     }
 
@@ -29,7 +57,7 @@ impl Value {
 
     /// The bytes that pieces take.
     pub(crate) fn stored(&self) -> u64 {
-        self.pieces.values().map(|piece| piece.len() as u64).sum()
+        self.pieces.values().map(Piece::length).sum()
     }
 
     /// Sets the length; what is added is a hole.
@@ -41,18 +69,18 @@ impl Value {
     }
 
     /// Writes `data` over what is there; nothing happens when it is empty.
-    pub(crate) fn write(&mut self, offset: u64, data: Bytes) {
-        if data.is_empty() {
+    pub(crate) fn write(&mut self, offset: u64, data: P) {
+        if data.length() == 0 {
             return;
         }
-        let end = offset + data.len() as u64;
+        let end = offset + data.length();
         self.cut(offset, end);
         self.pieces.insert(offset, data);
         self.length = self.length.max(end);
     }
 
     /// Writes another value, holes included, over what is there; nothing happens when it is empty.
-    pub(crate) fn write_value(&mut self, offset: u64, data: &Value) {
+    pub(crate) fn write_value(&mut self, offset: u64, data: &Self) {
         if data.length == 0 {
             return;
         }
@@ -65,18 +93,48 @@ impl Value {
     }
 
     /// The part from `offset` on, at most `length` bytes, sharing the data.
-    pub(crate) fn slice(&self, offset: u64, length: u64) -> Value {
+    pub(crate) fn slice(&self, offset: u64, length: u64) -> Self {
         let end = offset.saturating_add(length).min(self.length);
         if offset >= end {
-            return Value::default();
+            return Sparse::default();
         }
-        let mut part = Value { length: end - offset, pieces: BTreeMap::new() };
+        let mut part = Sparse { length: end - offset, pieces: BTreeMap::new() };
         self.each_within(offset, end, |at, piece| {
             part.pieces.insert(at - offset, piece);
         });
         part
     }
 
+    /// Calls `visit` with the parts of pieces that lie from `start` to `end`, in order.
+    pub(crate) fn each_within(&self, start: u64, end: u64, mut visit: impl FnMut(u64, P)) {
+        let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
+        for (at, piece) in self.pieces.range(first..end) {
+            let from = start.max(*at);
+            let to = end.min(at + piece.length());
+            if from < to {
+                visit(from, piece.part(from - at, to - at));
+            }
+        }
+    }
+
+    /// Makes a hole from `start` to `end`.
+    fn cut(&mut self, start: u64, end: u64) {
+        let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
+        let touched: Vec<u64> = self.pieces.range(first..end).map(|(at, _)| *at).collect();
+        for at in touched {
+            let Some(piece) = self.pieces.remove(&at) else { continue };
+            let piece_end = at + piece.length();
+            if at < start {
+                self.pieces.insert(at, piece.part(0, piece_end.min(start) - at));
+            }
+            if piece_end > end {
+                self.pieces.insert(end, piece.part(end - at, piece.length()));
+            }
+        }
+    }
+}
+
+impl Value {
     /// Reads into `buffer`; a short count only at the end.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> usize {
         let end = offset.saturating_add(buffer.len() as u64).min(self.length);
@@ -113,34 +171,6 @@ impl Value {
         self.read(offset, &mut run);
         run.freeze()
     }
-
-    /// Calls `visit` with the parts of pieces that lie from `start` to `end`, in order.
-    fn each_within(&self, start: u64, end: u64, mut visit: impl FnMut(u64, Bytes)) {
-        let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
-        for (at, piece) in self.pieces.range(first..end) {
-            let from = start.max(*at);
-            let to = end.min(at + piece.len() as u64);
-            if from < to {
-                visit(from, piece.slice((from - at) as usize..(to - at) as usize));
-            }
-        }
-    }
-
-    /// Makes a hole from `start` to `end`.
-    fn cut(&mut self, start: u64, end: u64) {
-        let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
-        let touched: Vec<u64> = self.pieces.range(first..end).map(|(at, _)| *at).collect();
-        for at in touched {
-            let Some(piece) = self.pieces.remove(&at) else { continue };
-            let piece_end = at + piece.len() as u64;
-            if at < start {
-                self.pieces.insert(at, piece.slice(..(piece_end.min(start) - at) as usize));
-            }
-            if piece_end > end {
-                self.pieces.insert(end, piece.slice((end - at) as usize..));
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -154,7 +184,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_as_a_plain_vector(steps in prop::collection::vec((0u8..4, 0u64..300, 0usize..200, any::<u8>()), 1..40)) {
+        fn behaves_as_a_plain_vector(
+            steps in prop::collection::vec((0u8..4, 0u64..300, 0usize..200, any::<u8>()), 1..40),
+        ) {
             let mut value = Value::default();
             let mut model: Vec<u8> = Vec::new();
             for (kind, offset, length, byte) in steps {
