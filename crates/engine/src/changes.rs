@@ -146,6 +146,8 @@ struct Queue {
 struct Watcher {
     space: SpaceId,
     range: KeyRange,
+    /// Commits up to this one are not told; it may be one to come.
+    from: Version,
     queue: Mutex<Queue>,
     arrived: Condvar,
 }
@@ -153,7 +155,7 @@ struct Watcher {
 impl Watcher {
     fn offer(&self, version: Version, changes: &[(SpaceId, KeyRange)]) {
         let mut queue = self.queue.lock();
-        if queue.lost {
+        if queue.lost || version <= self.from {
             return;
         }
         for (_, keys) in changes.iter().filter(|(space, keys)| *space == self.space && overlap(keys, &self.range)) {
@@ -202,7 +204,7 @@ impl Watchers {
             }
             _ => queue.lost = true,
         }
-        let watcher = Arc::new(Watcher { space, range, queue: Mutex::new(queue), arrived: Condvar::new() });
+        let watcher = Arc::new(Watcher { space, range, from, queue: Mutex::new(queue), arrived: Condvar::new() });
         self.watchers.lock().push(Arc::downgrade(&watcher));
         Watch { watcher }
     }

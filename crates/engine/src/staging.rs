@@ -127,6 +127,7 @@ impl Stage {
             let message = format!("a piece of {} bytes; the most is {STAGE_PIECE_LEN_MAX}", piece.len());
             return Err(Error::invalid(message));
         }
+        self.core.check_running()?;
         let length = self.length + piece.len() as u64;
         if self.hint.length.is_some_and(|hint| length > hint) {
             return Err(Error::invalid("more bytes than the stage's hint announced"));

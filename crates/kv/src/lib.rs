@@ -17,13 +17,13 @@ mod sparse;
 mod transaction;
 
 pub use check::check_batch;
+pub use engine::EngineKv;
 pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX, after_prefix};
 pub use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 pub use koine_engine::{
     Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place,
     Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
 };
-pub use engine::EngineKv;
 pub use memory::{MemoryKv, MemoryOptions};
 pub use seam::{
     Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Level, Profile, ReadNow, Stage, Stat, Usage,

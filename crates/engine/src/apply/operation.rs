@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::apply::edition::Edition;
 use crate::apply::pieces::{piece_of, slice};
-use crate::batch::{KeyRange, Operation, Payload, Place, Sources, SpaceId};
+use crate::batch::{KeyRange, Operation, Payload, Place, Sources, SpaceId, VALUE_LEN_MAX};
 use crate::content::{as_record, find_record, record_key, record_range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::Tree;
@@ -58,6 +58,12 @@ impl Edition<'_> {
         find_record(&tree, self.source(), &at.key)
     }
 
+    /// Where a write ends; refused where the value would be too long.
+    fn end_of(&self, offset: u64, length: u64) -> Result<u64> {
+        let end = offset.checked_add(length).filter(|end| *end <= VALUE_LEN_MAX);
+        end.ok_or_else(|| self.refuse(format!("the value would be longer than {VALUE_LEN_MAX} bytes")))
+    }
+
     fn changed(&mut self, at: &Place) {
         let mut end = BytesMut::with_capacity(at.key.len() + 1);
         end.extend_from_slice(&at.key);
@@ -92,7 +98,7 @@ impl Edition<'_> {
     fn write_at(&mut self, at: &Place, offset: u64, data: &Payload) -> Result<()> {
         let record = self.record(at)?;
         let length = data.len();
-        let end = offset.checked_add(length).ok_or_else(|| Error::invalid("a write past the end of all offsets"))?;
+        let end = self.end_of(offset, length)?;
         let (size, content) = record.map_or((0, Content::Empty), |record| (record.size, record.content));
         let new_size = if length == 0 { size } else { size.max(end) };
         if length == 0 {
@@ -216,7 +222,7 @@ impl Edition<'_> {
             return Err(self.refuse("the source of a clone is shorter than the range"));
         }
         let to = step.to_offset;
-        let end = to.checked_add(length).ok_or_else(|| Error::invalid("a clone past the end of all offsets"))?;
+        let end = self.end_of(to, length)?;
         if step.from == step.to && from < end && to < from + length {
             return Err(self.refuse("the ranges of a clone within one value overlap"));
         }
@@ -257,7 +263,7 @@ impl Edition<'_> {
                 }
             };
             pieces.extend(parts.into_iter().map(|(offset, piece)| (size + offset, piece)));
-            size = size.checked_add(length).ok_or_else(|| Error::invalid("the concatenation is too long"))?;
+            size = self.end_of(size, length)?;
         }
         let content = self.content_of(target.space, pieces)?;
         self.replace(target, size, content)

@@ -13,7 +13,7 @@ use koine_engine::{
 };
 use koine_env::{Random, SeededRandom};
 
-use super::fixture::{A, B, C, Dump, Fixture, SPACES, dump, pattern, stage};
+use super::fixture::{A, B, C, Dump, Fixture, SPACES, dump, fit, pattern, stage};
 use super::{Capability, Suite};
 use crate::memory::MemoryKv;
 use crate::seam::{Direction, Kv, KvExt, View};
@@ -398,5 +398,5 @@ fn batch(plan: &Plan, kv: &dyn Kv, side: impl Fn((Condition, Condition)) -> Cond
         }
         batch = batch.then(operation);
     }
-    batch
+    fit(kv, batch)
 }

@@ -200,7 +200,8 @@ pub(super) fn a_watch_stops_with_its_store(suite: &Suite) {
     let fixture = Fixture::new(suite);
     let mut waiting = watch(&fixture, KeyRange::single("never"), fixture.view().version());
     // One in a space that is absent waits as well.
-    let other = fixture.kv().watch(SpaceId(40), KeyRange::all(), Version(0)).expect("a watch");
+    let now = fixture.view().version();
+    let other = fixture.kv().watch(SpaceId(40), KeyRange::all(), now).expect("a watch");
     let at_once = Place::new(A, "k");
     fixture.done(put(at_once, ""));
     std::thread::scope(|scope| {
