@@ -12,7 +12,7 @@ use quick_cache::sync::Cache;
 use crate::batch::Version;
 use crate::content::{read_failed, would_block};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::tree::{Node, NodeRef, NodeSource, StoreId};
 
 type Key = (u64, Version);
@@ -51,7 +51,15 @@ impl NodeCache {
         let mut bytes = vec![0; usize::from(at.blocks) * BLOCK_LEN];
         let offset = at.start_block * BLOCK_LEN as u64;
         self.device.read_at(&mut bytes, offset, self.mode).map_err(|e| read_failed(offset, e))?;
-        Ok(Arc::new(Node::decode(Bytes::from(bytes), at, self.store)?))
+        match Node::decode(Bytes::from(bytes), at, self.store) {
+            Err(error) if error.kind() == ErrorKind::Damaged && self.mode == ReadMode::Cached => {
+                // The page cache may hold what was there before; only the medium's word counts.
+                let mut bytes = vec![0; usize::from(at.blocks) * BLOCK_LEN];
+                self.device.read_at(&mut bytes, offset, ReadMode::Direct).map_err(|e| read_failed(offset, e))?;
+                Ok(Arc::new(Node::decode(Bytes::from(bytes), at, self.store)?))
+            }
+            node => Ok(Arc::new(node?)),
+        }
     }
 }
 

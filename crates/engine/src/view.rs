@@ -25,6 +25,8 @@ use crate::value::{Content, INLINE_LEN_MAX, Piece, Record};
 const AGE_MAX: Duration = Duration::from_secs(3600);
 /// Views may hold back one block of so many of the store.
 const PINNED_SHARE: u64 = 10;
+/// …or this many blocks of a store that can grow: 256 MiB.
+const PINNED_BLOCKS_MIN: u64 = 1 << 16;
 
 struct Pin {
     version: Version,
@@ -299,13 +301,17 @@ impl Core {
     pub(crate) fn expire_views(&self) {
         let now = Instant::now();
         while self.pins.lock().expire_oldest(|pin| now.duration_since(pin.began) > AGE_MAX) {}
-        let total = self.book.lock().newest.blocks;
+        let most = match self.book.lock().newest.blocks {
+            blocks if self.device.is_fixed() => blocks / PINNED_SHARE,
+            // A store that can grow need not take views back so soon.
+            blocks => (blocks / PINNED_SHARE).max(PINNED_BLOCKS_MIN),
+        };
         loop {
             let pinned = {
                 let reuse = self.reuse.lock();
                 reuse.queue.blocks_up_to(reuse.safe)
             };
-            if pinned <= total / PINNED_SHARE || !self.pins.lock().expire_oldest(|_| true) {
+            if pinned <= most || !self.pins.lock().expire_oldest(|_| true) {
                 return;
             }
             if self.release_reusable().is_err() {

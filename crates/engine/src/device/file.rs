@@ -196,13 +196,18 @@ impl Device for FileDevice {
         match (mode, &handles.direct) {
             (ReadMode::Now, _) => read_now(&handles.buffered, buffer, offset),
             (ReadMode::Cached, _) => read_full(&handles.buffered, buffer, offset),
-            (ReadMode::Direct, Some(direct)) => self.read_direct(direct, buffer, offset),
-            (ReadMode::Direct, None) => {
-                if let Some(length) = NonZeroU64::new(buffer.len() as u64) {
-                    // Only a hint: a file system that ignores it is read through its cache.
-                    let _ = fadvise(&handles.buffered, offset, Some(length), Advice::DontNeed);
+            (ReadMode::Direct, direct) => {
+                // Whole pages, so that none stays behind that the page cache holds wrongly. Only a hint: a
+                // file system that ignores it is read through its cache.
+                let start = offset - offset % BLOCK_LEN as u64;
+                let end = (offset + buffer.len() as u64).next_multiple_of(BLOCK_LEN as u64);
+                if let Some(length) = NonZeroU64::new(end - start) {
+                    let _ = fadvise(&handles.buffered, start, Some(length), Advice::DontNeed);
                 }
-                read_full(&handles.buffered, buffer, offset)
+                match direct {
+                    Some(direct) => self.read_direct(direct, buffer, offset),
+                    None => read_full(&handles.buffered, buffer, offset),
+                }
             }
         }
     }
