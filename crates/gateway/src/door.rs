@@ -5,8 +5,7 @@
 //!   to the signature has been taken off the request, so the library neither checks nor logs it.
 //! - The library never sees the body of an object: the call takes it from [`Asked`]. Every other body is gathered and
 //!   checked before.
-//! - What is logged of a refusal is its code, the method, the path and the access key that was named: no signature,
-//!   no query, no header.
+//! - What is logged of a refusal is its code, the peer, the method and the path: no signature, no query, no header.
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
@@ -21,12 +20,13 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, S3ErrorCode};
+use tokio::sync::Semaphore;
 
 use crate::asks;
 use crate::auth::chunks::ChunkDecoder;
 use crate::auth::{Payload, Verified, Verifier};
 use crate::body::{BodyPromise, IncomingBody};
-use crate::limits::{BODY_LEN_MAX, Limits};
+use crate::limits::{BODY_LEN_MAX, Limits, SMALL_BODY_LEN_MAX};
 use crate::query::Query;
 use crate::route::{self, BodyKind};
 use crate::s3::OWNER_ID;
@@ -68,6 +68,7 @@ pub struct Door {
     verifier: Verifier,
     service: S3Service,
     limits: Limits,
+    documents: Semaphore,
     /// Request ids differ between starts by this, and within one by a counter.
     id_start: u64,
     id_next: AtomicU64,
@@ -83,7 +84,8 @@ impl Door {
     /// A door before a service.
     pub fn new(verifier: Verifier, service: S3Service, limits: Limits) -> Self {
         let id_start = RandomState::new().hash_one("request ids");
-        Door { verifier, service, limits, id_start, id_next: AtomicU64::new(0) }
+        let documents = Semaphore::new(limits.documents_in_flight_max);
+        Door { verifier, service, limits, documents, id_start, id_next: AtomicU64::new(0) }
     }
 
     /// The limits in force.
@@ -163,10 +165,16 @@ impl Door {
             body.next().await?;
             return Ok(bytes::Bytes::new());
         }
+        let small = body.length().is_some_and(|length| length <= SMALL_BODY_LEN_MAX);
+        let _place = if small { None } else { Some(self.documents.try_acquire().map_err(|_| busy())?) };
         let document = body.collect(self.limits.xml_len_max).await?;
         checksums::expected(headers)?.verify(&document).map_err(errors::s3)?;
         Ok(document)
     }
+}
+
+fn busy() -> S3Error {
+    S3Error::with_message(S3ErrorCode::SlowDown, "Please reduce your request rate.")
 }
 
 fn head_len(parts: &Parts) -> usize {

@@ -35,6 +35,8 @@ pub struct Limits {
     pub head_time_max: Duration,
     /// The most bytes of a body that is XML.
     pub xml_len_max: usize,
+    /// The most documents above 64 KiB that come in at once; one more gets `SlowDown`.
+    pub documents_in_flight_max: usize,
     /// How long nothing may move while a body comes in or goes out.
     pub idle_time_max: Duration,
     /// The fewest bytes per second of a body, over `idle_time_max` of waiting for the client.
@@ -57,12 +59,13 @@ impl Default for Limits {
             head_len_max: 32 << 10,
             head_time_max: Duration::from_secs(60),
             xml_len_max: 4 << 20,
+            documents_in_flight_max: 16,
             idle_time_max: Duration::from_secs(30),
             body_rate_min: 1 << 10,
             uploads_in_flight_max: 96,
             downloads_in_flight_max: 96,
             upload_pieces_max: 96,
-            connections_max: 2048,
+            connections_max: 1024,
             stop_time_max: Duration::from_secs(20),
         }
     }

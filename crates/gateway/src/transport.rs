@@ -16,7 +16,7 @@ use crate::pace::{Pace, TooSlow};
 
 /// What a connection too many is told.
 pub const BUSY_ANSWER: &[u8] = b"HTTP/1.1 503 Slow Down\r\ncontent-type: application/xml\r\nconnection: close\r\n\
-retry-after: 1\r\ncontent-length: 119\r\n\r\n<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code><Message>\
+retry-after: 1\r\ncontent-length: 125\r\n\r\n<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code><Message>\
 Please reduce your request rate.</Message></Error>";
 
 /// A connection that ends when its client stops taking bytes.

@@ -151,8 +151,9 @@ pub(super) async fn complete_multipart_upload(
     let pending =
         blocking(move || Ok(objects.complete_upload(ObjectName::new(&bucket, &key), upload, options))).await?;
     let object = settle(pending).await?;
+    let host = text(headers, "host").unwrap_or_default();
     let output = CompleteMultipartUploadOutput {
-        location: Some(format!("/{}/{}", input.bucket, input.key)),
+        location: Some(format!("http://{host}/{}/{}", input.bucket, input.key)),
         bucket: Some(input.bucket),
         key: Some(input.key),
         checksum_crc32: value_of(&object.checksums, Algorithm::Crc32),

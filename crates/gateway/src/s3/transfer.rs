@@ -9,7 +9,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -24,6 +24,8 @@ use super::errors;
 use crate::body::IncomingBody;
 use crate::limits::{Limits, PIECE_LEN, SMALL_BODY_LEN_MAX};
 
+/// How many buffers of one piece are kept for the next upload.
+const BUFFERS_KEPT_MAX: usize = 16;
 /// How much of a download is read at once, in bytes.
 const READ_LEN: usize = 512 << 10;
 
@@ -33,6 +35,7 @@ pub struct Transfers {
     uploads: Arc<Semaphore>,
     pieces: Arc<Semaphore>,
     downloads: Arc<Semaphore>,
+    kept: Arc<KeptBuffers>,
 }
 
 impl Transfers {
@@ -42,7 +45,24 @@ impl Transfers {
             uploads: Arc::new(Semaphore::new(limits.uploads_in_flight_max)),
             pieces: Arc::new(Semaphore::new(limits.upload_pieces_max.max(limits.uploads_in_flight_max))),
             downloads: Arc::new(Semaphore::new(limits.downloads_in_flight_max)),
+            kept: Arc::new(KeptBuffers::default()),
         }
+    }
+
+    fn piece(&self, permit: OwnedSemaphorePermit) -> Piece {
+        Piece { bytes: self.kept.take(), kept: self.kept.clone(), _permit: permit }
+    }
+
+    /// A piece when one is free.
+    async fn next_piece(&self) -> Result<Piece, S3Error> {
+        let permit = self.pieces.clone().acquire_owned().await.map_err(|_| closed())?;
+        Ok(self.piece(permit))
+    }
+
+    /// A piece if one is free now.
+    fn piece_now(&self) -> Option<Piece> {
+        let permit = self.pieces.clone().try_acquire_owned().ok()?;
+        Some(self.piece(permit))
     }
 }
 
@@ -67,12 +87,32 @@ impl Sink for PartWriter {
 /// A piece under way, and the right to its memory.
 struct Piece {
     bytes: Vec<u8>,
+    kept: Arc<KeptBuffers>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Piece {
-    fn new(permit: OwnedSemaphorePermit) -> Self {
-        Piece { bytes: Vec::with_capacity(PIECE_LEN), _permit: permit }
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.kept.give(std::mem::take(&mut self.bytes));
+    }
+}
+
+/// Buffers of pieces that are done, for the next ones: taking fresh memory costs as much as filling it.
+#[derive(Debug, Default)]
+struct KeptBuffers(Mutex<Vec<Vec<u8>>>);
+
+impl KeptBuffers {
+    fn take(&self) -> Vec<u8> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| Vec::with_capacity(PIECE_LEN))
+    }
+
+    fn give(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < BUFFERS_KEPT_MAX {
+            kept.push(buffer);
+        }
     }
 }
 
@@ -114,8 +154,8 @@ pub async fn receive<S: Sink>(transfers: &Transfers, mut sink: S, body: &mut Inc
     let Ok(_in_flight) = transfers.uploads.try_acquire() else {
         return Err(S3Error::with_message(S3ErrorCode::SlowDown, "Too many uploads are under way. Please try again."));
     };
-    let first = transfers.pieces.clone().acquire_owned().await.map_err(|_| closed())?;
-    let mut upload = Upload { sink: Some(sink), writing: None, filling: Some(Piece::new(first)), spare: None };
+    let first = transfers.next_piece().await?;
+    let mut upload = Upload { sink: Some(sink), writing: None, filling: Some(first) };
     while let Some(mut data) = body.next().await? {
         while !data.is_empty() {
             upload.make_room(transfers).await?;
@@ -125,14 +165,13 @@ pub async fn receive<S: Sink>(transfers: &Transfers, mut sink: S, body: &mut Inc
     upload.finish().await
 }
 
-type Written<S> = (S, Piece, koine_object::Result<()>);
+type Written<S> = (S, koine_object::Result<()>);
 
 /// An upload of several pieces: one fills while another is written.
 struct Upload<S> {
     sink: Option<S>,
     writing: Option<JoinHandle<Written<S>>>,
     filling: Option<Piece>,
-    spare: Option<Piece>,
 }
 
 impl<S: Sink> Upload<S> {
@@ -142,13 +181,12 @@ impl<S: Sink> Upload<S> {
             return Ok(());
         }
         self.write_filled().await?;
-        if self.spare.is_none() {
-            self.spare = transfers.pieces.clone().try_acquire_owned().ok().map(Piece::new);
-        }
-        if self.spare.is_none() {
+        self.filling = transfers.piece_now();
+        if self.filling.is_none() {
+            // The piece that is being written is given back at its end.
             self.await_written().await?;
+            self.filling = Some(transfers.next_piece().await?);
         }
-        self.filling = self.spare.take();
         Ok(())
     }
 
@@ -165,7 +203,7 @@ impl<S: Sink> Upload<S> {
         if let (Some(mut sink), Some(piece)) = (self.sink.take(), self.filling.take()) {
             self.writing = Some(tokio::task::spawn_blocking(move || {
                 let outcome = sink.write(&piece.bytes);
-                (sink, piece, outcome)
+                (sink, outcome)
             }));
         }
         Ok(())
@@ -173,11 +211,9 @@ impl<S: Sink> Upload<S> {
 
     async fn await_written(&mut self) -> Result<(), S3Error> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
-        let (sink, mut piece, outcome) = writing.await.map_err(failed)?;
+        let (sink, outcome) = writing.await.map_err(failed)?;
         outcome.map_err(errors::s3)?;
-        piece.bytes.clear();
         self.sink = Some(sink);
-        self.spare = Some(piece);
         Ok(())
     }
 

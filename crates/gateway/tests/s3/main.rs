@@ -1,0 +1,10 @@
+//! The door over a store in memory, by requests written byte for byte and signed by code of its own.
+
+mod answers;
+mod bodies;
+mod keys;
+mod limits;
+mod signatures;
+mod subresources;
+mod support;
+mod transfers;
