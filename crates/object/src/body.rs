@@ -1,11 +1,13 @@
 //! Bytes on their way in: counted, hashed, and staged when there are many.
 //!
 //! Invariants:
-//! - At most one piece of 1 MiB (or one small body) is held in memory.
+//! - At most one small body is held here; what is larger is held by its stage alone.
 //! - Dropped at any time, a body leaves nothing behind.
 //! - Nothing is handed on before every promise about length and checksums was kept.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread;
 
 use bytes::Bytes;
 use koine_kv::{Access, Kv, Payload, STAGE_PIECE_LEN_MAX, Stage, StageHint};
@@ -22,6 +24,7 @@ pub(crate) struct Body {
     length_wanted: Option<u64>,
     expected: Expected,
     inline_len_max: usize,
+    /// A body that may still be small.
     buffer: Vec<u8>,
     stage: Option<Box<dyn Stage>>,
 }
@@ -64,24 +67,26 @@ impl Body {
         if length > BODY_LEN_MAX {
             return Err(too_large());
         }
-        self.hasher.update(piece);
         self.length = length;
-        match &mut self.stage {
-            None if length <= self.inline_len_max as u64 => {
-                if self.buffer.is_empty() {
-                    let whole = self.length_wanted.and_then(|wanted| usize::try_from(wanted).ok()).unwrap_or(0);
-                    self.buffer.reserve_exact(whole.min(self.inline_len_max));
-                }
-                self.buffer.extend_from_slice(piece);
-                Ok(())
-            }
-            None => {
-                let hint = StageHint { length: self.length_wanted, access: Access::Sequential };
-                let stage = self.stage.insert(self.kv.stage(hint)?);
-                push(stage.as_mut(), &mut self.buffer, piece)
-            }
-            Some(stage) => push(stage.as_mut(), &mut self.buffer, piece),
+        if let Some(stage) = &mut self.stage {
+            return take(&mut self.hasher, stage.as_mut(), piece);
         }
+        if length <= self.inline_len_max as u64 {
+            if self.buffer.is_empty() {
+                let whole = self.length_wanted.and_then(|wanted| usize::try_from(wanted).ok()).unwrap_or(0);
+                self.buffer.reserve_exact(whole.min(self.inline_len_max));
+            }
+            self.hasher.update(piece);
+            self.buffer.extend_from_slice(piece);
+            return Ok(());
+        }
+        let hint = StageHint { length: self.length_wanted, access: Access::Sequential };
+        let stage = self.stage.insert(self.kv.stage(hint)?);
+        let begun = std::mem::take(&mut self.buffer);
+        for part in begun.chunks(STAGE_PIECE_LEN_MAX) {
+            stage.write(part)?;
+        }
+        take(&mut self.hasher, stage.as_mut(), piece)
     }
 
     /// No more pieces.
@@ -97,36 +102,60 @@ impl Body {
         digests.verify(trailers)?;
         let payload = match self.stage.take() {
             None => Payload::Bytes(Bytes::from(self.buffer)),
-            Some(mut stage) => {
-                if !self.buffer.is_empty() {
-                    stage.write(&self.buffer)?;
-                }
-                Payload::Stage(stage.finish()?)
-            }
+            Some(stage) => Payload::Stage(stage.finish()?),
         };
         Ok(Finished { payload, size: self.length, digests })
     }
 }
 
-/// Hands whole pieces of 1 MiB to the stage and keeps the rest; a piece that is whole already is not copied.
-fn push(stage: &mut dyn Stage, buffer: &mut Vec<u8>, mut piece: &[u8]) -> Result<()> {
-    while !piece.is_empty() {
-        if buffer.is_empty() && piece.len() >= STAGE_PIECE_LEN_MAX {
-            let (whole, rest) = piece.split_at(STAGE_PIECE_LEN_MAX);
-            stage.write(whole)?;
-            piece = rest;
+/// Hashes a piece and hands it to the stage: at the same time where a core is free for it, since MD5 of one body
+/// cannot be split and takes about as long as the device. Where many bodies come at once, each stays on its
+/// caller's thread: nothing would be won.
+fn take(hasher: &mut Hasher, stage: &mut dyn Stage, piece: &[u8]) -> Result<()> {
+    let bodies = Busy::enter();
+    for part in piece.chunks(STAGE_PIECE_LEN_MAX) {
+        if part.len() < OVERLAP_LEN_MIN || !bodies.leave_a_core() {
+            hasher.update(part);
+            stage.write(part)?;
             continue;
         }
-        let (head, rest) = piece.split_at(piece.len().min(STAGE_PIECE_LEN_MAX - buffer.len()));
-        buffer.reserve_exact(STAGE_PIECE_LEN_MAX - buffer.len());
-        buffer.extend_from_slice(head);
-        piece = rest;
-        if buffer.len() == STAGE_PIECE_LEN_MAX {
-            stage.write(buffer)?;
-            buffer.clear();
+        let (mut hashing, mut written) = (false, Ok(()));
+        thread::scope(|scope| {
+            hashing = thread::Builder::new().spawn_scoped(scope, || hasher.update(part)).is_ok();
+            written = stage.write(part);
+        });
+        if !hashing {
+            hasher.update(part);
         }
+        written?;
     }
     Ok(())
+}
+
+/// Below this length, in bytes, starting a thread costs more than hashing.
+const OVERLAP_LEN_MIN: usize = 256 << 10;
+
+/// How many threads are taking pieces of bodies. A hint for speed; nothing else rests on it.
+static BUSY: AtomicUsize = AtomicUsize::new(0);
+
+struct Busy;
+
+impl Busy {
+    fn enter() -> Self {
+        BUSY.fetch_add(1, Ordering::Relaxed);
+        Busy
+    }
+
+    fn leave_a_core(&self) -> bool {
+        static CORES: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
+        BUSY.load(Ordering::Relaxed).saturating_mul(2) <= *CORES
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 fn too_large() -> Error {

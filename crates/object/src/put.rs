@@ -119,14 +119,15 @@ impl Change for Put {
     fn plan(&mut self, view: &dyn View) -> Result<Plan<ObjectInfo>> {
         let space = find_space(view, &self.bucket)?;
         let standing = find_object(view, space, &self.key)?;
+        if let Some(standing) = &standing
+            && self.record.request.is_some()
+            && standing.record.request == self.record.request
+        {
+            // The same request put this and its answer was lost.
+            return Ok(Plan::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
+        }
         if let Err(error) = self.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag)) {
-            return match standing {
-                // The same request put this and its answer was lost.
-                Some(standing) if self.record.request.is_some() && standing.record.request == self.record.request => {
-                    Ok(Plan::Done(standing.record.into_info(self.key.clone(), standing.version)))
-                }
-                _ => Ok(Plan::Doubtful(never(space, &self.key), error)),
-            };
+            return Ok(Plan::Doubtful(never(space, &self.key), error));
         }
         self.record.id = self.objects.draw_id();
         let data = keys::data(self.record.id);
