@@ -6,8 +6,7 @@
 //! - Each attempt has its own request id, derived from the first, because refusals are outcomes too: a repeat
 //!   of the whole walks the same ids up to the one that was committed.
 
-use koine_kv::{Batch, Commit, Durability, ErrorKind as KvErrorKind, RequestId, View};
-use sha2::{Digest as _, Sha256};
+use koine_kv::{Batch, Commit, Durability, ErrorKind as KvErrorKind, RequestId, View, request_of_attempt};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::objects::Objects;
@@ -70,7 +69,7 @@ fn attempt<C: Change>(mut change: C, count: u32) -> Step<C::Outcome> {
 }
 
 fn submit<C: Change>(change: C, mut batch: Batch, count: u32, doubt: Option<Error>) -> Step<C::Outcome> {
-    batch.request = change.request().map(|request| attempt_id(request, count));
+    batch.request = change.request().map(|request| request_of_attempt(request, count));
     let ticket = change.objects().kv().submit(batch, Durability::Sync);
     let then = move |outcome: koine_kv::Result<Commit>| match (outcome, doubt) {
         (Ok(commit), _) => Step::Done(change.committed(commit)),
@@ -79,12 +78,4 @@ fn submit<C: Change>(change: C, mut batch: Batch, count: u32, doubt: Option<Erro
         (Err(error), _) => Step::Done(Err(error.into())),
     };
     Step::Wait(ticket, Box::new(then))
-}
-
-fn attempt_id(request: RequestId, count: u32) -> RequestId {
-    if count == 0 {
-        return request;
-    }
-    let digest = Sha256::new().chain_update(request.0).chain_update(count.to_le_bytes()).finalize();
-    RequestId(digest.first_chunk().copied().unwrap_or(request.0))
 }

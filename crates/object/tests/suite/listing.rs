@@ -11,6 +11,7 @@ use koine_kv::{
 use koine_object::{ListPage, ListQuery, Objects};
 use proptest::prelude::*;
 
+use crate::backend::CASES;
 use crate::support::{over, put, store};
 
 /// S3's listing, told of a plain map: names after the marker, rolled up, cut at the limit.
@@ -55,7 +56,7 @@ fn name(length: std::ops::Range<usize>) -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn pages_are_those_of_the_model(

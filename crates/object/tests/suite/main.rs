@@ -1,5 +1,6 @@
 //! The tests of this crate over its public calls; docs/semantics.md names them.
 
+mod backend;
 mod checksums;
 mod copies;
 mod documents;

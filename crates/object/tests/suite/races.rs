@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::sync::mpsc;
 use std::thread;
 
+use crate::backend::ROUNDS;
 use crate::support::{get, keys_in_bucket, kind, names, put, put_with, store};
 use koine_kv::RequestId;
 use koine_object::{
@@ -12,7 +13,6 @@ use koine_object::{
 };
 
 const RACERS: usize = 64;
-const ROUNDS: usize = 20;
 
 /// Runs `racer` on many threads that start together.
 fn race<T: Send>(racer: impl Fn(usize) -> T + Sync) -> Vec<T> {

@@ -1,14 +1,14 @@
-//! What the tests of this crate share: a store in memory, and calls in one line.
+//! What the tests of this crate share: a store, and calls in one line.
 
 use std::sync::Arc;
 
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
-use koine_kv::{Kv, MemoryKv, MemoryOptions};
+use koine_kv::Kv;
 use koine_object::{ErrorKind, Expected, ListQuery, ObjectInfo, Objects, PutOptions, Result};
 
-/// An empty store in memory with one bucket, `bucket`.
+/// An empty store of the back end with one bucket, `bucket`.
 pub fn store() -> Objects {
-    over(Arc::new(MemoryKv::new(MemoryOptions::default())))
+    over(crate::backend::kv())
 }
 
 /// Objects over a store, with one bucket, `bucket`.

@@ -1,0 +1,22 @@
+//! The suite's back end: the engine on a device in memory that grows.
+
+use std::sync::Arc;
+
+use koine_engine::device::MemoryDevice;
+use koine_engine::{Engine, FormatOptions, Options};
+use koine_env::OsRandom;
+use koine_kv::{EngineKv, Kv};
+
+/// How often races are run.
+pub const ROUNDS: usize = 5;
+/// How many cases a model is compared over.
+pub const CASES: u32 = 20;
+/// Whether space that comes back is free at once.
+pub const FREES_AT_ONCE: bool = false;
+
+/// An empty store.
+pub fn kv() -> Arc<dyn Kv> {
+    let device = MemoryDevice::growable(32 << 20, 1 << 30);
+    Engine::format(&device, FormatOptions::default(), &OsRandom).unwrap();
+    Arc::new(EngineKv::open(Arc::new(device), Options::default()).unwrap())
+}

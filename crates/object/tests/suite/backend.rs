@@ -1,0 +1,17 @@
+//! The suite's back end: memory.
+
+use std::sync::Arc;
+
+use koine_kv::{Kv, MemoryKv, MemoryOptions};
+
+/// How often races are run.
+pub const ROUNDS: usize = 20;
+/// How many cases a model is compared over.
+pub const CASES: u32 = 300;
+/// Whether space that comes back is free at once.
+pub const FREES_AT_ONCE: bool = true;
+
+/// An empty store.
+pub fn kv() -> Arc<dyn Kv> {
+    Arc::new(MemoryKv::new(MemoryOptions::default()))
+}
