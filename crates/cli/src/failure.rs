@@ -65,7 +65,7 @@ impl From<koine::Error> for Failure {
     fn from(error: koine::Error) -> Self {
         let exit = match &error {
             held if held.is_held() => Exit::Held,
-            koine::Error::BadPlace(_) => Exit::Usage,
+            koine::Error::BadPlace(_) | koine::Error::BadSize(_) => Exit::Usage,
             koine::Error::Missing(_) => Exit::Missing,
             _ => Exit::Failed,
         };

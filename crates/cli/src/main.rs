@@ -1,14 +1,18 @@
 //! The program `koine`.
 
 mod bench;
+mod check;
 mod client;
 mod cp;
 mod failure;
+mod format;
 mod location;
 mod ls;
 mod output;
 mod remote;
+mod serve;
 mod size;
+mod stat;
 
 use std::process::ExitCode;
 
@@ -30,6 +34,14 @@ struct Program {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Serve a store over S3.
+    Serve(serve::ServeArgs),
+    /// Make a store on a file or a device.
+    Format(format::FormatArgs),
+    /// Read and verify everything a store holds.
+    Check(check::CheckArgs),
+    /// How full a store is and what it is.
+    Stat(stat::StatArgs),
     /// List buckets, objects, or a local folder.
     Ls(ls::LsArgs),
     /// Copy between local files and objects.
@@ -52,6 +64,10 @@ fn main() -> ExitCode {
 
 fn run(command: &Command, output: Output) -> Outcome {
     match command {
+        Command::Serve(args) => serve::run(args, output),
+        Command::Format(args) => format::run(args, output),
+        Command::Check(args) => check::run(args, output),
+        Command::Stat(args) => stat::run(args, output),
         Command::Ls(args) => client_runtime()?.block_on(ls::run(args, output)),
         Command::Cp(args) => client_runtime()?.block_on(cp::run(args, output)),
         Command::Bench(args) => bench::run(args, output.is_json()),

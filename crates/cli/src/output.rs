@@ -5,7 +5,7 @@
 //! - With `--json` every line of standard output is one JSON value.
 //! - A closed pipe ends the program quietly.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -28,6 +28,11 @@ impl Output {
     /// Whether JSON was asked for.
     pub fn is_json(self) -> bool {
         self.json
+    }
+
+    /// Whether a person looks at standard output.
+    pub fn is_terminal(self) -> bool {
+        !self.json && io::stdout().is_terminal()
     }
 
     /// A line (or several) for people; nothing with `--json`.

@@ -1,7 +1,7 @@
 //! What can go wrong while opening, and what to do about it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of the facade's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -12,6 +12,9 @@ pub enum Error {
     /// The place is not one that this program can open.
     #[error("{0}")]
     BadPlace(String),
+    /// A size that a store cannot have.
+    #[error("{0}")]
+    BadSize(String),
     /// There is no store at the path.
     #[error("{path} is not there; `koine serve {path}` or `koine format {path}` makes it", path = .0.display())]
     Missing(PathBuf),
@@ -33,6 +36,14 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The store at a path refused.
+    #[error("{path}: {source}", path = .path.display())]
+    At {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: koine_kv::Error,
+    },
     /// The store refused.
     #[error(transparent)]
     Store(#[from] koine_kv::Error),
@@ -45,5 +56,16 @@ impl Error {
     /// Whether another process holds the store.
     pub fn is_held(&self) -> bool {
         matches!(self, Error::Store(error) if error.kind() == koine_kv::ErrorKind::Owned)
+    }
+
+    /// An error of the store at `path`, which is named unless the message does.
+    pub(crate) fn at(path: &Path) -> impl Fn(koine_kv::Error) -> Error + '_ {
+        move |source| {
+            if source.kind() == koine_kv::ErrorKind::Owned || source.message().contains(&*path.to_string_lossy()) {
+                Error::Store(source)
+            } else {
+                Error::At { path: path.to_owned(), source }
+            }
+        }
     }
 }

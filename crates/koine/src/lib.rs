@@ -9,11 +9,16 @@
 //! No logic of its own beyond looking at what a path holds; the doors stand beside it, not in it.
 
 mod error;
+mod format;
+mod inspect;
 mod place;
 mod probe;
 mod store;
 
 pub use error::{Error, Result};
+pub use format::{FormatOptions, Formatted, format};
+pub use inspect::{Inspection, inspect};
+pub use koine_engine::{Info, Progress, Report, Usage};
 pub use koine_env as env;
 pub use koine_kv as kv;
 pub use koine_object as object;

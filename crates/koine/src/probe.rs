@@ -16,6 +16,9 @@ const END_LEN: u64 = 1 << 20;
 /// The first bytes of a store (docs/format.md).
 const STORE_MAGIC: &[u8] = b"KOINE\0S\n";
 
+/// Where the second superblock lies.
+const SECOND_SLOT: usize = 128 * 4096;
+
 /// What a path holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -49,7 +52,8 @@ pub fn probe(path: &Path) -> Result<Found> {
         return Ok(Found::Empty);
     }
     let first = read_end(&mut file, 0, length.min(END_LEN)).map_err(failed("read"))?;
-    if first.starts_with(STORE_MAGIC) {
+    // The second superblock tells a store whose first one was damaged.
+    if [0, SECOND_SLOT].into_iter().any(|at| first.get(at..).is_some_and(|bytes| bytes.starts_with(STORE_MAGIC))) {
         return Ok(Found::Store);
     }
     let last = read_end(&mut file, length.saturating_sub(END_LEN), length.min(END_LEN)).map_err(failed("read"))?;
@@ -130,6 +134,7 @@ mod tests {
         check(vec![0; 10], "Zeros");
         check(vec![0; 3 << 20], "Zeros");
         check(with(0, b"KOINE\0S\n"), "Store");
+        check(with(128 * 4096, b"KOINE\0S\n"), "Store");
         check(with(1080, &[0x53, 0xEF]), "ext4");
         check(with(512, b"EFI PART"), "GPT");
         check(with((3 << 20) - 1, &[1]), "at its end");

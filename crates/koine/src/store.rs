@@ -1,13 +1,18 @@
 //! An open store: the engine (or another back end), and the objects in it.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use koine_engine::device::{Device, FileDevice, OpenOptions as DeviceOptions};
+use koine_engine::{Engine, Options};
 use koine_env::{OsRandom, SystemClock};
-use koine_kv::{Kv, MemoryKv, MemoryOptions};
+use koine_kv::{EngineKv, Kv, MemoryKv, MemoryOptions};
 use koine_object::Objects;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::format::{FormatOptions, format_open};
 use crate::place::Place;
+use crate::probe::{Found, probe};
 
 /// How to open a store.
 #[derive(Clone, Debug, Default)]
@@ -34,10 +39,47 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         Place::Memory => {
             Arc::new(MemoryKv::new(MemoryOptions { capacity: options.size_max, ..MemoryOptions::default() }))
         }
-        Place::Path(path) => return Err(crate::Error::Missing(path.clone())),
+        Place::Path(path) => Arc::new(EngineKv::new(open_engine(path, options)?)),
     };
     let objects = Objects::open(Arc::clone(&kv), Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
     Ok(Store { place, kv, objects })
+}
+
+/// Opens the engine on a file or device; makes the store first when that is asked for and nothing is lost by it.
+fn open_engine(path: &Path, options: &OpenOptions) -> Result<Engine> {
+    let found = probe(path)?;
+    let make = match found {
+        Found::Store => false,
+        Found::Missing | Found::Empty if options.create => true,
+        Found::Missing => return Err(Error::Missing(path.to_owned())),
+        Found::Empty => {
+            return Err(Error::Occupied { path: path.to_owned(), found: "nothing (an empty file)".to_owned() });
+        }
+        Found::Zeros => return Err(Error::Occupied { path: path.to_owned(), found: "zeros".to_owned() }),
+        Found::Other(found) => return Err(Error::Occupied { path: path.to_owned(), found }),
+    };
+    let device = FileDevice::open(path, DeviceOptions { create: make, read_only: false }).map_err(Error::at(path))?;
+    if make {
+        // Looked at again under the lock: somebody may have been faster.
+        let length =
+            device.len().map_err(|source| Error::Io { what: "find the size of", path: path.to_owned(), source })?;
+        if length == 0 {
+            format_open(path, &device, &FormatOptions { size_max: options.size_max, force: false })?;
+        }
+    }
+    let memory_len = options.memory.unwrap_or(Options::default().memory_len);
+    let engine =
+        Engine::open(Arc::new(device), Options { memory_len, ..Options::default() }).map_err(Error::at(path))?;
+    match (options.size_max, engine.usage().limit) {
+        (Some(asked), limit) if limit != Some(asked / 4096 * 4096) => {
+            let limit = limit.map_or_else(|| "none".to_owned(), |limit| format!("{limit} bytes"));
+            Err(Error::BadSize(format!(
+                "{} was made with another limit of its size ({limit}); leave --size out to go on with that",
+                path.display()
+            )))
+        }
+        _ => Ok(engine),
+    }
 }
 
 impl Store {

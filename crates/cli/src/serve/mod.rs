@@ -1,0 +1,132 @@
+//! `koine serve`: opens a store and serves S3 until it is told to stop.
+//!
+//! Invariants:
+//! - A file with content and a device without a store are never formatted.
+//! - Nothing is served without credentials; secrets are shown once and never logged.
+//! - A stop finishes the requests under way, then closes the store.
+
+mod banner;
+mod credentials;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use koine::{OpenOptions, Store};
+use koine_gateway::{Credentials, Gateway, GatewayOptions, Secret};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::size;
+use banner::Banner;
+use credentials::Root;
+
+const EXAMPLES: &str = "Examples:
+  koine serve store.koine                          make or open a store, S3 at 127.0.0.1:9000
+  koine serve store.koine --s3 0.0.0.0:9000        for the network (no TLS yet: a trusted one)
+  koine serve store.koine --size 100GiB            let the file grow up to 100 GiB
+  koine serve /dev/sdx1 --credentials root.key     a device made by `koine format /dev/sdx1`
+  koine serve memory:                              in memory, gone at the end
+
+The first start makes random root credentials and shows them once; without a terminal it writes
+them to STORE.credentials, for its owner only. KOINE_ROOT_USER and KOINE_ROOT_PASSWORD win at each
+start and are not stored. KOINE_LOG sets what is logged: error, warn (default), info or debug.
+Ctrl-C or SIGTERM stops it after the requests under way; a second one at once.";
+
+/// The options of `koine serve`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// A file (made when missing or empty), a formatted device, or `memory:`.
+    #[arg(value_name = "STORE", env = "KOINE_STORE")]
+    store: String,
+    /// Where S3 listens; port 0 takes a free one. May be given more than once.
+    #[arg(long, value_name = "ADDRESS", env = "KOINE_S3", default_value = "127.0.0.1:9000", value_delimiter = ',')]
+    s3: Vec<SocketAddr>,
+    /// Where a first start writes the root credentials, in place of showing them.
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<PathBuf>,
+    /// Up to what a file may grow [default: as far as the disk allows].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    size: Option<u64>,
+    /// Memory for tables and caches [default: 128MiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    memory: Option<u64>,
+    /// The region that signatures must name [default: any].
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
+}
+
+/// Runs `koine serve`.
+pub fn run(args: &ServeArgs, output: Output) -> Outcome {
+    log_to_stderr()?;
+    let options = OpenOptions { create: true, size_max: args.size, memory: args.memory };
+    let store = koine::open(&args.store, &options)?;
+    let root = Root::find(&store, |name| std::env::var(name).ok())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("cannot start threads", &error))?;
+    let served = runtime.block_on(serve(args, output, &store, root));
+    // Tasks may still hold the store: they end with the runtime.
+    drop(runtime);
+    let closed = store.close().map_err(Failure::from);
+    served?;
+    closed?;
+    if !output.is_json() {
+        eprintln!("koine: stopped; everything acknowledged is on the medium");
+    }
+    Ok(())
+}
+
+async fn serve(args: &ServeArgs, output: Output, store: &Store, root: Root) -> Outcome {
+    let listen = |error: std::io::Error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "; something listens there already, choose another with --s3 ADDRESS",
+            _ => "",
+        };
+        Failure::failed(format!("{error}{hint}"))
+    };
+    let first = args.s3.first().ok_or_else(|| Failure::usage("--s3 names no address"))?;
+    let mut options = GatewayOptions::new(*first);
+    options.addresses.clone_from(&args.s3);
+    options.region.clone_from(&args.region);
+    let credentials =
+        Credentials { access: root.key().access_key.clone(), secret: Secret::new(root.key().secret.clone()) };
+    // Listening comes before the credentials are shown: a start that fails shows nothing.
+    let gateway = Gateway::bind(store.objects().clone(), credentials, options).await.map_err(listen)?;
+    let stop = stop_signal()?;
+    let shown = root.keep(store, args.credentials.as_deref(), output)?;
+    let addresses = gateway.local_addresses().map_err(listen)?;
+    Banner { store, addresses: &addresses, root: &root, shown: &shown }.print(output)?;
+    let cut = gateway.serve(stop).await;
+    if cut > 0 {
+        eprintln!("koine: {cut} connections were cut before their requests were done");
+    }
+    Ok(())
+}
+
+/// Ready at the first SIGINT or SIGTERM; a second one ends the program at once.
+fn stop_signal() -> Outcome<impl Future<Output = ()>> {
+    let failed = |error| Failure::io("cannot listen for signals", &error);
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    Ok(async move {
+        tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        eprintln!("koine: stopping; requests under way are finished first (once more to stop at once)");
+        tokio::spawn(async move {
+            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+            // What was acknowledged is safe; the next start recovers.
+            std::process::exit(130);
+        });
+    })
+}
+
+fn log_to_stderr() -> Outcome {
+    let filter = std::env::var("KOINE_LOG").unwrap_or_else(|_| "warn".to_owned());
+    let filter = tracing_subscriber::EnvFilter::try_new(&filter)
+        .map_err(|error| Failure::usage(format!("KOINE_LOG={filter}: {error}; use error, warn, info or debug")))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    Ok(())
+}

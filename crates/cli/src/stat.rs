@@ -1,0 +1,53 @@
+//! `koine stat`: how full a store is and what it is.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::failure::Outcome;
+use crate::output::Output;
+use crate::size;
+
+const EXAMPLES: &str = "Examples:
+  koine stat store.koine
+  koine stat --json /dev/sdx1 | jq .free
+
+Nothing is changed, and no server may hold the store (exit code 3 and its pid).";
+
+/// The options of `koine stat`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct StatArgs {
+    /// A file or a block device.
+    #[arg(value_name = "STORE")]
+    store: PathBuf,
+}
+
+/// Runs `koine stat`.
+pub fn run(args: &StatArgs, output: Output) -> Outcome {
+    let store = koine::inspect(&args.store)?;
+    let (usage, info) = (store.usage(), store.info());
+    let closed = if info.recovered.clean { "in order" } else { "not in order; the next start recovers it" };
+    let limit = usage.limit.map_or_else(|| "as far as the medium goes".to_owned(), size::show);
+    let id = format!("{:016x}", info.store_id);
+    let rows = [
+        ("store", args.store.display().to_string()),
+        ("id", id.clone()),
+        ("format", info.format.to_string()),
+        ("size", size::show(usage.total)),
+        ("grows up to", limit),
+        ("used", size::show(usage.used)),
+        ("free", size::show(usage.free)),
+        ("log ring", size::show(info.ring_len)),
+        ("last commit", info.version.0.to_string()),
+        ("closed", closed.to_owned()),
+    ];
+    output.people(rows.map(|(name, value)| format!("{name:<12} {value}")).join("\n"))?;
+    output.json(&json!({
+        "type": "stat", "store": args.store.display().to_string(), "id": id, "format": info.format,
+        "total": usage.total, "limit": usage.limit, "used": usage.used, "free": usage.free,
+        "waiting": usage.waiting, "ring": info.ring_len, "version": info.version.0,
+        "closed_in_order": info.recovered.clean, "log_commits": info.recovered.commits,
+    }))
+}
