@@ -148,12 +148,12 @@ impl Engine {
         let (slot, superblock) = read_newest(device.as_ref())?;
         let core = Arc::new(new_core(device, slot, &superblock, options)?);
         let (recovered, free) = core.replay(&superblock)?;
+        for (start, count) in free.iter() {
+            core.allocator.release(start, count)?;
+        }
         if options.read_only {
             *core.visible.write() = core.head.lock().state.clone();
         } else {
-            for (start, count) in free.iter() {
-                core.allocator.release(start, count)?;
-            }
             core.finish_recovery(superblock.reserve)?;
         }
         let threads = Mutex::new(Vec::new());
