@@ -5,15 +5,16 @@
 //! - The length only grows, and never past the cap.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{Device, ReadMode, check_read, check_write};
 
 /// A medium in memory.
 pub struct MemoryDevice {
-    /// `None` once closed.
-    bytes: RwLock<Option<Vec<u8>>>,
+    bytes: RwLock<Vec<u8>>,
+    closed: AtomicBool,
     length_max: u64,
     fixed: bool,
 }
@@ -31,27 +32,49 @@ impl MemoryDevice {
 
     /// With this content, growing up to `length_max` bytes.
     pub fn from_bytes(bytes: Vec<u8>, length_max: u64) -> Self {
-        MemoryDevice { length_max: length_max.max(bytes.len() as u64), bytes: RwLock::new(Some(bytes)), fixed: false }
+        MemoryDevice {
+            length_max: length_max.max(bytes.len() as u64),
+            bytes: RwLock::new(bytes),
+            closed: AtomicBool::new(false),
+            fixed: false,
+        }
     }
 
-    /// A copy of the content; empty once closed.
+    /// A copy of the content, also of a closed device.
     pub fn to_vec(&self) -> Vec<u8> {
-        self.bytes.read().clone().unwrap_or_default()
+        self.bytes.read().clone()
     }
-}
 
-fn closed() -> io::Error {
-    io::Error::other("the memory device is closed")
+    /// Lets a closed device be used again, with what it held.
+    pub fn reopen(&self) {
+        self.closed.store(false, Ordering::SeqCst);
+    }
+
+    fn read(&self) -> io::Result<RwLockReadGuard<'_, Vec<u8>>> {
+        let bytes = self.bytes.read();
+        self.check_open()?;
+        Ok(bytes)
+    }
+
+    fn write(&self) -> io::Result<RwLockWriteGuard<'_, Vec<u8>>> {
+        let bytes = self.bytes.write();
+        self.check_open()?;
+        Ok(bytes)
+    }
+
+    fn check_open(&self) -> io::Result<()> {
+        let closed = self.closed.load(Ordering::SeqCst);
+        if closed { Err(io::Error::other("the memory device is closed")) } else { Ok(()) }
+    }
 }
 
 impl Device for MemoryDevice {
     fn len(&self) -> io::Result<u64> {
-        self.bytes.read().as_ref().map(|bytes| bytes.len() as u64).ok_or_else(closed)
+        Ok(self.read()?.len() as u64)
     }
 
     fn grow(&self, length: u64) -> io::Result<()> {
-        let mut guard = self.bytes.write();
-        let bytes = guard.as_mut().ok_or_else(closed)?;
+        let mut bytes = self.write()?;
         if length <= bytes.len() as u64 {
             return Ok(());
         }
@@ -68,28 +91,25 @@ impl Device for MemoryDevice {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64, _mode: ReadMode) -> io::Result<()> {
-        let guard = self.bytes.read();
-        let bytes = guard.as_ref().ok_or_else(closed)?;
+        let bytes = self.read()?;
         let range = check_read(buffer.len(), offset, bytes.len() as u64)?;
         buffer.copy_from_slice(bytes.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        let mut guard = self.bytes.write();
-        let bytes = guard.as_mut().ok_or_else(closed)?;
+        let mut bytes = self.write()?;
         let range = check_write(data.len(), offset, bytes.len() as u64)?;
         bytes.get_mut(range).ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(data);
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
-        if self.bytes.read().is_some() { Ok(()) } else { Err(closed()) }
+        self.check_open()
     }
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        let mut guard = self.bytes.write();
-        let bytes = guard.as_mut().ok_or_else(closed)?;
+        let mut bytes = self.write()?;
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let range = check_write(length, offset, bytes.len() as u64)?;
         bytes.get_mut(range).ok_or(io::ErrorKind::InvalidInput)?.fill(0);
@@ -97,7 +117,9 @@ impl Device for MemoryDevice {
     }
 
     fn close(&self) -> io::Result<()> {
-        *self.bytes.write() = None;
+        // Waits for who is at work.
+        let _bytes = self.bytes.write();
+        self.closed.store(true, Ordering::SeqCst);
         Ok(())
     }
 
@@ -139,5 +161,7 @@ mod tests {
         assert!(device.read_at(&mut [0; 2], u64::MAX, ReadMode::Now).is_err());
         device.close().unwrap();
         assert!(device.sync().is_err() && device.len().is_err() && device.read_at(&mut [0], 0, ReadMode::Now).is_err());
+        device.reopen();
+        assert_eq!((device.len().unwrap(), device.to_vec().len()), (2 * BLOCK_LEN as u64, 2 * BLOCK_LEN));
     }
 }
