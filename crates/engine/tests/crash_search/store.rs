@@ -1,0 +1,227 @@
+//! The engine as the searches use it: opening, reading everything, staging, checking.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use koine_engine::device::{BLOCK_LEN, Device, MemoryDevice, Recording};
+use koine_engine::{
+    Background, Error, ErrorKind, FormatOptions, KeyRange, Options, Result, SpaceId, StageHint, StageToken,
+};
+use koine_env::SeededRandom;
+
+use crate::coverage::Coverage;
+use crate::model::{Content, Space, Value};
+use crate::run::{Stop, Verdict, stop};
+use crate::workload::Shape;
+
+pub use koine_engine::{Engine, View};
+
+/// Ids of the spaces that the search makes after a recovery.
+pub const AFTER: Range<u64> = 90..98;
+/// Ids of the spaces that workloads make.
+const WORKLOAD: Range<u64> = 16..20;
+
+/// The block of the second superblock; the ring begins after it.
+const SECOND_SLOT_BLOCK: u64 = 128;
+const RING_BLOCKS: u64 = 16;
+/// Memory of a store under test, in bytes.
+const MEMORY_LEN: u64 = 4 << 20;
+
+/// Which engine is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// As it is.
+    Right,
+    /// With the rule of reuse switched off: freed space is reused at once.
+    ReusesTooEarly,
+}
+
+/// What the workloads together must have reached.
+pub const MUST_BE_REACHED: &[&str] = &[
+    "put small",
+    "put medium",
+    "put large",
+    "write at",
+    "append",
+    "truncate",
+    "delete",
+    "delete range",
+    "rename",
+    "clone range",
+    "concatenate and keep",
+    "concatenate and delete",
+    "add to a counter",
+    "create a space",
+    "drop a space",
+    "value staged",
+    "stage dropped before its end",
+    "stage dropped after its end",
+    "commit in memory",
+    "commit written",
+    "commit synced",
+    "refused",
+    "full",
+    "view held",
+    "request repeated",
+    "request repeated after a crash",
+    "checkpoint",
+    "growth",
+    "block reused",
+    "ring wrapped",
+    "recovery that dropped commits",
+    "images",
+    "images of recoveries",
+    "images of recoveries of recoveries",
+];
+
+/// A new, empty store in memory.
+pub fn formatted(shape: &Shape, seed: u64) -> Verdict<MemoryDevice> {
+    let device = if shape.fixed {
+        MemoryDevice::fixed(shape.length)
+    } else {
+        MemoryDevice::growable(shape.length, shape.length_max)
+    };
+    let options = FormatOptions { ring_len: RING_BLOCKS * BLOCK_LEN as u64, size_max: shape.length_max };
+    Engine::format(&device, options, &SeededRandom::new(seed)).map_err(stop("formatting failed"))?;
+    Ok(device)
+}
+
+/// Opens a store that does its background work only when told.
+pub fn open(device: Arc<dyn Device>, build: Build) -> Result<Engine> {
+    let reuse_at_once = build == Build::ReusesTooEarly;
+    let options =
+        Options { background: Background::Manual, memory_len: MEMORY_LEN, reuse_at_once, ..Options::default() };
+    Engine::open(device, options)
+}
+
+/// Whether `check` finds nothing.
+pub fn is_sound(engine: &Engine) -> Verdict<bool> {
+    match engine.check(&mut |_| ()) {
+        Ok(report) => Ok(report.is_sound()),
+        Err(error) if error.kind() == ErrorKind::Damaged => Ok(false),
+        Err(error) => Err(stop("check failed")(error)),
+    }
+}
+
+/// Fails with what `check` finds.
+pub fn must_be_sound(engine: &Engine) -> Verdict {
+    let report = engine.check(&mut |_| ()).map_err(stop("check failed"))?;
+    if report.is_sound() { Ok(()) } else { Err(Stop::Wrong(format!("check finds {:?}", report.findings))) }
+}
+
+/// What every key of a view holds. Values are read in pieces of several sizes, as callers do.
+pub fn read_view(view: &View) -> Result<Content> {
+    let mut content = Content::default();
+    for space in WORKLOAD.chain(AFTER).map(SpaceId) {
+        if !view.has_space(space)? {
+            continue;
+        }
+        let mut keys = Space::new();
+        let mut cursor = view.cursor(space, KeyRange::all(), false)?;
+        while let Some(entry) = cursor.next()? {
+            keys.insert(entry.key.clone(), read_value(view, space, &entry.key)?);
+        }
+        content.0.insert(space, keys);
+    }
+    Ok(content)
+}
+
+fn read_value(view: &View, space: SpaceId, key: &[u8]) -> Result<Value> {
+    let Some(stat) = view.stat(space, key)? else {
+        return Err(Error::damaged("a key that the cursor shows is not found"));
+    };
+    let mut data = vec![0; stat.size as usize];
+    let mut at = 0;
+    while at < data.len() {
+        let end = data.len().min(at + 70_001);
+        let count = view.read(space, key, at as u64, &mut data[at..end])?;
+        if count == 0 {
+            return Err(Error::damaged("a value ends before its size"));
+        }
+        at += count;
+    }
+    Ok(Value { data: data.into(), version: Some(stat.version.0) })
+}
+
+/// What the store shows now.
+pub fn read_all(engine: &Engine) -> Result<Content> {
+    read_view(&engine.view())
+}
+
+/// What can be read in spite of damage, and the errors met.
+pub fn read_what_can_be(engine: &Engine) -> (Content, Vec<Error>) {
+    let (mut content, mut errors) = (Content::default(), Vec::new());
+    let view = engine.view();
+    for space in WORKLOAD.chain(AFTER).map(SpaceId) {
+        match view.has_space(space) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        }
+        let keys = content.0.entry(space).or_default();
+        let mut cursor = match view.cursor(space, KeyRange::all(), false) {
+            Ok(cursor) => cursor,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        loop {
+            match cursor.next() {
+                Ok(None) => break,
+                Ok(Some(entry)) => match read_value(&view, space, &entry.key) {
+                    Ok(value) => {
+                        keys.insert(entry.key, value);
+                    }
+                    Err(error) => errors.push(error),
+                },
+                Err(error) => {
+                    errors.push(error);
+                    break;
+                }
+            }
+        }
+    }
+    (content, errors)
+}
+
+/// Stages a value piece by piece. Without `finish` it is given up half-way, and there is no token.
+pub fn stage(engine: &Engine, data: &Bytes, hint: StageHint, finish: bool) -> Result<Option<StageToken>> {
+    let mut stage = engine.stage(hint)?;
+    let half = data.len() / 2;
+    for piece in data[..if finish { data.len() } else { half }].chunks(17_001) {
+        stage.write(piece)?;
+    }
+    if finish { stage.finish().map(Some) } else { Ok(None) }
+}
+
+/// Counts what a life of a store shows from outside.
+pub fn count_events(engine: &Engine, recording: &Recording, coverage: &mut Coverage) {
+    coverage.add("checkpoint", engine.checkpoints().saturating_sub(1));
+    coverage.add("growth", recording.grows() as u64);
+    let block = BLOCK_LEN as u64;
+    let ring = SECOND_SLOT_BLOCK + 1..SECOND_SLOT_BLOCK + 1 + RING_BLOCKS;
+    let mut written = std::collections::HashSet::new();
+    for (offset, length) in recording.writes() {
+        let first = offset / block;
+        match first {
+            0 | SECOND_SLOT_BLOCK => coverage.count("superblock written"),
+            first if ring.contains(&first) => {
+                if first == ring.start {
+                    coverage.count("ring wrapped");
+                }
+            }
+            first => {
+                for block in first..first + length as u64 / block {
+                    if !written.insert(block) {
+                        coverage.count("block reused");
+                    }
+                }
+            }
+        }
+    }
+}
