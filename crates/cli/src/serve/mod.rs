@@ -124,7 +124,8 @@ fn stop_signal() -> Outcome<impl Future<Output = ()>> {
 }
 
 fn log_to_stderr() -> Outcome {
-    let filter = std::env::var("KOINE_LOG").unwrap_or_else(|_| "warn".to_owned());
+    // The protocol library logs whole bodies that it cannot read; the door logs what it refuses.
+    let filter = std::env::var("KOINE_LOG").unwrap_or_else(|_| "warn,s3s=off".to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter)
         .map_err(|error| Failure::usage(format!("KOINE_LOG={filter}: {error}; use error, warn, info or debug")))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
