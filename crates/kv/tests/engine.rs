@@ -24,7 +24,7 @@ fn open(device: Arc<dyn Device>) -> Arc<dyn Kv> {
 mod memory {
     use super::*;
 
-    const LENGTH: usize = 32 << 20;
+    const LENGTH: usize = 64 << 20;
     const LENGTH_MAX: u64 = 1 << 30;
 
     /// A handle of a medium that outlives it: closing ends only the handle.
