@@ -87,24 +87,24 @@ def test_of_64_completed_uploads_that_ask_for_absence_one_wins(s3, bucket):
 
 
 @pytest.fixture
-def sent_headers(s3):
-    """Lets a test set the header by which AWS clients name one call over all its attempts."""
+def invocation(s3):
+    """Lets a test choose the id by which AWS clients name one call over all its attempts."""
     chosen = {}
 
     def apply(params, **_):
         if chosen:
-            params["headers"].update(chosen)
+            params["context"].setdefault("retries", {})["invocation-id"] = chosen["id"]
 
     s3.meta.events.register("before-call.s3.PutObject", apply)
     yield chosen
     s3.meta.events.unregister("before-call.s3.PutObject", apply)
 
 
-def test_a_repeat_after_a_lost_answer_learns_that_it_won(s3, bucket, sent_headers):
-    sent_headers["amz-sdk-invocation-id"] = "11111111-2222-3333-4444-555555555555"
+def test_a_repeat_after_a_lost_answer_learns_that_it_won(s3, bucket, invocation):
+    invocation["id"] = "11111111-2222-3333-4444-555555555555"
     first = s3.put_object(Bucket=bucket, Key="k", Body=b"mine", IfNoneMatch="*")
     again = s3.put_object(Bucket=bucket, Key="k", Body=b"mine", IfNoneMatch="*")
     assert again["ETag"] == first["ETag"]
-    sent_headers["amz-sdk-invocation-id"] = "99999999-2222-3333-4444-555555555555"
+    invocation["id"] = "99999999-2222-3333-4444-555555555555"
     with refused("PreconditionFailed", 412):
         s3.put_object(Bucket=bucket, Key="k", Body=b"mine", IfNoneMatch="*")

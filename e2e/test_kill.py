@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import subprocess
 import threading
 import time
 
@@ -113,11 +114,13 @@ def test_rclone_finishes_after_kill_9(tmp_path):
     server = Server(store)
     rclone = clients.Rclone(server.url, tmp_path)
     rclone("mkdir", "koine:tree")
-    first = threading.Thread(target=rclone, args=("copy", "--transfers", 8, tmp_path / "in", "koine:tree"), kwargs={"check": False})
-    first.start()
+    copy = ["rclone", "copy", "--transfers", "8", str(tmp_path / "in"), "koine:tree"]
+    first = subprocess.Popen(copy, env=rclone.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(2)
+    assert first.poll() is None, "the load was over before the server was killed; make the tree larger"
     server.kill()
-    first.join()
+    first.kill()
+    first.wait()
     koine("check", store)
     with Server(store) as server:
         rclone = clients.Rclone(server.url, tmp_path)

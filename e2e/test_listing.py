@@ -66,8 +66,13 @@ def test_odd_keys_are_kept_byte_for_byte(s3, bucket, key):
     assert keys_v2(s3, bucket, Prefix=key)[0] == [key]
     s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": key})
     assert s3.get_object(Bucket=bucket, Key="copy")["Body"].read() == body
-    done = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key}, {"Key": "copy"}]})
-    assert {entry["Key"] for entry in done["Deleted"]} == {key, "copy"}
+    if "\u0001" in key:
+        # XML has no way to write this one, and Python's parser takes none: it is deleted by its address.
+        s3.delete_object(Bucket=bucket, Key=key)
+        s3.delete_object(Bucket=bucket, Key="copy")
+    else:
+        done = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key}, {"Key": "copy"}]})
+        assert {entry["Key"] for entry in done["Deleted"]} == {key, "copy"}
     assert keys_v2(s3, bucket)[0] == []
 
 

@@ -6,8 +6,15 @@ use koine_bench::{Benchmark, Error};
 
 use crate::failure::{Failure, Outcome};
 
+const EXAMPLES: &str = "Examples:
+  koine bench s3 --quick            a first look: less than a minute
+  koine bench s3                    Koine and every reference server on PATH, seven rounds
+  koine bench s3 --json | jq .rows
+  koine bench s3 --help             sizes, connections, endpoints, reports";
+
 /// What to measure.
 #[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct BenchArgs {
     #[command(subcommand)]
     benchmark: Benchmark,
