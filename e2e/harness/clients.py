@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import boto3
 from botocore.config import Config
@@ -35,8 +36,12 @@ class Aws:
     """The AWS command line."""
 
     def __init__(self, url, home):
+        # Left alone it presigns in an older way in this region.
+        config = Path(home) / "aws-config"
+        config.write_text("[default]\ns3 =\n  signature_version = s3v4\n")
         self.env = clean_environment(
             HOME=home,
+            AWS_CONFIG_FILE=config,
             AWS_ACCESS_KEY_ID=ACCESS,
             AWS_SECRET_ACCESS_KEY=SECRET,
             AWS_DEFAULT_REGION="us-east-1",
