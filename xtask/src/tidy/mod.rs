@@ -8,6 +8,7 @@
 mod content;
 mod floors;
 mod length;
+mod links;
 mod orphans;
 mod scan;
 mod tree;
@@ -75,6 +76,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     orphans::check(tree, &mut findings);
+    links::check(tree, &mut findings);
     findings.sort();
     findings
 }
