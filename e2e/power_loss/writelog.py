@@ -8,6 +8,7 @@ the writes up to the next: each kept, dropped or torn at 512 bytes, in any order
 """
 
 import argparse
+import os
 import random
 import struct
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ class Images:
         """Makes everything before the n-th flush durable."""
         with open(self.scratch, "r+b") as out:
             for entry in self.entries[self.reached : self._after(flush)]:
-                self._apply(out, entry, lambda: True)
+                self._apply(out, entry)
         self.reached = self._after(flush)
 
     def build(self, out, seed=None):
@@ -102,12 +103,13 @@ class Images:
             for entry in pending:
                 fate = "kept" if entry.flags & FUA else chance.choice(["kept", "dropped", "torn"])
                 if fate == "kept":
-                    self._apply(image, entry, lambda: True)
+                    self._apply(image, entry)
                 elif fate == "torn":
                     self._apply(image, entry, lambda: chance.random() < 0.5)
         return len(pending)
 
-    def _apply(self, out, entry, keep):
+    def _apply(self, out, entry, keep=None):
+        """Does what the entry did; where `keep` is given, only the units for which it says so."""
         if not entry.changes:
             return
         if entry.flags & DISCARD:
@@ -115,6 +117,10 @@ class Images:
         else:
             self.log.seek(entry.data_at)
             data = self.log.read(entry.length)
+        if keep is None:
+            out.seek(entry.offset)
+            out.write(data)
+            return
         for at in range(0, entry.length, UNIT):
             if keep():
                 out.seek(entry.offset + at)
@@ -122,16 +128,19 @@ class Images:
 
 
 def _copy_sparse(source, target):
-    """Copies a file, leaving holes where there are only zeros."""
-    block = 1 << 20
-    zeros = bytes(block)
+    """Copies a file, leaving holes where it has holes."""
     with open(source, "rb") as read, open(target, "wb") as write:
-        while data := read.read(block):
-            if data == zeros[: len(data)]:
-                write.seek(len(data), 1)
-            else:
-                write.write(data)
-        write.truncate(read.tell())
+        end = os.fstat(read.fileno()).st_size
+        write.truncate(end)
+        at = 0
+        while at < end:
+            try:
+                at = os.lseek(read.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                return
+            hole = os.lseek(read.fileno(), at, os.SEEK_HOLE)
+            while at < hole:
+                at += os.copy_file_range(read.fileno(), write.fileno(), hole - at, at, at)
 
 
 def main():
