@@ -156,6 +156,8 @@ pub fn quick(arguments: &Arguments) -> Vec<Group> {
         }
     }
     groups.retain(|group| !group.cells.is_empty());
+    // What takes longest comes last: where time runs out, it is left out.
+    groups.sort_by_key(|group| group.cells.iter().map(|cell| cell.size_bytes).max());
     groups
 }
 
