@@ -213,7 +213,9 @@ async fn serve_connection(tcp: TcpStream, peer: SocketAddr, door: Arc<Door>, pha
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.head_time_max)
         .max_headers(HEADER_COUNT_MAX)
-        .max_header_size(limits.head_len_hard_max());
+        .max_header_size(limits.head_len_hard_max())
+        // An idle connection may keep its buffer.
+        .max_buf_size(limits.head_len_hard_max().max(8 << 10));
     let service = Served { door: door.clone(), peer };
     let connection = http.serve_connection(io, service);
     tokio::pin!(connection);

@@ -52,7 +52,7 @@ pub struct PutOptions {
     /// is announced or expected, CRC64NVME is computed.
     pub checksum: Option<ChecksumAlgorithm>,
     /// Names this request, so that a repeat after a lost answer learns the first outcome. It must cover
-    /// bucket, key, the client's invocation id and the payload's checksum.
+    /// bucket, key and the client's invocation id; the body's MD5 is added when it is known.
     pub request: Option<RequestId>,
 }
 

@@ -100,6 +100,12 @@ async fn a_repeat_after_a_lost_answer_learns_that_it_won() {
     assert_eq!(again.header("etag"), first.header("etag"));
     server.send(put("two", "mine")).await.must_be(412, "PreconditionFailed");
     server.send(put("one", "other")).await.must_be(412, "PreconditionFailed");
+    // Also where nothing in the head tells the bodies apart.
+    let unsigned = |body: &str| put("three", body).payload("UNSIGNED-PAYLOAD");
+    server.send(Call::new("DELETE", "/bucket/once")).await.must_be_ok();
+    server.send(unsigned("mine")).await.must_be_ok();
+    server.send(unsigned("mine")).await.must_be_ok();
+    server.send(unsigned("ours")).await.must_be(412, "PreconditionFailed");
     assert_eq!(server.stored("once").unwrap(), b"mine");
 }
 
