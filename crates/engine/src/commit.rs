@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::log::record::{Outcome, Record, Step, inline_len};
 use crate::requests;
 use crate::space::Class;
-use crate::stage::StageHint;
+use crate::stage::{StageHint, StageToken};
 use crate::staging::{Stage, Staged};
 use crate::ticket::{Completer, Ticket};
 
@@ -125,6 +125,8 @@ impl Core {
         durability: Durability,
         completer: Completer,
     ) {
+        // Dropped after the head's lock: the end of a stage that was logged takes that lock.
+        let _stages = stages_of(&steps);
         match self.enter(&steps) {
             Ok(mut head) => {
                 if let Err((completer, error)) =
@@ -329,6 +331,19 @@ impl Item {
     fn answer(head: &Head, durability: Durability, outcome: Result<Commit>, completer: Completer) -> Item {
         Item { record: None, state: head.state.clone(), durability, outcome, completer, changes: Vec::new() }
     }
+}
+
+/// The stages that steps name, to be held for a while.
+fn stages_of(steps: &[Step]) -> Vec<StageToken> {
+    let payload = |step: &Step| match step {
+        Step::Operation(
+            Operation::Put { value: Payload::Stage(token), .. }
+            | Operation::WriteAt { data: Payload::Stage(token), .. }
+            | Operation::Append { data: Payload::Stage(token), .. },
+        ) => Some(token.clone()),
+        _ => None,
+    };
+    steps.iter().filter_map(payload).collect()
 }
 
 fn next_version(head: &Head) -> Result<Version> {

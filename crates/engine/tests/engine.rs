@@ -254,3 +254,23 @@ fn stages_that_are_dropped_leave_nothing() {
     sound(&engine);
     sound(&reopen(&device, Background::Manual));
 }
+
+#[test]
+fn a_refused_batch_that_held_a_logged_stage_alone_gives_it_back() {
+    // So small a ring that the extents of the stage are logged before any commit names them.
+    let device = new_store(4 << 20, 4 << 20, 64 << 10);
+    let engine = begin(&device, Background::Manual);
+    let hint = koine_engine::StageHint { length: None, access: koine_engine::Access::Random };
+    let before = engine.view().version();
+    let mut stage = engine.stage(hint).unwrap();
+    stage.write(&vec![7; 1 << 20]).unwrap();
+    stage.write(&[8; 1000]).unwrap();
+    let value = Payload::Stage(stage.finish().unwrap());
+    assert!(engine.view().version() > before, "the stage was logged");
+    // Refused while it is applied, not by a condition: there is no such space.
+    let at = koine_engine::Place::new(SpaceId(77), &b"k"[..]);
+    let refused = engine.submit(Batch::new().then(Operation::Put { at, value }), Durability::Sync).wait();
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Refused);
+    while engine.step().unwrap() {}
+    assert!(engine.check(&mut |_| ()).unwrap().is_sound());
+}
