@@ -168,7 +168,10 @@ impl<D: Positioned> Run<D> {
     }
 
     pub fn submit(&mut self, batch: Batch, durability: Durability) -> Verdict {
-        let staged = match stage_large(&self.engine, &batch, &mut self.coverage) {
+        let before = self.waiting.is_empty().then(|| self.engine.view().version());
+        let staged = stage_large(&self.engine, &batch, &mut self.coverage);
+        self.count_logged_stage(before);
+        let staged = match staged {
             Ok(staged) => staged,
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.coverage.count("full");
@@ -182,6 +185,13 @@ impl<D: Positioned> Run<D> {
         ticket.on_done(move |outcome| *slot.lock() = Some((outcome, device.position())));
         self.waiting.push_back(Waiting { batch, durability, told });
         self.take_outcomes()
+    }
+
+    /// A stage that grew long was logged before its commit, which takes log numbers of its own.
+    fn count_logged_stage(&mut self, before: Option<Version>) {
+        if before.is_some_and(|before| self.engine.view().version() > before) {
+            self.coverage.count("stage logged before its commit");
+        }
     }
 
     /// Waits for everything that was submitted, doing the background work meanwhile.
@@ -239,6 +249,9 @@ impl<D: Positioned> Run<D> {
             }
             (Err(error), expected) if error.kind() == ErrorKind::Refused => {
                 self.coverage.count("refused");
+                if waiting.batch.request.is_some() {
+                    self.coverage.count("refusal logged for its request");
+                }
                 match (expected, error.refusal()) {
                     (Err(_), _) => Ok(()),
                     // This condition may be refused falsely.
@@ -332,8 +345,12 @@ impl<D: Positioned> Run<D> {
     }
 
     fn lose_stage(&mut self, data: &Bytes, finish: bool) -> Verdict {
-        match store::stage(&self.engine, data, StageHint::default(), finish) {
-            Ok(_) => {
+        let before = self.waiting.is_empty().then(|| self.engine.view().version());
+        let staged = store::stage(&self.engine, data, hint(data), finish);
+        match staged {
+            Ok(token) => {
+                self.count_logged_stage(before);
+                drop(token);
                 self.coverage.count(if finish {
                     "stage dropped after its end"
                 } else {

@@ -153,8 +153,10 @@ impl Search {
         let opened = device.position();
         let content = store::read_all(&engine).map_err(stop("cannot read all"))?;
         let state = which(allowed, &content)?;
-        if state.version < allowed.states[allowed.states.len() - 1].version {
-            self.found.coverage.count("recovery that dropped commits");
+        let recovered = engine.info().recovered;
+        self.found.coverage.add("commits applied by recoveries", recovered.commits);
+        if recovered.groups_dropped > 0 {
+            self.found.coverage.count("recovery that dropped groups");
         }
         store::must_be_sound(&engine)?;
         if let Some(batch) = &state.repeatable

@@ -98,7 +98,8 @@ impl Generator {
             15..19 => Action::CheckViews,
             19..21 => {
                 let finish = self.dice.percent(50);
-                Action::LoseStage { data: self.data(40_000), finish }
+                let length = if self.has_room_for_long() && self.dice.percent(30) { 1 << 20 } else { 40_000 };
+                Action::LoseStage { data: self.data(length + self.dice.below(1_000)), finish }
             }
             21..24 => Action::Repeat,
             _ if self.dice.percent(self.shape.settle_percent) => Action::Settle,
@@ -111,6 +112,11 @@ impl Generator {
                 Action::Submit { batch: self.batch(content, newest), durability }
             }
         }
+    }
+
+    /// Whether the store takes values whose extents are logged before the commit that names them.
+    fn has_room_for_long(&self) -> bool {
+        self.shape.length_max >= 3 << 20
     }
 
     fn batch(&mut self, content: &Content, newest: Option<Version>) -> Batch {
@@ -265,6 +271,7 @@ impl Generator {
 
     fn value(&mut self) -> Payload {
         let length = match self.dice.below(100) {
+            0 if self.has_room_for_long() => self.dice.between(1 << 19, (1 << 19) + 10_000) * 2,
             roll if roll < self.shape.large_percent => self.dice.between(32_769, 140_000),
             roll if roll % 3 == 0 => self.dice.between(1_025, 32_768),
             roll if roll % 17 == 1 => [1, 4_095, 4_096, 4_097, 1_024, 1_025, 32_768][self.dice.below(7)],
