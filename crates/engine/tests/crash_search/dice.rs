@@ -7,7 +7,7 @@ pub struct Dice(SeededRandom);
 
 impl Dice {
     pub fn new(seed: u64) -> Self {
-        Dice(SeededRandom::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x6B6F_696E_65))
+        Dice(SeededRandom::new(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x006B_6F69_6E65))
     }
 
     pub fn number(&self) -> u64 {

@@ -402,8 +402,9 @@ fn stage_large(engine: &Engine, batch: &Batch, coverage: &mut Coverage) -> Resul
 }
 
 fn hint(bytes: &Bytes) -> StageHint {
-    let access = if bytes.len() % 2 == 0 { koine_engine::Access::Random } else { koine_engine::Access::Sequential };
-    StageHint { length: (bytes.len() % 5 != 0).then_some(bytes.len() as u64), access }
+    let access =
+        if bytes.len().is_multiple_of(2) { koine_engine::Access::Random } else { koine_engine::Access::Sequential };
+    StageHint { length: (!bytes.len().is_multiple_of(5)).then_some(bytes.len() as u64), access }
 }
 
 fn is_unchanged_condition(batch: &Batch) -> bool {

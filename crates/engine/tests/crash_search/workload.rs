@@ -54,7 +54,7 @@ pub struct Shape {
 
 impl Shape {
     pub fn from(seed: u64) -> Shape {
-        let dice = Dice::new(seed ^ 0x5348_4150_45);
+        let dice = Dice::new(seed ^ 0x0053_4841_5045);
         let fixed = dice.percent(30);
         let length = if fixed { dice.between(4, 12) << 18 } else { 1 << 20 };
         let length_max = if fixed { length as u64 } else { (dice.between(5, 16) as u64) << 18 };
