@@ -26,6 +26,8 @@ use crate::limits::{Limits, PIECE_LEN, SMALL_BODY_LEN_MAX};
 
 /// How many buffers of one piece are kept for the next upload.
 const BUFFERS_KEPT_MAX: usize = 16;
+/// How many of downloads.
+const READ_BUFFERS_KEPT_MAX: usize = 32;
 /// How much of a download is read at once, in bytes.
 const READ_LEN: usize = 512 << 10;
 
@@ -36,6 +38,7 @@ pub struct Transfers {
     pieces: Arc<Semaphore>,
     downloads: Arc<Semaphore>,
     kept: Arc<KeptBuffers>,
+    read_buffers: Arc<ReadBuffers>,
 }
 
 impl Transfers {
@@ -46,6 +49,7 @@ impl Transfers {
             pieces: Arc::new(Semaphore::new(limits.upload_pieces_max.max(limits.uploads_in_flight_max))),
             downloads: Arc::new(Semaphore::new(limits.downloads_in_flight_max)),
             kept: Arc::new(KeptBuffers::default()),
+            read_buffers: Arc::new(ReadBuffers::default()),
         }
     }
 
@@ -257,7 +261,45 @@ pub struct Download {
     /// How many bytes are still to be handed on.
     unsent: u64,
     ahead: Option<JoinHandle<koine_object::Result<Bytes>>>,
+    kept: Arc<ReadBuffers>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// Buffers of [`READ_LEN`] that have been sent, for the next reads: fresh ones would be zeroed first, and be cold.
+#[derive(Debug, Default)]
+struct ReadBuffers(Mutex<Vec<Box<[u8]>>>);
+
+impl ReadBuffers {
+    fn take(&self) -> Box<[u8]> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| vec![0; READ_LEN].into_boxed_slice())
+    }
+
+    fn give(&self, buffer: Box<[u8]>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < READ_BUFFERS_KEPT_MAX {
+            kept.push(buffer);
+        }
+    }
+}
+
+/// What was read, in a buffer that goes back when it was sent.
+struct Lent {
+    buffer: Box<[u8]>,
+    length: usize,
+    kept: Arc<ReadBuffers>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.buffer.get(..self.length).unwrap_or_default()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.kept.give(std::mem::take(&mut self.buffer));
+    }
 }
 
 impl Download {
@@ -269,7 +311,8 @@ impl Download {
         length: u64,
     ) -> Result<Self, S3Error> {
         let permit = transfers.downloads.clone().acquire_owned().await.map_err(|_| closed())?;
-        Ok(Download { reader, offset, unread: length, unsent: length, ahead: None, _permit: permit })
+        let kept = transfers.read_buffers.clone();
+        Ok(Download { reader, offset, unread: length, unsent: length, ahead: None, kept, _permit: permit })
     }
 
     fn read_ahead(&mut self) {
@@ -277,13 +320,13 @@ impl Download {
         if length == 0 {
             return;
         }
-        let (reader, offset) = (self.reader.clone(), self.offset);
+        let (reader, offset, kept) = (self.reader.clone(), self.offset, self.kept.clone());
         self.offset += length as u64;
         self.unread -= length as u64;
         self.ahead = Some(tokio::task::spawn_blocking(move || {
-            let bytes = reader.bytes(offset, length)?;
-            if bytes.len() == length {
-                return Ok(bytes);
+            let mut lent = Lent { buffer: kept.take(), length, kept };
+            if reader.read(offset, &mut lent.buffer[..length])? == length {
+                return Ok(Bytes::from_owner(lent));
             }
             Err(koine_object::Error::new(koine_object::ErrorKind::Damaged, "an object ended before its length"))
         }));
