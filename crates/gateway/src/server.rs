@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -198,8 +199,22 @@ impl Service<Request<Incoming>> for Served {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (door, peer) = (self.door.clone(), self.peer);
-        Box::pin(async move { door.answer(request, peer).await })
+        let unasked = expects_without_body(&request);
+        Box::pin(async move {
+            let mut answer = door.answer(request, peer).await?;
+            if unasked {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(answer)
+        })
     }
+}
+
+/// Whether a client waits for `100 Continue` before a body of no bytes. The HTTP library answers such a request at
+/// once, and botocore (1.43) misreads the next answer on a connection on which it got a final answer in place of
+/// a 100: the connection ends with the answer.
+fn expects_without_body(request: &Request<Incoming>) -> bool {
+    request.headers().contains_key(header::EXPECT) && request.body().is_end_stream()
 }
 
 async fn serve_connection(tcp: TcpStream, peer: SocketAddr, door: Arc<Door>, phases: watch::Receiver<Phase>) {
