@@ -239,7 +239,11 @@ fn the_callers_conditions_and_operations_end_at_once() {
     let error = kv.transact(LEVEL, |_| Err::<(), _>(Error::invalid("no")));
     assert_eq!((error.unwrap_err().kind(), runs.get()), (ErrorKind::Invalid, 2));
     // A condition alone is asked for, reads alone are not.
-    assert!(kv.transact(LEVEL, |txn| Ok(txn.when(absent()))).is_err());
+    let refused = kv.transact(LEVEL, |txn| {
+        txn.when(absent());
+        Ok(())
+    });
+    assert!(refused.is_err());
     let before = kv.view().unwrap().version();
     let (_, commit) = kv.transact(LEVEL, |txn| txn.get(A, b"there")).unwrap();
     assert_eq!((commit.version, kv.view().unwrap().version()), (before, before));
