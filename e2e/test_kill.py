@@ -22,6 +22,7 @@ class Load:
         self.s3 = clients.s3(url, retries={"max_attempts": 0})
         self.seed = seed
         self.acknowledged = {}
+        self.answers = 0
         self.maybe = {}
         self.lock = threading.Lock()
         self.threads = [threading.Thread(target=self.write, args=(number,)) for number in range(WRITERS)]
@@ -62,11 +63,15 @@ class Load:
             self.s3.put_object(Bucket="load", Key=key, Body=body)
         with self.lock:
             self.acknowledged[key] = digest
+            self.answers += 1
             del self.maybe[key]
 
     def note_maybe(self, key, digest):
         with self.lock:
             self.maybe[key] = digest
+
+    def threads_alive(self):
+        return any(thread.is_alive() for thread in self.threads)
 
     def join(self):
         for thread in self.threads:
@@ -86,13 +91,26 @@ class Load:
             assert found.get(key) in right, f"{key}: {found.get(key)} is none of {right}"
 
 
+def wait_until(holds):
+    """Ends with an error after two minutes: a deadline for what hangs, not a measure."""
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < deadline, "nothing happened for two minutes"
+        time.sleep(0.01)
+
+
+def names(s3, bucket):
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_acknowledged_objects_survive_kill_9(tmp_path, seed):
     store = tmp_path / "store.koine"
     server = Server(store)
     clients.s3(server.url).create_bucket(Bucket="load")
     load = Load(server.url, seed)
-    time.sleep(1.0 + 1.3 * seed)
+    wait_until(lambda: load.answers >= 200 * (seed + 1) or not load.threads_alive())
     server.kill()
     load.join()
     assert len(load.acknowledged) > 20
@@ -110,19 +128,27 @@ def test_acknowledged_objects_survive_kill_9(tmp_path, seed):
 def test_rclone_finishes_after_kill_9(tmp_path):
     """Real input, interrupted: what rclone was told is there stays there, and a second run completes the rest."""
     store = tmp_path / "store.koine"
-    digests = seeds.make_tree(tmp_path / "in", seed=30, files=3_000)
+    digests = seeds.make_tree(tmp_path / "in", seed=30, files=5_000)
     server = Server(store)
+    s3 = clients.s3(server.url)
     rclone = clients.Rclone(server.url, tmp_path)
     rclone("mkdir", "koine:tree")
     copy = ["rclone", "copy", "--transfers", "8", str(tmp_path / "in"), "koine:tree"]
     first = subprocess.Popen(copy, env=rclone.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(2)
-    assert first.poll() is None, "the load was over before the server was killed; make the tree larger"
+    told = []
+
+    def some_are_in():
+        told[:] = names(s3, "tree")
+        return len(told) >= 500 or first.poll() is not None
+
+    wait_until(some_are_in)
     server.kill()
+    assert first.poll() is None, "the load was over before the server was killed; make the tree larger"
     first.kill()
     first.wait()
     koine("check", store)
     with Server(store) as server:
+        assert set(told) <= set(names(clients.s3(server.url), "tree"))
         rclone = clients.Rclone(server.url, tmp_path)
         rclone("copy", "--transfers", 8, tmp_path / "in", "koine:tree")
         rclone("copy", "--transfers", 8, "koine:tree", tmp_path / "out")
