@@ -21,18 +21,23 @@
 //! | 12 | 4 | bytes of all entries |
 //! | 16 | 8 | birth: the version of the tree it was written for |
 //! | 24 | 8 | store id |
-//! | 32 | | entries, then zeros up to the end of the block |
+//! | 32 | 8 | CRC-64/NVME of the whole node, with these eight bytes as zeros; its parent holds the same |
+//! | 40 | 8 | the space it was written for; 0: the master tree |
+//! | 48 | | entries, then zeros up to the end of the block |
+//!
+//! The last two fields of the header are for salvage alone: a node that no readable parent names still proves itself.
 //!
 //! An entry is: key length u16, held length u16, key, held. A leaf holds values (see `value`), an inner node holds
 //! references to its children (26 bytes: start block u64, blocks u16, checksum u64, birth u64). Keys ascend strictly; an inner
 //! node's key is the lowest that may be below the child, and its first key is empty. A child's level is one less.
 
 use bytes::{Buf, BufMut, Bytes};
-use crc_fast::CrcAlgorithm;
 
 use super::node::{Body, entry_len};
 use super::run::Run;
 use super::{Child, NODE_LEN_MAX, Node, NodeRef, TREE_KEY_LEN_MAX};
+use crate::batch::SpaceId;
+use crate::checksum::crc64_with_hole;
 use crate::device::BLOCK_LEN;
 use crate::value::{Value, truncated};
 use crate::{Error, Result, Version};
@@ -42,7 +47,8 @@ pub const NODE_MAGIC: u32 = u32::from_le_bytes(*b"NODE");
 /// The format of stored nodes.
 pub const NODE_FORMAT: u8 = 0;
 /// Bytes before the entries.
-pub const NODE_HEADER_LEN: usize = 32;
+pub const NODE_HEADER_LEN: usize = 48;
+const CHECKSUM_AT: usize = 32;
 /// Bytes of a reference to a node.
 pub const NODE_REF_LEN: usize = 26;
 /// Bytes of an entry before its key.
@@ -94,12 +100,12 @@ impl NodeRef {
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
+    crc64_with_hole(bytes, CHECKSUM_AT)
 }
 
 impl Node {
     /// The stored form, padded to whole blocks. All that it refers to must have been placed.
-    pub(super) fn encode(&self, birth: Version, store: StoreId) -> Result<Vec<u8>> {
+    pub(super) fn encode(&self, birth: Version, store: StoreId, space: SpaceId) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(self.encoded_len.next_multiple_of(BLOCK_LEN));
         out.put_u32_le(NODE_MAGIC);
         out.put_u8(NODE_FORMAT);
@@ -111,6 +117,8 @@ impl Node {
         out.put_u32_le(0);
         out.put_u64_le(birth.0);
         out.put_u64_le(store.0);
+        out.put_u64_le(0); // the checksum's place
+        out.put_u64_le(space.0);
         match &self.body {
             Body::Leaf(run) => encode_entries(run, &mut out, Value::encode)?,
             Body::Inner(run) => encode_entries(run, &mut out, |child, out| {
@@ -125,6 +133,10 @@ impl Node {
         }
         debug_assert!(out.len() <= self.encoded_len && out.len() <= NODE_LEN_MAX);
         out.resize(out.len().next_multiple_of(BLOCK_LEN), 0);
+        let own = checksum(&out);
+        if let Some(field) = out.get_mut(CHECKSUM_AT..CHECKSUM_AT + 8) {
+            field.copy_from_slice(&own.to_le_bytes());
+        }
         Ok(out)
     }
 
@@ -146,6 +158,7 @@ impl Node {
         let zero = rest.get_u8();
         let (count, zeros, payload_len) = (rest.get_u16_le(), rest.get_u16_le(), rest.get_u32_le() as usize);
         let (birth, found_store) = (Version(rest.get_u64_le()), StoreId(rest.get_u64_le()));
+        let (own, _space) = (rest.get_u64_le(), rest.get_u64_le());
         if magic != NODE_MAGIC || format != NODE_FORMAT || zero != 0 || zeros != 0 {
             return Err(damaged(format!("is none (magic {magic:08x}, format {format})")));
         }
@@ -154,6 +167,9 @@ impl Node {
         }
         if birth != at.birth {
             return Err(damaged(format!("is of version {}, its parent expects {}", birth.0, at.birth.0)));
+        }
+        if own != found {
+            return Err(damaged(format!("says that its checksum is {own:016x}, it is {found:016x}")));
         }
         if payload_len > rest.len() || count == 0 {
             return Err(damaged(format!("says {count} entries in {payload_len} bytes")));

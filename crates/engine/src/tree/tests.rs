@@ -14,6 +14,13 @@ use crate::value::{Extent, Pending, Piece, SpaceRoot};
 
 const STORE: StoreId = StoreId(0xC0FFEE);
 
+/// Gives a node the checksum of its bytes, to reach the checks behind it.
+fn seal(bytes: &mut [u8], start_block: u64, birth: Version) -> NodeRef {
+    let at = NodeRef::of(bytes, start_block, birth);
+    bytes[32..40].copy_from_slice(&at.checksum.to_le_bytes());
+    at
+}
+
 /// A device in memory that knows which blocks are in use and stops at a double free.
 #[derive(Default)]
 struct Disk {
@@ -418,7 +425,7 @@ proptest! {
             if wrong == *bytes {
                 continue;
             }
-            let named = if fixed { NodeRef::of(&wrong, *start, Version(3)) } else { whole };
+            let named = if fixed { seal(&mut wrong, *start, Version(3)) } else { whole };
             match Node::decode(wrong.into(), &named, STORE) {
                 Ok(_) => prop_assert!(fixed),
                 Err(error) => {
@@ -447,8 +454,8 @@ proptest! {
         block[12..14].copy_from_slice(&(bytes.len() as u16).to_le_bytes());
         block[16..24].copy_from_slice(&5u64.to_le_bytes());
         block[24..32].copy_from_slice(&STORE.0.to_le_bytes());
-        block[32..32 + bytes.len()].copy_from_slice(&bytes);
-        let at = NodeRef::of(&block, 9, Version(5));
+        block[NODE_HEADER_LEN..NODE_HEADER_LEN + bytes.len()].copy_from_slice(&bytes);
+        let at = seal(&mut block, 9, Version(5));
         if let Err(error) = Node::decode(block.into(), &at, STORE) {
             prop_assert_eq!(error.kind(), ErrorKind::Damaged);
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::node::Body;
 use super::stored::StoreId;
 use super::{Child, Node, NodeRef, Tree};
+use crate::batch::SpaceId;
 use crate::value::{Pending, Value};
 use crate::{Error, Piece, Result, Version};
 
@@ -31,10 +32,25 @@ pub trait NodeSink {
 
 /// Writes every node of `tree`, and of the trees in its leaves, that was not written yet. Returns the root's place.
 pub fn write_dirty(tree: &Tree, birth: Version, store: StoreId, sink: &mut dyn NodeSink) -> Result<Option<NodeRef>> {
+    write_tree(tree, Writing { birth, store, space: MASTER }, sink)
+}
+
+/// What every node of one tree says of itself.
+#[derive(Clone, Copy)]
+struct Writing {
+    birth: Version,
+    store: StoreId,
+    space: SpaceId,
+}
+
+/// What nodes of the master tree give as their space.
+const MASTER: SpaceId = SpaceId(0);
+
+fn write_tree(tree: &Tree, writing: Writing, sink: &mut dyn NodeSink) -> Result<Option<NodeRef>> {
     match &tree.root {
         None => Ok(None),
         Some(Child::Disk(at)) => Ok(Some(*at)),
-        Some(Child::Memory(node)) => write_node(node, birth, store, sink).map(Some),
+        Some(Child::Memory(node)) => write_node(node, writing, sink).map(Some),
     }
 }
 
@@ -71,7 +87,7 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
 }
 
 /// The depth is that of the tree, and of one tree within another.
-fn write_node(node: &Arc<Node>, birth: Version, store: StoreId, sink: &mut dyn NodeSink) -> Result<NodeRef> {
+fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Result<NodeRef> {
     if let Some(at) = node.placed() {
         return Ok(at);
     }
@@ -79,18 +95,18 @@ fn write_node(node: &Arc<Node>, birth: Version, store: StoreId, sink: &mut dyn N
         Body::Inner(run) => {
             for (_, child) in run.iter() {
                 if let Child::Memory(child) = child {
-                    write_node(child, birth, store, sink)?;
+                    write_node(child, writing, sink)?;
                 }
             }
         }
         Body::Leaf(run) => {
-            for (_, value) in run.iter() {
-                write_held(value, birth, store, sink)?;
+            for (key, value) in run.iter() {
+                write_held(key, value, writing, sink)?;
             }
         }
     }
-    let encoded = node.encode(birth, store)?;
-    let mut at = NodeRef::of(&encoded, 0, birth);
+    let encoded = node.encode(writing.birth, writing.store, writing.space)?;
+    let mut at = NodeRef::of(&encoded, 0, writing.birth);
     at.start_block = sink.write_node(encoded)?;
     if let Some(by) = node.fate.place(at) {
         sink.unneeded(at, by);
@@ -98,9 +114,10 @@ fn write_node(node: &Arc<Node>, birth: Version, store: StoreId, sink: &mut dyn N
     Ok(at)
 }
 
-fn write_held(value: &Value, birth: Version, store: StoreId, sink: &mut dyn NodeSink) -> Result<()> {
+fn write_held(key: &[u8], value: &Value, writing: Writing, sink: &mut dyn NodeSink) -> Result<()> {
     if let Value::Root(root) = value {
-        write_dirty(&root.tree, birth, store, sink)?;
+        let space = <[u8; 8]>::try_from(key).map_or(MASTER, |id| SpaceId(u64::from_be_bytes(id)));
+        write_tree(&root.tree, Writing { space, ..writing }, sink)?;
     }
     if let Some(Piece::Pending(pending)) = value.piece()
         && !pending.fate.is_placed()
