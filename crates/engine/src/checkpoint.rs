@@ -171,9 +171,14 @@ impl NodeSink for Sink<'_> {
     }
 }
 
+fn is_full<T>(done: &Result<T>) -> bool {
+    done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full)
+}
+
 impl Core {
     /// Stores the state of the last group that was built.
     pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.expire_views();
         let need = self.head.lock().dirty_len / BLOCK_LEN as u64 + u64::from(RUN_BLOCKS);
         if !self.allocator.admits(need, Class::Checkpoint) {
             // Where the store cannot grow the reserve has to do.
@@ -185,15 +190,17 @@ impl Core {
             head.checkpoint_wanted = false;
             head.sealed.clone()
         };
-        let done = match self.store(&mut book, cut.clone(), false) {
-            Err(error) if error.kind() == ErrorKind::Full => {
-                // What only the older root needs makes room for the newer.
-                self.give_up_older(&mut book)?;
-                self.store(&mut book, cut, false)
-            }
-            done => done,
-        };
-        self.head.lock().checkpoint_full = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
+        let mut done = self.store(&mut book, cut.clone(), false);
+        if is_full(&done) {
+            // What only the older root needs makes room for the newer.
+            self.give_up_older(&mut book)?;
+            done = self.store(&mut book, cut.clone(), false);
+        }
+        // So does what only views need: without a checkpoint nothing could even be deleted.
+        while is_full(&done) && self.expire_for_room()? {
+            done = self.store(&mut book, cut.clone(), false);
+        }
+        self.head.lock().checkpoint_full = is_full(&done);
         done
     }
 
@@ -428,7 +435,6 @@ impl Core {
                     return;
                 }
             }
-            self.expire_views();
             match self.checkpoint() {
                 Ok(()) => {}
                 // Something may be deleted, or a view let go.

@@ -333,9 +333,9 @@ fn ring_blocks(wanted_len: u64, blocks: u64) -> Result<u32> {
         0 => ((64 << 20) / BLOCK_LEN as u64).min(blocks / 8),
         length => length / BLOCK_LEN as u64,
     };
-    let most = RING_BLOCKS_MAX.min(blocks / 2 - RING_START_BLOCK.min(blocks / 2));
-    let ring = if wanted_len == 0 { wanted.clamp(RING_BLOCKS_MIN, RING_BLOCKS_MAX) } else { wanted };
-    if ring < RING_BLOCKS_MIN || (ring > most && ring > RING_BLOCKS_MIN) {
+    let most = RING_BLOCKS_MAX.min((blocks / 2).saturating_sub(RING_START_BLOCK)).max(RING_BLOCKS_MIN);
+    let ring = if wanted_len == 0 { wanted.clamp(RING_BLOCKS_MIN, most) } else { wanted };
+    if !(RING_BLOCKS_MIN..=most).contains(&ring) {
         return Err(Error::invalid(format!(
             "a ring of {} bytes does not fit: from 64 KiB up to half of the store",
             ring * BLOCK_LEN as u64

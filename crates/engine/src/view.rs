@@ -3,7 +3,7 @@
 //! Invariants:
 //! - What a view can reach is not reused until it is dropped or expired; an expired view gives an error, never
 //!   other bytes: every read looks again after it has read.
-//! - Views expire only beyond a limit of pinned space or of age, oldest first.
+//! - Views expire only beyond a limit of pinned space or of age, or where a checkpoint finds no other room; oldest first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -297,6 +297,18 @@ impl View {
 }
 
 impl Core {
+    /// Takes views back, oldest first, until one gives blocks to the writers; false when none can.
+    pub(crate) fn expire_for_room(&self) -> Result<bool> {
+        let before = self.allocator.free_blocks();
+        while self.pins.lock().expire_oldest(|_| true) {
+            self.release_reusable()?;
+            if self.allocator.free_blocks() > before {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Takes views back that are too old, or that hold too much space while the store has little.
     pub(crate) fn expire_views(&self) {
         let now = Instant::now();

@@ -1,10 +1,9 @@
 //! What the engine promises, through its own face: contents, reopening, growth, space that comes back.
 
-use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_engine::device::{Device, MemoryDevice, ReadMode};
+use koine_engine::device::MemoryDevice;
 use koine_engine::{
     Background, Batch, Condition, Durability, Engine, ErrorKind, FormatOptions, KeyRange, Operation, Options, Payload,
     Place, RequestId, Sources, SpaceId, StageHint,
@@ -20,39 +19,9 @@ fn new_store(length: usize, length_max: u64, ring_len: u64) -> Arc<MemoryDevice>
     device
 }
 
-/// A device whose bytes stay when the store is closed.
-struct Kept(Arc<MemoryDevice>);
-
-impl Device for Kept {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-    fn grow(&self, length: u64) -> io::Result<()> {
-        self.0.grow(length)
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
-        self.0.read_at(buffer, offset, mode)
-    }
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(data, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.0.discard(offset, length)
-    }
-    fn close(&self) -> io::Result<()> {
-        Ok(())
-    }
-    fn is_fixed(&self) -> bool {
-        self.0.is_fixed()
-    }
-}
-
 /// Opens the store itself and makes the space.
 fn begin(device: &Arc<MemoryDevice>, background: Background) -> Engine {
-    let held: Arc<dyn Device> = Arc::new(Kept(Arc::clone(device)));
+    let held = Arc::clone(device);
     let engine = Engine::open(held, Options { background, ..Options::default() }).unwrap();
     commit(&engine, Batch::new().then(Operation::CreateSpace { space: SPACE }));
     engine
@@ -210,6 +179,32 @@ fn a_view_sees_its_version_while_everything_is_written_over() {
     }
     drop(view);
     engine.checkpoint().unwrap();
+    sound(&engine);
+}
+
+#[test]
+fn a_store_that_runs_full_takes_views_back() {
+    let device = Arc::new(MemoryDevice::fixed(1 << 20));
+    Engine::format(device.as_ref(), FormatOptions::default(), &SeededRandom::new(1)).unwrap();
+    let engine = begin(&device, Background::Manual);
+    let put = |key: usize, round: usize| {
+        let value = Payload::Bytes(Bytes::from(pattern(3_000, round as u8)));
+        let at = Place::new(SPACE, key.to_be_bytes().to_vec());
+        let done = engine.submit(Batch::new().then(Operation::Put { at, value }), Durability::Sync).wait();
+        while engine.step().unwrap() {}
+        done.map(|_| ())
+    };
+    (0..8).for_each(|key| put(key, 0).unwrap());
+    let view = engine.view();
+    for round in 1..200 {
+        put(round % 8, round).unwrap();
+    }
+    let old = view.bytes(SPACE, &0usize.to_be_bytes(), 0, 3_000);
+    assert_eq!(old.unwrap_err().kind(), ErrorKind::Expired);
+    for key in 0..8usize {
+        let round = (192..200).find(|round| round % 8 == key).unwrap();
+        assert_eq!(read(&engine, &key.to_be_bytes()).unwrap(), pattern(3_000, round as u8));
+    }
     sound(&engine);
 }
 
