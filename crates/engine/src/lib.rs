@@ -20,6 +20,7 @@ pub mod error;
 mod limits;
 mod log;
 mod node_cache;
+pub mod objects;
 mod recovery;
 mod requests;
 mod space;

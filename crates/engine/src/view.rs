@@ -14,12 +14,12 @@ use bytes::Bytes;
 
 use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
-use crate::content::{Reading, as_record, find_record, record_key, record_range, user_key};
+use crate::content::{Pieces, Reading, as_record, find_record, record_key, record_range, user_key};
 use crate::core::Core;
-use crate::device::ReadMode;
+use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::{NodeSource, Tree};
-use crate::value::{Content, INLINE_LEN_MAX, Piece, Record};
+use crate::value::{BlockRange, Content, INLINE_LEN_MAX, Piece, Record};
 
 /// A view may be this old before it is taken back.
 const AGE_MAX: Duration = Duration::from_secs(3600);
@@ -200,6 +200,16 @@ impl View {
         Ok(Bytes::from(buffer))
     }
 
+    /// Bytes of the device that a value's data takes, in whole blocks; `None` when the key is absent. Data that
+    /// waits in memory counts as what it will take, holes and bytes in the index as nothing, shared blocks whole.
+    pub fn allocated(&self, space: SpaceId, key: &[u8]) -> Result<Option<u64>> {
+        let core = self.core();
+        let found = self.find(&core.nodes, space, key);
+        let Some((tree, record)) = self.checked(found)? else { return Ok(None) };
+        let blocks = blocks_of(&tree, &core.nodes, &record.content);
+        self.checked(blocks).map(|blocks| Some(blocks * BLOCK_LEN as u64))
+    }
+
     /// A cursor over a range, before its first entry.
     pub fn cursor(&self, space: SpaceId, range: KeyRange, backward: bool) -> Result<Cursor> {
         let found = self.tree(&self.core().nodes, space);
@@ -216,6 +226,38 @@ impl View {
 
 fn absent() -> Error {
     Error::new(ErrorKind::NotFound, "the key is not there")
+}
+
+/// How many blocks a value's pieces take. Pieces that were cut from one run may name the same blocks.
+fn blocks_of(tree: &Tree, source: &dyn NodeSource, content: &Content) -> Result<u64> {
+    let mut waiting = 0;
+    let mut ranges: Vec<BlockRange> = Vec::new();
+    let mut add = |piece: &Piece| match piece {
+        Piece::Inline(_) => {}
+        Piece::Pending(pending) => match pending.fate.placed() {
+            Some(extent) => ranges.push(extent.blocks()),
+            None => waiting += pending.bytes.len().div_ceil(BLOCK_LEN) as u64,
+        },
+        Piece::Disk(extent) => ranges.push(extent.blocks()),
+    };
+    match content {
+        Content::Empty => {}
+        Content::Single(piece) => add(piece),
+        Content::Pieces(blob) => {
+            let mut pieces = Pieces::new(tree, source, *blob, 0, u64::MAX)?;
+            while let Some((_, piece)) = pieces.next(source)? {
+                add(&piece);
+            }
+        }
+    }
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut counted_to = 0;
+    let mut placed = 0;
+    for range in ranges {
+        placed += range.end().saturating_sub(range.start.max(counted_to));
+        counted_to = counted_to.max(range.end());
+    }
+    Ok(waiting + placed)
 }
 
 fn in_memory(content: &Content) -> Option<&Bytes> {

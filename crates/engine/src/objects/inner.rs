@@ -1,0 +1,354 @@
+//! What the handles of a store share: the engine, the table of objects in use, counts and numbers.
+//!
+//! Invariants:
+//! - The count of objects is raised before a creation is submitted, so that no race passes the limit.
+//! - A deletion lowers it once it has its place in the order of commits.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::layout::{LAYOUT, SPACE, Setting, object_key, object_place, scratch_range};
+use super::numbers::Numbers;
+use super::pending::Pending;
+use super::store::StoreOptions;
+use super::table::{Node, Table, absent, submit};
+use crate::batch::{Batch, Condition, Durability, Operation, Payload};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::view::View;
+
+/// The engines that have a store.
+static TAKEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+/// What the handles of a store share.
+pub struct Inner {
+    /// First, so that it lets go of the engine while that is still there.
+    gate: Mutex<Gate>,
+    pub engine: Arc<Engine>,
+    pub table: Table,
+    pub name: String,
+    path: Option<PathBuf>,
+    /// Whether closing the store closes the engine.
+    pub owns: bool,
+    pub limit: Option<u64>,
+    count: AtomicU64,
+    numbers: Numbers,
+}
+
+/// Who is inside.
+struct Gate {
+    uses: u64,
+    closed: bool,
+    /// Dropped when the store is closed, so that the engine can get another one.
+    taken: Option<Taken>,
+}
+
+/// An engine's one store.
+struct Taken(usize);
+
+impl Taken {
+    fn take(engine: &Arc<Engine>, name: &str) -> Result<Taken> {
+        let address = Arc::as_ptr(engine) as usize;
+        if TAKEN.lock().insert(address) {
+            return Ok(Taken(address));
+        }
+        let message = format!("the objects of {name} are open in this process already: share that store, or close it");
+        Err(Error::new(ErrorKind::Owned, message))
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        TAKEN.lock().remove(&self.0);
+    }
+}
+
+impl Inner {
+    /// Opens what an engine holds, making it at the first use.
+    pub fn open(engine: Arc<Engine>, options: StoreOptions, path: Option<PathBuf>) -> Result<Inner> {
+        let taken = Taken::take(&engine, &options.name)?;
+        let mut inner = Inner {
+            engine,
+            table: Table::default(),
+            name: options.name,
+            owns: path.is_some(),
+            path,
+            limit: options.object_limit,
+            count: AtomicU64::new(0),
+            numbers: Numbers::after(1),
+            gate: Mutex::new(Gate { uses: 0, closed: false, taken: Some(taken) }),
+        };
+        if !inner.engine.view().has_space(SPACE)? {
+            inner.make()?;
+        }
+        inner.load(options.object_limit)?;
+        Ok(inner)
+    }
+
+    /// Keeps the store from being closed; `leave` ends it.
+    pub fn enter(&self) -> Result<()> {
+        let mut gate = self.gate.lock();
+        if gate.closed {
+            return Err(Error::invalid(format!("the store {} was closed", self.name)));
+        }
+        gate.uses += 1;
+        Ok(())
+    }
+
+    /// Ends what `enter` began.
+    pub fn leave(&self) {
+        self.gate.lock().uses -= 1;
+    }
+
+    /// How many are inside.
+    pub fn uses(&self) -> u64 {
+        self.gate.lock().uses
+    }
+
+    /// Lets nobody in any more. `Busy` while somebody is inside.
+    pub fn shut(&self) -> Result<()> {
+        let mut gate = self.gate.lock();
+        if gate.closed {
+            return Err(Error::invalid(format!("the store {} was closed already", self.name)));
+        }
+        if gate.uses > 0 {
+            let objects = if gate.uses == 1 { "1 object".to_owned() } else { format!("{} objects", gate.uses) };
+            let message = format!("the store {} has {objects} open: close them first, then the store", self.name);
+            return Err(Error::new(ErrorKind::Busy, message));
+        }
+        gate.closed = true;
+        Ok(())
+    }
+
+    /// The engine may get another store.
+    pub fn give_back(&self) {
+        self.gate.lock().taken = None;
+    }
+
+    /// Does `work` with the store kept open.
+    pub fn within<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.enter()?;
+        let done = work();
+        self.leave();
+        done
+    }
+
+    /// How many objects there are.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Counts objects that are about to be created, within the limit.
+    fn count_in(&self, many: u64) -> Result<()> {
+        let limit = self.limit.unwrap_or(i64::MAX as u64);
+        let room = |count: u64| count.checked_add(many).filter(|count| *count <= limit);
+        self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).map(|_| ()).map_err(|count| {
+            let message = format!(
+                "the store {} was made for {limit} objects and has {count}: delete some, or make a store with a higher limit",
+                self.name
+            );
+            Error::new(ErrorKind::Full, message)
+        })
+    }
+
+    /// Objects were deleted, or not created after all.
+    fn count_out(&self, many: u64) {
+        self.count.fetch_sub(many, Ordering::SeqCst);
+    }
+
+    fn take_numbers(&self, many: u64) -> Result<Range<u64>> {
+        self.numbers.take(many, |mark| {
+            let batch = Batch::new().put(SPACE, Setting::Next.key(), mark.to_be_bytes().to_vec());
+            self.engine.submit(batch, Durability::Sync).wait().map(|_| ())
+        })
+    }
+
+    /// Refuses what there is no room for at the moment.
+    pub fn check_room(&self, size: u64) -> Result<()> {
+        if size == 0 {
+            return Ok(());
+        }
+        let usage = self.engine.usage();
+        let growth = match usage.limit {
+            Some(limit) => limit.saturating_sub(usage.total),
+            None => self.path.as_deref().map_or(u64::MAX, room_beside),
+        };
+        let free = usage.free.saturating_add(growth);
+        if size > free {
+            let message = format!(
+                "{size} bytes were asked for and {free} are free: delete something, or give the store more space"
+            );
+            return Err(Error::new(ErrorKind::Full, message));
+        }
+        Ok(())
+    }
+}
+
+/// What the file system of a store's file has left.
+fn room_beside(path: &Path) -> u64 {
+    rustix::fs::statvfs(path).map_or(u64::MAX, |of| of.f_bavail.saturating_mul(of.f_frsize))
+}
+
+impl Inner {
+    /// Makes the space at its first use.
+    fn make(&self) -> Result<()> {
+        let mut batch = Batch::new().then(Operation::CreateSpace { space: SPACE });
+        batch = batch.put(SPACE, Setting::Layout.key(), LAYOUT);
+        batch = batch.put(SPACE, Setting::Next.key(), 1u64.to_be_bytes().to_vec());
+        batch = batch.then(Operation::AddCounter { at: Setting::Count.place(), delta: 0 });
+        if let Some(limit) = self.limit {
+            batch = batch.put(SPACE, Setting::Limit.key(), limit.to_be_bytes().to_vec());
+        }
+        self.engine.submit(batch, Durability::Sync).wait().map(|_| ())
+    }
+
+    /// Reads what is kept beside the objects, and clears away what a crash left of transactions.
+    fn load(&mut self, asked: Option<u64>) -> Result<()> {
+        let view = self.engine.view();
+        let layout = self.setting::<{ LAYOUT.len() }>(&view, Setting::Layout)?;
+        if layout.as_ref().map(<[u8; LAYOUT.len()]>::as_slice) != Some(LAYOUT) {
+            let message = "the objects are of a layout that this version does not know: use a newer version";
+            return Err(Error::new(ErrorKind::Unknown, message));
+        }
+        let missing = || Error::damaged("the store of objects has no count or no next number");
+        let count = self.setting(&view, Setting::Count)?.map(i64::from_le_bytes).ok_or_else(missing)?;
+        let next = self.setting(&view, Setting::Next)?.map(u64::from_be_bytes).ok_or_else(missing)?;
+        let limit = self.setting(&view, Setting::Limit)?.map(u64::from_be_bytes);
+        if asked.is_some() && asked != limit {
+            let fixed = limit.map_or_else(|| "no limit".to_owned(), |limit| format!("a limit of {limit}"));
+            return Err(Error::invalid(format!("the store {} was made with {fixed} of objects", self.name)));
+        }
+        let negative = |_| Error::damaged(format!("the count of objects is {count}"));
+        self.count = AtomicU64::new(u64::try_from(count).map_err(negative)?);
+        self.numbers = Numbers::after(next);
+        self.limit = limit;
+        if view.cursor(SPACE, scratch_range(), false)?.next()?.is_some() {
+            let clear = Batch::new().then(Operation::DeleteRange { space: SPACE, range: scratch_range() });
+            match self.engine.submit(clear, Durability::Memory).wait() {
+                // Opened to read only: it stays, unseen.
+                Err(error) if error.kind() == ErrorKind::Invalid => {}
+                done => drop(done?),
+            }
+        }
+        Ok(())
+    }
+
+    fn setting<const LEN: usize>(&self, view: &View, setting: Setting) -> Result<Option<[u8; LEN]>> {
+        let key = setting.key();
+        match view.stat(SPACE, &key)? {
+            None => Ok(None),
+            Some(stat) if stat.size != LEN as u64 => {
+                Err(Error::damaged(format!("a setting of the objects has {} bytes instead of {LEN}", stat.size)))
+            }
+            Some(_) => {
+                let mut bytes = [0; LEN];
+                view.read(SPACE, &key, 0, &mut bytes)?;
+                Ok(Some(bytes))
+            }
+        }
+    }
+
+    /// So that the numbers reserved and not used are not skipped.
+    pub fn mark_next(&self) -> Result<()> {
+        let next = self.numbers.next().to_be_bytes();
+        if self.setting(&self.engine.view(), Setting::Next)? == Some(next) {
+            return Ok(());
+        }
+        let batch = Batch::new().put(SPACE, Setting::Next.key(), next.to_vec());
+        self.engine.submit(batch, Durability::Memory).wait().map(|_| ())
+    }
+
+    /// Submits the creation of objects, and waits as the durability asks.
+    pub fn create(&self, many: u64, size: u64, durability: Durability) -> Result<(Range<u64>, Arc<Pending>)> {
+        self.count_in(many)?;
+        let created = self.take_numbers(many).and_then(|numbers| {
+            let mut batch = Batch::new();
+            for number in numbers.clone() {
+                let at = object_place(number);
+                batch.operations.push(match size {
+                    0 => Operation::Put { at, value: Payload::Bytes(Bytes::new()) },
+                    length => Operation::Truncate { at, length },
+                });
+            }
+            batch.operations.push(Operation::AddCounter { at: Setting::Count.place(), delta: many as i64 });
+            let pending = submit(&self.engine, batch, durability)?;
+            if durability > Durability::Memory {
+                pending.wait()?;
+            }
+            Ok((numbers, pending))
+        });
+        created.inspect_err(|_| self.count_out(many))
+    }
+
+    /// The node of an object that is there, with one handle more.
+    pub fn find(&self, number: u64) -> Result<Arc<Node>> {
+        let node = self.table.enter(number, || Node::new(number, None));
+        // Looked for once the node is in the table: from then on nobody deletes the object past it.
+        let there = node.check_there(|| Ok(self.engine.view().stat(SPACE, &object_key(number))?.is_some()));
+        if there.is_err() {
+            self.table.leave(number);
+        }
+        there.map(|()| node)
+    }
+
+    /// Deletes an object that somebody has open.
+    pub fn delete(&self, node: &Node, durability: Durability) -> Result<()> {
+        let (space, key) = (SPACE, object_key(node.number()));
+        let batch = Batch::new().when(Condition::Present { space, key: key.clone() }).delete(space, key);
+        let batch = batch.then(Operation::AddCounter { at: Setting::Count.place(), delta: -1 });
+        node.change(&self.engine, batch, durability, true)?;
+        self.count_out(1);
+        Ok(())
+    }
+
+    /// Deletes objects, sorted by number, in one commit.
+    pub fn delete_many(&self, numbers: &[u64], durability: Durability) -> Result<()> {
+        let mut nodes = Vec::with_capacity(numbers.len());
+        let mut found = Ok(());
+        for number in numbers {
+            match self.find(*number) {
+                Ok(node) => nodes.push(node),
+                Err(error) => {
+                    found = Err(error);
+                    break;
+                }
+            }
+        }
+        let done = found.and_then(|()| self.delete_nodes(&nodes, durability));
+        nodes.iter().for_each(|node| self.table.leave(node.number()));
+        done
+    }
+
+    fn delete_nodes(&self, nodes: &[Arc<Node>], durability: Durability) -> Result<()> {
+        let mut batch = Batch::new();
+        for node in nodes {
+            let key = object_key(node.number());
+            batch.conditions.push(Condition::Present { space: SPACE, key: key.clone() });
+            batch = batch.delete(SPACE, key);
+        }
+        let many = nodes.len() as u64;
+        batch = batch.then(Operation::AddCounter { at: Setting::Count.place(), delta: -(many as i64) });
+        let explain = |error: Error| match error.refusal() {
+            Some(Refusal::Condition(index)) => nodes.get(index as usize).map_or(error, |node| absent(node.number())),
+            _ => error,
+        };
+        let pending = {
+            // In the order of numbers, as everybody who locks several.
+            let mut states = nodes.iter().map(|node| node.lock()).collect::<Result<Vec<_>>>()?;
+            let pending = submit(&self.engine, batch, durability).map_err(explain)?;
+            states.iter_mut().for_each(|state| state.note(&pending, true));
+            pending
+        };
+        self.count_out(many);
+        if durability > Durability::Memory {
+            pending.wait().map_err(explain)?;
+        }
+        Ok(())
+    }
+}

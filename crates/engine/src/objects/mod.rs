@@ -1,0 +1,59 @@
+//! Numbered objects: a flat name space of byte arrays on an engine, as a local object store has them.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! use koine_engine::device::MemoryDevice;
+//! use koine_engine::objects::{Store, StoreOptions};
+//! use koine_engine::{Durability, Engine, FormatOptions, Options};
+//!
+//! let device = Arc::new(MemoryDevice::growable(1 << 20, 1 << 30));
+//! Engine::format(&device, FormatOptions::default(), &koine_env::OsRandom)?;
+//! let engine = Arc::new(Engine::open(device, Options::default())?);
+//!
+//! let store = Store::over(engine, StoreOptions::default())?;
+//! let object = store.create(0)?;
+//! object.write(5, b"later", Durability::Memory)?;
+//! object.write(0, b"first", Durability::Sync)?;
+//! let mut buffer = [0; 16];
+//! assert_eq!(object.read(0, &mut buffer)?, 10);
+//! assert_eq!(&buffer[..10], b"firstlater");
+//!
+//! object.delete(Durability::Sync)?;
+//! store.close()?;
+//! # Ok::<(), koine_engine::Error>(())
+//! ```
+//!
+//! Invariants:
+//! - Built on the engine's public face only. Everything lies in one space, [`SPACE`]; while a [`Store`] is open
+//!   nothing else writes to it, so that what the store knows in memory (which objects are open, how many there
+//!   are) is the truth. A second `Store` on an engine is refused.
+//! - A number is given out once, also over crashes: numbers are reserved in large steps by a synced commit.
+//! - A call with [`Durability::Memory`](crate::Durability) returns once the change has its place in the order of
+//!   commits. Whoever asks the store afterwards, from any thread, waits until it is visible: nobody sees the
+//!   state before. Only the end of the process or a failed device can take it back, and the latter is told by
+//!   the next call that changes or closes anything.
+//! - Every read sees one version of the whole store: a write of any length is seen whole or not at all.
+//!
+//! This module knows no names, no owners and no times: those are for the floors above.
+
+mod hint;
+mod inner;
+mod layout;
+#[cfg(test)]
+mod model_tests;
+mod numbers;
+mod object;
+mod pending;
+mod read_ahead;
+mod status;
+mod store;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use hint::{Hint, Lifetime};
+pub use layout::SPACE;
+pub use object::Object;
+pub use read_ahead::READ_AHEAD_LEN;
+pub use status::{ObjectStatus, StoreStatus};
+pub use store::{CREATE_MANY_MAX, CreateOptions, Store, StoreOptions};

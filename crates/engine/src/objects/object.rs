@@ -1,0 +1,251 @@
+//! A handle on an object: read, write, resize, status, delete, close.
+//!
+//! Invariants:
+//! - A handle counts as one use of the store from its making until it is closed, its object deleted through it,
+//!   or it is dropped; then every call is an error.
+//! - Calls of any number of threads on one handle, or on several of one object, are taken in some order, each whole.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::hint::Hint;
+use super::inner::Inner;
+use super::layout::{SPACE, object_key, object_place};
+use super::read_ahead::{READ_AHEAD_LEN, Window};
+use super::status::ObjectStatus;
+use super::table::{Node, absent};
+use crate::batch::{Batch, Condition, Durability, Operation, Payload, VALUE_LEN_MAX};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint};
+use crate::view::View;
+
+/// An open object. Thread-safe; share it by reference or `Arc`. Dropping it closes it.
+pub struct Object {
+    inner: Arc<Inner>,
+    node: Arc<Node>,
+    hint: Hint,
+    window: Mutex<Window>,
+    closed: AtomicBool,
+}
+
+impl Object {
+    /// A handle that has entered the store and the table already.
+    pub(super) fn new(inner: Arc<Inner>, node: Arc<Node>, hint: Hint) -> Object {
+        Object { inner, node, hint, window: Mutex::default(), closed: AtomicBool::new(false) }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.node.number()
+    }
+
+    /// What was said about its use when it was opened.
+    pub fn hint(&self) -> Hint {
+        self.hint
+    }
+
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::invalid(format!("object {} was closed: open it again by its number", self.number())));
+        }
+        Ok(())
+    }
+
+    /// Reads into `buffer` from `offset` on; a short count only at the object's end. Holes read as zeros.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.check_open()?;
+        let epoch = self.node.settle()?;
+        // Another thread reads through the window: then not through it.
+        let Some(mut window) = self.window.try_lock() else { return self.read_at(offset, buffer) };
+        if let Some(count) = window.read(epoch, offset, buffer) {
+            return Ok(count);
+        }
+        if self.hint.access != Some(Access::Sequential) || buffer.len() > READ_AHEAD_LEN / 2 || buffer.is_empty() {
+            drop(window);
+            return self.read_at(offset, buffer);
+        }
+        window.fill(epoch, offset, READ_AHEAD_LEN, |bytes| self.read_at(offset, bytes))?;
+        Ok(window.read(epoch, offset, buffer).unwrap_or(0))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        read_visible(&self.inner.engine.view(), self.number(), offset, buffer)
+    }
+
+    /// Says that a range will be read soon: reads it now, on this thread, and keeps the first
+    /// [`READ_AHEAD_LEN`] bytes for the next reads of this handle.
+    pub fn will_need(&self, offset: u64, length: u64) -> Result<()> {
+        self.check_open()?;
+        let epoch = self.node.settle()?;
+        let mut window = self.window.lock();
+        let first = length.min(READ_AHEAD_LEN as u64);
+        window.fill(epoch, offset, first as usize, |bytes| self.read_at(offset, bytes))?;
+        drop(window);
+        let mut scratch = vec![0; (length - first).min(READ_AHEAD_LEN as u64) as usize];
+        let (mut at, end) = (offset.saturating_add(first), offset.saturating_add(length));
+        while at < end {
+            let part = (end - at).min(scratch.len() as u64) as usize;
+            if self.read_at(at, &mut scratch[..part])? < part {
+                break;
+            }
+            at += part as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes `data` at `offset`; the object grows as needed, and a gap reads as zeros. All of it or nothing.
+    pub fn write(&self, offset: u64, data: &[u8], durability: Durability) -> Result<()> {
+        self.write_with(offset, data, durability, self.hint)
+    }
+
+    /// As [`Object::write`], with what is known about this write alone.
+    pub fn write_with(&self, offset: u64, data: &[u8], durability: Durability, hint: Hint) -> Result<()> {
+        self.check_open()?;
+        check_range(offset, data.len() as u64)?;
+        if data.is_empty() {
+            return self.finish_changes(durability);
+        }
+        let data = payload(&self.inner.engine, data, hint)?;
+        self.change(Operation::WriteAt { at: object_place(self.number()), offset, data }, durability)
+    }
+
+    /// Sets the size: what is cut off is gone, what is added reads as zeros.
+    pub fn resize(&self, size: u64, durability: Durability) -> Result<()> {
+        self.check_open()?;
+        check_range(0, size)?;
+        self.change(Operation::Truncate { at: object_place(self.number()), length: size }, durability)
+    }
+
+    /// Conditions keep a write from making an object anew that somebody removed past this module.
+    fn change(&self, operation: Operation, durability: Durability) -> Result<()> {
+        let there = Condition::Present { space: SPACE, key: object_key(self.number()) };
+        self.node.change(&self.inner.engine, Batch::new().when(there).then(operation), durability, false)
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> Result<u64> {
+        self.check_open()?;
+        self.node.settle()?;
+        let stat = self.inner.engine.view().stat(SPACE, &object_key(self.number()))?;
+        stat.map(|stat| stat.size).ok_or_else(|| absent(self.number()))
+    }
+
+    /// Number, size, allocated size, version and store. For the allocated size every extent is looked at;
+    /// [`Object::size`] is one look-up.
+    pub fn status(&self) -> Result<ObjectStatus> {
+        self.check_open()?;
+        self.node.settle()?;
+        let (view, key) = (self.inner.engine.view(), object_key(self.number()));
+        let stat = view.stat(SPACE, &key)?;
+        let Some((stat, allocated)) = stat.zip(view.allocated(SPACE, &key)?) else {
+            return Err(absent(self.number()));
+        };
+        Ok(ObjectStatus {
+            number: self.number(),
+            size: stat.size,
+            allocated,
+            version: stat.version,
+            store: self.inner.name.clone(),
+        })
+    }
+
+    /// Makes every change so far survive power loss.
+    pub fn sync(&self) -> Result<()> {
+        self.check_open()?;
+        self.finish_changes(Durability::Sync)
+    }
+
+    /// Waits until the changes so far are as durable as asked for. `Memory` only tells of failures known already.
+    fn finish_changes(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Memory => self.node.check(),
+            Durability::Written => {
+                self.node.settle()?;
+                self.inner.engine.submit(Batch::new(), durability).wait().map(|_| ())
+            }
+            Durability::Sync => {
+                self.node.check()?;
+                self.inner.engine.sync()
+            }
+        }
+    }
+
+    /// Deletes the object and closes this handle. Other handles of it get `NotFound` from then on.
+    pub fn delete(&self, durability: Durability) -> Result<()> {
+        self.check_open()?;
+        let done = self.inner.delete(&self.node, durability);
+        if done.is_ok() {
+            self.leave();
+        }
+        done
+    }
+
+    /// Closes the handle, with the changes so far as durable as asked for. It is closed also after an error.
+    /// After the object was deleted through another handle this is no error.
+    pub fn close(&self, durability: Durability) -> Result<()> {
+        self.check_open()?;
+        let done = match self.finish_changes(durability) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            done => done,
+        };
+        if self.leave() { done } else { self.check_open() }
+    }
+
+    /// Ends the handle; false when another thread was faster.
+    fn leave(&self) -> bool {
+        let first = !self.closed.swap(true, Ordering::AcqRel);
+        if first {
+            self.inner.table.leave(self.number());
+            self.inner.leave();
+        }
+        first
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Object({} of {})", self.number(), self.inner.name)
+    }
+}
+
+/// Refuses what would end beyond the longest object.
+pub(super) fn check_range(offset: u64, length: u64) -> Result<()> {
+    match offset.checked_add(length) {
+        Some(end) if end <= VALUE_LEN_MAX => Ok(()),
+        _ => {
+            let message = format!("{length} bytes at {offset} end beyond the longest object, {VALUE_LEN_MAX} bytes");
+            Err(Error::invalid(message))
+        }
+    }
+}
+
+/// Reads what a view sees of an object.
+pub(super) fn read_visible(view: &View, number: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    view.read(SPACE, &object_key(number), offset, buffer).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => absent(number),
+        _ => error,
+    })
+}
+
+/// Bytes for a batch: as they are when the log takes them, else placed on the device now.
+pub(super) fn payload(engine: &Engine, data: &[u8], hint: Hint) -> Result<Payload> {
+    if data.len() <= engine.limits().pending_len_max {
+        return Ok(Payload::Bytes(Bytes::copy_from_slice(data)));
+    }
+    let access = hint.access.unwrap_or_default();
+    let mut stage = engine.stage(StageHint { length: Some(data.len() as u64), access })?;
+    for piece in data.chunks(STAGE_PIECE_LEN_MAX) {
+        stage.write(piece)?;
+    }
+    Ok(Payload::Stage(stage.finish()?))
+}

@@ -1,0 +1,209 @@
+//! A store of numbered objects: opening, creating, deleting, listing, closing.
+//!
+//! Invariants:
+//! - At most one store on an engine at a time, so the count in memory is the count; each commit that makes or
+//!   removes objects changes the count on the device too.
+//! - A store does not close while an object is open or a call is under way.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::hint::Hint;
+use super::inner::Inner;
+use super::layout::{SPACE, number_of, objects_from};
+use super::object::Object;
+use super::status::StoreStatus;
+use super::table::Node;
+use crate::batch::Durability;
+use crate::device::{BLOCK_LEN, FileDevice, OpenOptions};
+use crate::engine::{Engine, Options};
+use crate::error::{Error, Result};
+
+/// The most objects that one call creates or deletes.
+pub const CREATE_MANY_MAX: usize = 16_384;
+
+/// How a store is opened over an engine.
+#[derive(Clone, Debug, Default)]
+pub struct StoreOptions {
+    /// What it is called in statuses and errors: its path where it has one.
+    pub name: String,
+    /// The most objects that there may be. Fixed when the store is used for the first time; later `None` takes
+    /// what was fixed, and anything else must be the same.
+    pub object_limit: Option<u64>,
+}
+
+/// How an object is created.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateOptions {
+    /// Its first size in bytes; reads as zeros. Creating fails with `Full` when so much is not free at that
+    /// moment. Space is not set aside yet: what others write later can take it.
+    pub size: u64,
+    /// How it will be used.
+    pub hint: Hint,
+    /// What the creation survives when the call returns.
+    pub durability: Durability,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        CreateOptions { size: 0, hint: Hint::default(), durability: Durability::Memory }
+    }
+}
+
+/// A store of numbered objects. Thread-safe; share it by reference or `Arc`.
+pub struct Store {
+    pub(super) inner: Arc<Inner>,
+}
+
+impl Store {
+    /// Opens the store in the file or device at `path`, and the engine with it; [`Store::close`] closes both.
+    pub fn open(path: &Path, engine: Options) -> Result<Store> {
+        let device = FileDevice::open(path, OpenOptions { create: false, read_only: engine.read_only })?;
+        let engine = Arc::new(Engine::open(Arc::new(device), engine)?);
+        let options = StoreOptions { name: path.display().to_string(), object_limit: None };
+        Store::begin(engine, options, Some(path.to_owned()))
+    }
+
+    /// Opens the store in an engine, making it at the first use. [`Store::close`] leaves the engine open.
+    pub fn over(engine: Arc<Engine>, options: StoreOptions) -> Result<Store> {
+        Store::begin(engine, options, None)
+    }
+
+    fn begin(engine: Arc<Engine>, options: StoreOptions, path: Option<PathBuf>) -> Result<Store> {
+        Ok(Store { inner: Arc::new(Inner::open(engine, options, path)?) })
+    }
+
+    /// Creates an object of `size` bytes that read as zeros, as [`CreateOptions::size`] tells.
+    pub fn create(&self, size: u64) -> Result<Object> {
+        self.create_with(CreateOptions { size, ..CreateOptions::default() })
+    }
+
+    /// Creates an object.
+    pub fn create_with(&self, options: CreateOptions) -> Result<Object> {
+        let inner = &self.inner;
+        inner.enter()?;
+        let made = inner.check_room(options.size.max(options.hint.expected_len.unwrap_or(0))).and_then(|()| {
+            let (numbers, pending) = inner.create(1, options.size, options.durability)?;
+            Ok(inner.table.enter(numbers.start, || Node::new(numbers.start, Some(pending))))
+        });
+        match made {
+            Ok(node) => Ok(Object::new(Arc::clone(inner), node, options.hint)),
+            Err(error) => {
+                inner.leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates up to [`CREATE_MANY_MAX`] objects of `size` bytes in one commit, without opening them, and gives
+    /// their numbers. All are made or none.
+    pub fn create_many(&self, many: usize, size: u64, durability: Durability) -> Result<Range<u64>> {
+        check_many(many)?;
+        self.inner.within(|| {
+            self.inner.check_room(size.saturating_mul(many as u64))?;
+            let (numbers, pending) = self.inner.create(many as u64, size, durability)?;
+            // Nobody has them open: so that whoever opens one finds it.
+            pending.wait()?;
+            Ok(numbers)
+        })
+    }
+
+    /// Opens an object by its number.
+    pub fn open_object(&self, number: u64) -> Result<Object> {
+        self.open_with(number, Hint::default())
+    }
+
+    /// Opens an object by its number, with what is known about its use.
+    pub fn open_with(&self, number: u64, hint: Hint) -> Result<Object> {
+        self.inner.enter()?;
+        match self.inner.find(number) {
+            Ok(node) => Ok(Object::new(Arc::clone(&self.inner), node, hint)),
+            Err(error) => {
+                self.inner.leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes an object by its number, whether it is open or not.
+    pub fn delete(&self, number: u64, durability: Durability) -> Result<()> {
+        self.inner.within(|| {
+            let node = self.inner.find(number)?;
+            let done = self.inner.delete(&node, durability);
+            self.inner.table.leave(number);
+            done
+        })
+    }
+
+    /// Deletes up to [`CREATE_MANY_MAX`] objects in one commit; none when one of them is not there.
+    pub fn delete_many(&self, numbers: &[u64], durability: Durability) -> Result<()> {
+        check_many(numbers.len())?;
+        let mut sorted = numbers.to_vec();
+        sorted.sort_unstable();
+        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Error::invalid("an object is named twice among those to be deleted"));
+        }
+        self.inner.within(|| self.inner.delete_many(&sorted, durability))
+    }
+
+    /// The numbers of at most `many` objects, in order, from `from` on.
+    pub fn list(&self, from: u64, many: usize) -> Result<Vec<u64>> {
+        self.inner.within(|| {
+            self.inner.table.settle()?;
+            let mut cursor = self.inner.engine.view().cursor(SPACE, objects_from(from), false)?;
+            let mut numbers = Vec::new();
+            while numbers.len() < many
+                && let Some(entry) = cursor.next()?
+            {
+                numbers.push(number_of(&entry.key)?);
+            }
+            Ok(numbers)
+        })
+    }
+
+    /// How full the store is.
+    pub fn status(&self) -> Result<StoreStatus> {
+        let inner = &self.inner;
+        inner.within(|| {
+            let (usage, objects) = (inner.engine.usage(), inner.count());
+            Ok(StoreStatus {
+                store: inner.name.clone(),
+                store_id: inner.engine.info().store_id,
+                block_len: BLOCK_LEN as u64,
+                objects,
+                // This call is one of them.
+                open: inner.uses() - 1,
+                limit: inner.limit,
+                possible: inner.limit.map(|limit| limit.saturating_sub(objects)),
+                total: usage.total,
+                used: usage.used,
+                free: usage.free,
+                total_max: usage.limit,
+            })
+        })
+    }
+
+    /// Makes everything so far survive power loss.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.within(|| self.inner.engine.sync())
+    }
+
+    /// Closes the store, with everything so far durable. `Busy` while objects are open.
+    pub fn close(&self) -> Result<()> {
+        let inner = &self.inner;
+        inner.shut()?;
+        let marked = inner.mark_next();
+        let closed = if inner.owns { inner.engine.close() } else { inner.engine.sync() };
+        inner.give_back();
+        marked.and(closed)
+    }
+}
+
+fn check_many(many: usize) -> Result<()> {
+    if many > CREATE_MANY_MAX {
+        let message = format!("{many} objects in one call; the most is {CREATE_MANY_MAX}: make several calls");
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
