@@ -39,6 +39,8 @@ pub struct Inner {
     pub limit: Option<u64>,
     count: AtomicU64,
     numbers: Numbers,
+    /// The next number for what a transaction keeps.
+    scratch: AtomicU64,
 }
 
 /// Who is inside.
@@ -82,6 +84,7 @@ impl Inner {
             limit: options.object_limit,
             count: AtomicU64::new(0),
             numbers: Numbers::after(1),
+            scratch: AtomicU64::new(0),
             gate: Mutex::new(Gate { uses: 0, closed: false, taken: Some(taken) }),
         };
         if !inner.engine.view().has_space(SPACE)? {
@@ -137,6 +140,11 @@ impl Inner {
         let done = work();
         self.leave();
         done
+    }
+
+    /// Another number for what a transaction keeps.
+    pub fn next_scratch(&self) -> u64 {
+        self.scratch.fetch_add(1, Ordering::Relaxed)
     }
 
     /// How many objects there are.

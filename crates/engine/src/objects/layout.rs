@@ -73,7 +73,6 @@ pub fn number_of(key: &[u8]) -> Result<u64> {
     Ok(u64::from_be_bytes(bytes))
 }
 
-#[cfg(test)]
 /// The key of what a transaction keeps until it is executed: its place, or a new state of an object.
 pub fn scratch_key(transaction: u64, object: u64) -> Bytes {
     Bytes::from([&APART[..], b"t", &transaction.to_be_bytes(), &object.to_be_bytes()].concat())

@@ -18,6 +18,12 @@
 //! assert_eq!(object.read(0, &mut buffer)?, 10);
 //! assert_eq!(&buffer[..10], b"firstlater");
 //!
+//! // Writes that belong together become visible together, in one commit.
+//! let mut transaction = object.transaction()?;
+//! transaction.write(&object, 0, b"FIRST")?;
+//! transaction.write(&object, 20, b"end")?;
+//! transaction.execute(Durability::Sync)?;
+//!
 //! object.delete(Durability::Sync)?;
 //! store.close()?;
 //! # Ok::<(), koine_engine::Error>(())
@@ -50,6 +56,7 @@ mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 pub use hint::{Hint, Lifetime};
 pub use layout::SPACE;
@@ -57,3 +64,4 @@ pub use object::Object;
 pub use read_ahead::READ_AHEAD_LEN;
 pub use status::{ObjectStatus, StoreStatus};
 pub use store::{CREATE_MANY_MAX, CreateOptions, Store, StoreOptions};
+pub use transaction::{Executed, Transaction, TransactionOptions};

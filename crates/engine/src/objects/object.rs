@@ -17,6 +17,7 @@ use super::layout::{SPACE, object_key, object_place};
 use super::read_ahead::{READ_AHEAD_LEN, Window};
 use super::status::ObjectStatus;
 use super::table::{Node, absent};
+use super::transaction::{Transaction, TransactionOptions};
 use crate::batch::{Batch, Condition, Durability, Operation, Payload, VALUE_LEN_MAX};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -46,6 +47,20 @@ impl Object {
     /// What was said about its use when it was opened.
     pub fn hint(&self) -> Hint {
         self.hint
+    }
+
+    pub(super) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    pub(super) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// Begins a transaction, which may take in other objects of the store too.
+    pub fn transaction<'b>(&self) -> Result<Transaction<'b>> {
+        self.check_open()?;
+        Transaction::begin(&self.inner, TransactionOptions::default())
     }
 
     pub(super) fn check_open(&self) -> Result<()> {

@@ -15,6 +15,7 @@ use super::layout::{SPACE, number_of, objects_from};
 use super::object::Object;
 use super::status::StoreStatus;
 use super::table::Node;
+use super::transaction::{Transaction, TransactionOptions};
 use crate::batch::Durability;
 use crate::device::{BLOCK_LEN, FileDevice, OpenOptions};
 use crate::engine::{Engine, Options};
@@ -160,6 +161,11 @@ impl Store {
             }
             Ok(numbers)
         })
+    }
+
+    /// Begins a transaction over objects of this store.
+    pub fn transaction<'b>(&self, options: TransactionOptions) -> Result<Transaction<'b>> {
+        Transaction::begin(&self.inner, options)
     }
 
     /// How full the store is.

@@ -114,8 +114,10 @@ impl Node {
         }
     }
 
+    /// Whether nothing is under way. Never waits: who holds the lock has something under way.
     fn is_settled(&self) -> bool {
-        self.state.lock().pending.as_ref().is_none_or(|pending| pending.peek().is_some())
+        let Some(state) = self.state.try_lock() else { return false };
+        state.pending.as_ref().is_none_or(|pending| pending.peek().is_some())
     }
 }
 
@@ -197,10 +199,8 @@ impl Table {
     /// Waits until every change that was submitted before is visible.
     pub fn settle(&self) -> Result<()> {
         for shard in &self.shards {
-            let pending: Vec<Arc<Pending>> = {
-                let shard = shard.lock();
-                shard.values().filter_map(|entry| entry.node.state.lock().pending.clone()).collect()
-            };
+            let nodes: Vec<Arc<Node>> = shard.lock().values().map(|entry| Arc::clone(&entry.node)).collect();
+            let pending: Vec<_> = nodes.iter().filter_map(|node| node.state.lock().pending.clone()).collect();
             for pending in pending {
                 pending.wait()?;
             }

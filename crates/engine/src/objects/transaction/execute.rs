@@ -1,0 +1,170 @@
+//! Executing a transaction: one commit that makes everything visible.
+//!
+//! Invariants:
+//! - The objects are locked in the order of their numbers while their parts are submitted, so that no change of
+//!   another thread comes in between.
+//! - Where one commit cannot name all ranges, each object's new state is built aside under a scratch key first;
+//!   the one commit that counts then puts the new states in place.
+
+use super::writes::Part;
+use super::{Executed, Transaction};
+use crate::batch::{Batch, Condition, Durability, Operation, Payload, Place};
+use crate::error::{Error, Refusal, Result};
+use crate::objects::hint::Hint;
+use crate::objects::layout::{SPACE, object_key, object_place};
+use crate::objects::object::payload;
+use crate::objects::table::{Node, NodeState, absent, submit};
+
+/// The most operations of one commit of ours; less where the log is small.
+const OPERATIONS_MAX: usize = 16_384;
+/// More than one of our operations takes in the log, its payload aside.
+const OPERATION_LEN: usize = 128;
+
+/// A change of an object, or of its new state aside, at an offset.
+struct Change {
+    number: u64,
+    offset: u64,
+    from: Source,
+}
+
+enum Source {
+    Payload(Payload),
+    Spool { at: u64, length: u64 },
+}
+
+impl Transaction<'_> {
+    /// Makes everything visible in one commit, and waits as the durability asks. After an error nothing of it
+    /// has happened (after `Stopped`: open the store again and look).
+    pub fn execute(mut self, durability: Durability) -> Result<Executed> {
+        self.answer_reads()?;
+        let limits = *self.inner.engine.limits();
+        // Half of a batch for bytes, half of a group of the log for the operations around them.
+        let most = OPERATIONS_MAX.min(limits.group_len_max / 2 / OPERATION_LEN);
+        let inline_max = limits.batch_bytes_max / 2;
+        let written: usize = self.objects.values().filter(|queue| queue.writes.len() > 0).count();
+        if written == 0 {
+            if durability > Durability::Memory {
+                self.inner.engine.submit(Batch::new(), durability).wait()?;
+            }
+            return Ok(std::mem::take(&mut self.done));
+        }
+        if 2 * written + 1 > most {
+            let message = format!("a transaction over {written} objects; the most is {}: split it", (most - 1) / 2);
+            return Err(Error::invalid(message));
+        }
+        if self.memory_len > inline_max {
+            self.spool_memory()?;
+        }
+        let changes = self.changes()?;
+        let aside = changes.len() + written + 1 > most;
+        self.commit(changes, aside.then_some(most), durability)?;
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    /// All changes, in order, with what is in memory made ready.
+    fn changes(&mut self) -> Result<Vec<Change>> {
+        let mut changes = Vec::new();
+        for (number, queue) in &mut self.objects {
+            for (offset, run) in queue.writes.take_memory() {
+                let from = Source::Payload(payload(&self.inner.engine, &run, Hint::default())?);
+                changes.push(Change { number: *number, offset, from });
+            }
+            // Ranges do not overlap: their order does not matter.
+            for (offset, part) in queue.writes.iter() {
+                if let Part::Spooled { at, length } = part {
+                    let from = Source::Spool { at: *at, length: *length };
+                    changes.push(Change { number: *number, offset, from });
+                }
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Submits the changes; aside first, `most` operations a commit, where that is asked for.
+    fn commit(&mut self, changes: Vec<Change>, aside: Option<usize>, durability: Durability) -> Result<()> {
+        let mut numbers: Vec<u64> = changes.iter().map(|change| change.number).collect();
+        numbers.dedup();
+        let nodes: Vec<_> =
+            numbers.iter().filter_map(|number| self.objects.get(number)).map(|q| q.node.clone()).collect();
+        let mut batch = Batch::new();
+        for number in &numbers {
+            batch.conditions.push(Condition::Present { space: SPACE, key: object_key(*number) });
+        }
+        let explain = |error: Error| explain(error, &numbers);
+        let mut states = lock(&nodes)?;
+        match aside {
+            None => batch.operations.extend(changes.into_iter().map(|change| {
+                let to = object_place(change.number);
+                self.operation(change, to)
+            })),
+            Some(most) => {
+                self.spool.mark_used();
+                // Nobody changes the objects now; what was changed before is seen by the copies.
+                self.build_aside(&numbers, changes, most).map_err(explain)?;
+                for number in &numbers {
+                    batch
+                        .operations
+                        .push(Operation::Rename { from: self.spool.place(*number), to: object_place(*number) });
+                }
+            }
+        }
+        if self.spool.is_used() {
+            batch.operations.push(Operation::DeleteRange { space: SPACE, range: self.spool.range() });
+        }
+        let pending = submit(&self.inner.engine, batch, durability).map_err(explain)?;
+        self.spool.forget();
+        states.iter_mut().for_each(|state| state.note(&pending, false));
+        drop(states);
+        if durability > Durability::Memory {
+            pending.wait().map_err(explain)?;
+        }
+        Ok(())
+    }
+
+    fn operation(&self, change: Change, to: Place) -> Operation {
+        match change.from {
+            Source::Payload(data) => Operation::WriteAt { at: to, offset: change.offset, data },
+            Source::Spool { at, length } => Operation::CloneRange {
+                from: self.spool.place(0),
+                from_offset: at,
+                length,
+                to,
+                to_offset: change.offset,
+            },
+        }
+    }
+
+    /// Builds the new state of each object under a scratch key.
+    fn build_aside(&self, numbers: &[u64], changes: Vec<Change>, most: usize) -> Result<()> {
+        let copies = numbers.iter().map(|number| Operation::CloneRange {
+            from: object_place(*number),
+            from_offset: 0,
+            length: u64::MAX,
+            to: self.spool.place(*number),
+            to_offset: 0,
+        });
+        let parts = changes.into_iter().map(|change| {
+            let to = self.spool.place(change.number);
+            self.operation(change, to)
+        });
+        let mut operations = copies.chain(parts).peekable();
+        while operations.peek().is_some() {
+            let mut batch = Batch::new();
+            batch.operations.extend(operations.by_ref().take(most));
+            submit(&self.inner.engine, batch, Durability::Memory)?.wait()?;
+        }
+        Ok(())
+    }
+}
+
+fn lock<'n>(nodes: &'n [std::sync::Arc<Node>]) -> Result<Vec<parking_lot::MutexGuard<'n, NodeState>>> {
+    nodes.iter().map(|node| node.lock()).collect()
+}
+
+/// Says which object is not there.
+fn explain(error: Error, numbers: &[u64]) -> Error {
+    match error.refusal() {
+        Some(Refusal::Condition(index)) => numbers.get(index as usize).map_or(error, |number| absent(*number)),
+        _ => error,
+    }
+}
