@@ -11,6 +11,9 @@ pub const READS_MAX: usize = 1024;
 /// How much is read at once for several reads, in bytes.
 const RUN_LEN_MAX: u64 = 1 << 20;
 
+/// Gets bytes of a read: the offset from its start, and the bytes there.
+pub type Fill<'b> = Box<dyn FnMut(usize, &[u8]) + Send + 'b>;
+
 /// Where the bytes of a read go.
 pub enum Target<'b> {
     /// Into a buffer.
@@ -20,7 +23,7 @@ pub enum Target<'b> {
         /** How many bytes are wanted. */
         length: usize,
         /** Gets them. */
-        fill: Box<dyn FnMut(usize, &[u8]) + Send + 'b>,
+        fill: Fill<'b>,
     },
 }
 
