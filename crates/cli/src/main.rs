@@ -10,6 +10,8 @@ mod location;
 mod ls;
 mod output;
 mod remote;
+mod salvage;
+mod scrub;
 mod serve;
 mod size;
 mod stat;
@@ -40,6 +42,10 @@ enum Command {
     Format(format::FormatArgs),
     /// Read and verify everything a store holds.
     Check(check::CheckArgs),
+    /// Read and verify a store at a rate, going on where it was stopped.
+    Scrub(scrub::ScrubArgs),
+    /// Copy what can be proven out of a damaged store into a new one.
+    Salvage(salvage::SalvageArgs),
     /// How full a store is and what it is.
     Stat(stat::StatArgs),
     /// List buckets, objects, or a local folder.
@@ -67,6 +73,8 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Serve(args) => serve::run(args, output),
         Command::Format(args) => format::run(args, output),
         Command::Check(args) => check::run(args, output),
+        Command::Scrub(args) => scrub::run(args, output),
+        Command::Salvage(args) => salvage::run(args, output),
         Command::Stat(args) => stat::run(args, output),
         Command::Ls(args) => client_runtime()?.block_on(ls::run(args, output)),
         Command::Cp(args) => client_runtime()?.block_on(cp::run(args, output)),

@@ -1,4 +1,6 @@
-//! `koine stat`: how full a store is and what it is.
+//! `koine stat`: how full a store is and what it is; with `--space` where its space goes.
+
+mod space;
 
 use std::path::PathBuf;
 
@@ -11,8 +13,10 @@ use crate::size;
 
 const EXAMPLES: &str = "Examples:
   koine stat store.koine
+  koine stat store.koine --space            buckets, spaces, shared and fragmented space
   koine stat --json /dev/sdx1 | jq .free
 
+With --space the whole index is read, and with it the record of every object; data is not.
 Nothing is changed, and no server may hold the store (exit code 3 and its pid).";
 
 /// The options of `koine stat`.
@@ -22,6 +26,9 @@ pub struct StatArgs {
     /// A file or a block device.
     #[arg(value_name = "STORE")]
     store: PathBuf,
+    /// Where the space goes: by bucket and by space; what is shared, waits to be used again, or is fragmented.
+    #[arg(long)]
+    space: bool,
 }
 
 /// Runs `koine stat`.
@@ -39,15 +46,24 @@ pub fn run(args: &StatArgs, output: Output) -> Outcome {
         ("grows up to", limit),
         ("used", size::show(usage.used)),
         ("free", size::show(usage.free)),
+        ("waiting", size::show(usage.waiting)),
         ("log ring", size::show(info.ring_len)),
         ("last commit", info.version.0.to_string()),
         ("closed", closed.to_owned()),
     ];
     output.people(rows.map(|(name, value)| format!("{name:<12} {value}")).join("\n"))?;
-    output.json(&json!({
+    let detail = args.space.then(|| space::Detail::read(&store)).transpose()?;
+    if let Some(detail) = &detail {
+        output.people(detail.tell())?;
+    }
+    let mut value = json!({
         "type": "stat", "store": args.store.display().to_string(), "id": id, "format": info.format,
         "total": usage.total, "limit": usage.limit, "used": usage.used, "free": usage.free,
         "waiting": usage.waiting, "ring": info.ring_len, "version": info.version.0,
         "closed_in_order": info.recovered.clean, "log_commits": info.recovered.commits,
-    }))
+    });
+    if let (Some(detail), Some(object)) = (&detail, value.as_object_mut()) {
+        object.insert("space".to_owned(), detail.json());
+    }
+    output.json(&value)
 }

@@ -39,7 +39,7 @@ pub const BATCH_OPERATIONS_MAX: usize = 25_000;
 pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// An ordered tree of keys of its own. Ids below 16 are reserved to the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpaceId(pub u64);
 
 impl SpaceId {

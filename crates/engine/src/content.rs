@@ -62,6 +62,16 @@ pub fn split_piece_key(key: &[u8]) -> Result<(BlobId, u64)> {
     Ok((BlobId(u64::from_be_bytes(*blob)), u64::from_be_bytes(*offset)))
 }
 
+/// The blob and the offset that a bound between pieces names, which may be shorter than a key.
+pub fn piece_bound(bound: &[u8]) -> (BlobId, u64) {
+    let mut padded = [0; 16];
+    let rest = bound.get(1..).unwrap_or_default();
+    padded.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    let (blob, offset) = padded.split_at(8);
+    let number = |bytes: &[u8]| bytes.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    (BlobId(number(blob)), number(offset))
+}
+
 /// The piece in a leaf's value.
 pub fn as_piece(value: Value) -> Result<Piece> {
     match value {

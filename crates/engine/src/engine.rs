@@ -182,6 +182,11 @@ impl Engine {
         Ok(())
     }
 
+    /// What this store's parts share.
+    pub(crate) fn shared(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// Pins the newest visible version.
     pub fn view(&self) -> View {
         View::new(&self.core)

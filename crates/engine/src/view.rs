@@ -107,6 +107,16 @@ impl View {
         &self.pinned.core
     }
 
+    /// What it pins.
+    pub(crate) fn state(&self) -> &State {
+        &self.pinned.state
+    }
+
+    /// Whether it was not taken back.
+    pub(crate) fn still_holds(&self) -> bool {
+        self.check().is_ok()
+    }
+
     /// Fails when the view was taken back; called after every read.
     fn check(&self) -> Result<()> {
         if self.pinned.expired.load(Ordering::SeqCst) {

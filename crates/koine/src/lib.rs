@@ -13,16 +13,21 @@ mod format;
 mod inspect;
 mod place;
 mod probe;
+mod salvage;
 mod store;
 
 pub use error::{Error, Result};
 pub use format::{FormatOptions, Formatted, format};
-pub use inspect::{Inspection, inspect};
-pub use koine_engine::{Info, Progress, Report, Usage};
+pub use inspect::{BucketCount, Inspection, inspect};
+pub use koine_engine::{
+    Info, LostKeys, Origin, PartialValue, Progress, Report, SalvageProgress, SalvageReport, Scrub, ScrubOptions,
+    ScrubPosition, SpaceReport, SpaceUse, Usage,
+};
 pub use koine_env as env;
 pub use koine_kv as kv;
 pub use koine_object as object;
 pub use koine_object::{Objects, RootKey};
 pub use place::Place;
 pub use probe::{Found, probe};
+pub use salvage::{SalvageOptions, salvage};
 pub use store::{OpenOptions, Store, open};

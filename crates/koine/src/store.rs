@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use koine_engine::device::{Device, FileDevice, OpenOptions as DeviceOptions};
-use koine_engine::{Engine, Options};
+use koine_engine::{Engine, Options, Scrub, ScrubOptions, ScrubPosition};
 use koine_env::{OsRandom, SystemClock};
 use koine_kv::{EngineKv, Kv, MemoryKv, MemoryOptions};
 use koine_object::Objects;
@@ -29,20 +29,24 @@ pub struct OpenOptions {
 pub struct Store {
     place: Place,
     kv: Arc<dyn Kv>,
+    /// The same, where it is on a file or device.
+    engine: Option<Arc<EngineKv>>,
     objects: Objects,
 }
 
 /// Opens the store at a path or URL.
 pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     let place = Place::parse(place)?;
-    let kv: Arc<dyn Kv> = match &place {
-        Place::Memory => {
-            Arc::new(MemoryKv::new(MemoryOptions { capacity: options.size_max, ..MemoryOptions::default() }))
-        }
-        Place::Path(path) => Arc::new(EngineKv::new(open_engine(path, options)?)),
+    let engine = match &place {
+        Place::Memory => None,
+        Place::Path(path) => Some(Arc::new(EngineKv::new(open_engine(path, options)?))),
+    };
+    let kv: Arc<dyn Kv> = match &engine {
+        Some(engine) => Arc::clone(engine) as Arc<dyn Kv>,
+        None => Arc::new(MemoryKv::new(MemoryOptions { capacity: options.size_max, ..MemoryOptions::default() })),
     };
     let objects = Objects::open(Arc::clone(&kv), Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
-    Ok(Store { place, kv, objects })
+    Ok(Store { place, kv, engine, objects })
 }
 
 /// Opens the engine on a file or device; makes the store first when that is asked for and nothing is lost by it.
@@ -96,6 +100,12 @@ impl Store {
     /// Its buckets and objects.
     pub fn objects(&self) -> &Objects {
         &self.objects
+    }
+
+    /// Begins to read and verify the store from the medium while it is in use; `None` for one in memory.
+    pub fn scrub(&self, options: ScrubOptions, from: ScrubPosition) -> Option<Scrub> {
+        let engine = self.engine.as_ref()?;
+        Some(engine.engine().scrub(options, Arc::new(SystemClock::new()), from))
     }
 
     /// Finishes what is under way, makes it durable and gives the medium back.

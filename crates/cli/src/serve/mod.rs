@@ -7,6 +7,7 @@
 
 mod banner;
 mod credentials;
+mod scrub;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use crate::output::Output;
 use crate::size;
 use banner::Banner;
 use credentials::Root;
+use scrub::BackgroundScrub;
 
 const EXAMPLES: &str = "Examples:
   koine serve store.koine                          make or open a store, S3 at 127.0.0.1:9000
@@ -53,6 +55,10 @@ pub struct ServeArgs {
     /// Memory for tables and caches [default: 128MiB].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
+    /// Read and verify the store in the background, at most so many bytes a second; a pass begins with the
+    /// server and a day after the one before, damage is logged [default: off].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    scrub_rate: Option<u64>,
     /// The region that signatures must name [default: any].
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
@@ -68,7 +74,9 @@ pub fn run(args: &ServeArgs, output: Output) -> Outcome {
         .enable_all()
         .build()
         .map_err(|error| Failure::io("cannot start threads", &error))?;
+    let scrub = BackgroundScrub::start(&store, args.scrub_rate.unwrap_or(0))?;
     let served = runtime.block_on(serve(args, output, &store, root));
+    drop(scrub);
     // Tasks may still hold the store: they end with the runtime.
     drop(runtime);
     let closed = store.close().map_err(Failure::from);

@@ -96,6 +96,13 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupHeader, &[u8])> {
     Ok((header, records))
 }
 
+/// How long the group says that it is that begins at the front of `block`; `None` where none begins.
+pub fn claimed_len(block: &[u8]) -> Option<u64> {
+    let mut reader = Reader::new(block);
+    (reader.array::<4>().ok()? == MAGIC).then_some(())?;
+    reader.u32().ok().map(u64::from).filter(|length| *length >= HEADER_LEN as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

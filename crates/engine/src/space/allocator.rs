@@ -95,6 +95,12 @@ impl Allocator {
         self.free.load(Ordering::Relaxed)
     }
 
+    /// Tells the length of every free run, in blocks.
+    pub fn each_run(&self, tell: &mut dyn FnMut(u64)) {
+        let groups: Vec<_> = self.groups.read().clone();
+        groups.iter().for_each(|group| group.lock().runs.iter().for_each(|(_, count)| tell(count)));
+    }
+
     /// Blocks kept back from data.
     pub fn reserve_blocks(&self) -> u64 {
         self.reserve.load(Ordering::Relaxed)

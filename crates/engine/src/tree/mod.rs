@@ -17,11 +17,13 @@
 mod cursor;
 mod edit;
 mod fate;
+mod found;
 mod node;
 mod run;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod tour;
 mod walk;
 mod write;
 
@@ -32,9 +34,11 @@ use bytes::Bytes;
 pub use cursor::Cursor;
 pub use edit::{Edit, Replaced};
 pub use fate::Fate;
+pub(crate) use found::Claim;
 use node::Body;
 pub use node::Node;
 pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, StoreId};
+pub(crate) use tour::{Gap, Tourist};
 pub use walk::{Visit, Visitor, walk};
 pub use write::{NodeSink, unplaced, write_dirty};
 

@@ -8,6 +8,7 @@ mod faults;
 mod flips;
 mod model;
 mod run;
+mod salvage;
 mod search;
 mod store;
 mod workload;
@@ -113,4 +114,73 @@ fn damage_in_any_block_is_detected_or_harmless() {
     }
     println!("{coverage}");
     coverage.must_have(&["found by reading", "harmless"]);
+}
+
+/// Images of several lives and ends.
+fn images() -> Vec<salvage::Image> {
+    let ends = [salvage::End::Cut, salvage::End::Closed];
+    let made = (0..3).flat_map(|seed| ends.map(|end| (seed, end)));
+    made.map(|(seed, end)| salvage::Image::make(seed + 40, end).unwrap_or_else(|stop| panic!("{seed}: {stop}")))
+        .collect()
+}
+
+#[test]
+fn salvage_gives_out_all_of_a_sound_store() {
+    for image in images() {
+        let (report, kept) = salvage::run(image.bytes.clone()).unwrap();
+        salvage::compare(&image, &report, &kept).unwrap();
+        let (content, version) = salvage::newest(&image);
+        assert!(report.version.0 >= version && salvage::nothing_lost(&report), "{report:?}");
+        assert_eq!(report.complaints, Vec::<String>::new());
+        let (_, refilled) = salvage::refill(image.bytes.clone(), false).unwrap();
+        assert_eq!(unversioned(content).difference(&refilled), None);
+    }
+}
+
+fn unversioned(content: &model::Content) -> model::Content {
+    let mut content = content.clone();
+    content.0.values_mut().flat_map(|space| space.values_mut()).for_each(|value| value.version = None);
+    content
+}
+
+#[test]
+fn salvage_is_right_and_complete_whatever_block_is_damaged() {
+    let images = images();
+    let lost = AtomicU64::new(0);
+    for damage in flips::DAMAGES {
+        for image in &images {
+            (0..image.bytes.len() / BLOCK_LEN).for_each(|block| {
+                let report = salvage::look(image, &[block], damage).unwrap_or_else(|wrong| panic!("{wrong}"));
+                if salvage::SUPERBLOCKS.contains(&block) {
+                    assert!(salvage::nothing_lost(&report), "superblock {block}: {report:?}");
+                    assert!(report.version.0 >= salvage::newest(image).1, "superblock {block}: {report:?}");
+                }
+                lost.fetch_add(u64::from(!report.is_whole()), Ordering::Relaxed);
+            });
+        }
+    }
+    assert!(lost.into_inner() > 50, "hardly any block was needed by anything");
+}
+
+#[test]
+fn salvage_finds_the_trees_without_a_superblock_and_with_more_damage() {
+    let [first, second] = salvage::SUPERBLOCKS;
+    for image in images() {
+        let report = salvage::look(&image, &[first, second], flips::Damage::Zeros).unwrap();
+        assert!(salvage::nothing_lost(&report), "{report:?}");
+        assert!(report.version.0 >= salvage::newest(&image).1, "the log leads on from the root: {report:?}");
+        for block in 0..image.bytes.len() / BLOCK_LEN {
+            salvage::look(&image, &[first, second, block], flips::Damage::Noise).unwrap_or_else(|w| panic!("{w}"));
+        }
+        let dice = dice::Dice::new(99);
+        for _ in 0..200 {
+            let blocks: Vec<usize> =
+                (0..dice.between(2, 40)).map(|_| dice.below(image.bytes.len() / BLOCK_LEN)).collect();
+            // So much may be gone that nothing is left to begin with; what is given out is right.
+            let bytes = image.damaged(&blocks, flips::Damage::OneBit);
+            if let Ok((report, kept)) = salvage::run(bytes) {
+                salvage::compare(&image, &report, &kept).unwrap_or_else(|wrong| panic!("{blocks:?}: {wrong}"));
+            }
+        }
+    }
 }

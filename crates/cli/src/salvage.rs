@@ -1,0 +1,180 @@
+//! `koine salvage`: copies out of a damaged store what can be proven.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use koine::{Origin, SalvageOptions, SalvageProgress, SalvageReport};
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, printable};
+use crate::size;
+
+const EXAMPLES: &str = "Examples:
+  koine salvage damaged.koine --to new.koine         then: koine check new.koine; koine serve new.koine
+  koine salvage /dev/sdx1 --to /mnt/new.koine --json > report.json
+
+The damaged store is only read; the new store is made and must not hold anything. What goes into it matched its checksums.
+Everything that is missing is told: keys of which bytes are lost (left out, unless --partial is given), keys of which
+nothing is known, commits that the log has lost. When both superblocks are lost, the index is found by looking at
+every block. Exit code 0: nothing is missing, 1: something is, or nothing could be done.";
+
+/// So many of each kind are told to people; --json tells all.
+const TOLD_MAX: usize = 50;
+
+/// The options of `koine salvage`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct SalvageArgs {
+    /// The damaged store: a file or a block device.
+    #[arg(value_name = "STORE")]
+    store: PathBuf,
+    /// The new store: a file that is not there yet, or an empty device.
+    #[arg(long, value_name = "NEW_STORE")]
+    to: PathBuf,
+    /// Keep values of which bytes are lost, with zeros in their place.
+    #[arg(long)]
+    partial: bool,
+    /// Up to what the new store may grow, where it is a file [default: as far as the disk allows].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    size: Option<u64>,
+}
+
+/// Runs `koine salvage`.
+pub fn run(args: &SalvageArgs, output: Output) -> Outcome {
+    let options = SalvageOptions { keep_partial: args.partial, size_max: args.size };
+    let bar = output.bytes_bar(0, "reading the index");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let report = koine::salvage(&args.store, &args.to, &options, &mut |progress| match progress {
+        SalvageProgress::Looking(done, total) => {
+            bar.set_message("looking for index nodes");
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+        SalvageProgress::Copying(keys, bytes) => {
+            if keys.is_multiple_of(64) {
+                bar.set_message(format!("copying, {keys} keys"));
+            }
+            bar.set_length(bytes);
+            bar.set_position(bytes);
+        }
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    output.json(&as_json(args, &report))?;
+    output.people(tell(args, &report))?;
+    if report.is_whole() {
+        return output.people(format!("nothing is missing; next: koine check {}", args.to.display()));
+    }
+    Err(Failure::failed(format!("{} has what could be proven; something is missing (told above)", args.to.display())))
+}
+
+fn tell(args: &SalvageArgs, report: &SalvageReport) -> String {
+    let found = match report.origin {
+        Origin::NewestSuperblock => "by its newest superblock",
+        Origin::OlderSuperblock => "by its older superblock, and the log since",
+        Origin::RootFound => "without a superblock, by looking at every block, and by the log",
+        Origin::SpacesFound => {
+            "without a superblock or a tree of spaces: each space as it was at the newest checkpoint that was found of \
+             it; dropped ones may be among them"
+        }
+    };
+    let mut lines = vec![
+        format!("the store {:016x} was read {found}", report.store_id),
+        format!(
+            "copied {} keys in {} spaces, {}, as they were after commit {} ({} commits came from the log)",
+            report.keys_whole,
+            report.spaces,
+            size::show(report.data_len),
+            report.version.0,
+            report.commits_replayed
+        ),
+    ];
+    if let Some((first, last)) = report.commits_lost {
+        lines.push(format!("  lost: up to {} commits, {} to {}", last.0 - first.0 + 1, first.0, last.0));
+    }
+    let fate = if args.partial { "kept with zeros in their place" } else { "left out" };
+    several(&mut lines, &report.partial, |partial| {
+        let ranges: Vec<String> = partial.lost.iter().map(|(from, to)| format!("{from} to {to}")).collect();
+        let (space, key) = (partial.at.space.0, &partial.at.key);
+        format!("  bytes lost ({fate}): space {space}, key {key:?} of {} bytes: {}", partial.size, ranges.join(", "))
+    });
+    several(&mut lines, &report.keys_unknown, |at| {
+        format!("  lost: space {}, key {:?}, if it was still there", at.space.0, at.key)
+    });
+    several(&mut lines, &report.keys_lost, |lost| {
+        let end = lost.end.as_ref().map_or_else(|| "the end".to_owned(), |end| format!("below {end:?}"));
+        format!("  lost: space {}, keys from {:?} to {end}: {}", lost.space.0, lost.from, lost.reason)
+    });
+    if report.values_without_key > 0 {
+        lines.push(format!("  among these keys are {} with large values", report.values_without_key));
+    }
+    several(&mut lines, &report.spaces_lost, |(from, end)| match end {
+        Some(end) => format!("  lost: spaces with ids from {} to below {}, if there were any", from.0, end.0),
+        None => format!("  lost: spaces with ids from {} on that are not among these, if there were any", from.0),
+    });
+    several(&mut lines, &report.complaints, |complaint| format!("  damaged: {complaint}"));
+    printable_lines(&lines)
+}
+
+/// Each line made safe for a terminal.
+fn printable_lines(lines: &[String]) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| printable(line)).collect();
+    lines.join("\n")
+}
+
+fn several<T>(lines: &mut Vec<String>, items: &[T], tell: impl Fn(&T) -> String) {
+    lines.extend(items.iter().take(TOLD_MAX).map(tell));
+    if items.len() > TOLD_MAX {
+        lines.push(format!("  … and {} more of these; --json tells all", items.len() - TOLD_MAX));
+    }
+}
+
+fn as_json(args: &SalvageArgs, report: &SalvageReport) -> Value {
+    let key = |key: &[u8]| String::from_utf8(key.to_vec()).ok();
+    let place = |at: &koine::kv::Place| json!({ "space": at.space.0, "key": key(&at.key), "key_hex": hex(&at.key) });
+    let partial: Vec<Value> = report
+        .partial
+        .iter()
+        .map(|value| json!({ "at": place(&value.at), "size": value.size, "lost": value.lost }))
+        .collect();
+    let keys_lost: Vec<Value> = report
+        .keys_lost
+        .iter()
+        .map(|lost| {
+            json!({
+                "space": lost.space.0, "from": key(&lost.from), "from_hex": hex(&lost.from),
+                "end": lost.end.as_deref().and_then(key), "end_hex": lost.end.as_deref().map(hex),
+                "reason": lost.reason,
+            })
+        })
+        .collect();
+    json!({
+        "type": "salvaged", "store": args.store.display().to_string(), "to": args.to.display().to_string(),
+        "whole": report.is_whole(), "id": format!("{:016x}", report.store_id),
+        "origin": match report.origin {
+            Origin::NewestSuperblock => "newest superblock",
+            Origin::OlderSuperblock => "older superblock",
+            Origin::RootFound => "root found",
+            Origin::SpacesFound => "spaces found",
+        },
+        "version": report.version.0, "log_commits": report.commits_replayed,
+        "commits_lost": report.commits_lost.map(|(first, last)| [first.0, last.0]),
+        "spaces": report.spaces, "keys_whole": report.keys_whole, "data_bytes": report.data_len,
+        "partial": partial, "partial_kept": args.partial,
+        "keys_unknown": report.keys_unknown.iter().map(place).collect::<Vec<Value>>(),
+        "keys_lost": keys_lost, "values_without_key": report.values_without_key,
+        "spaces_lost": report.spaces_lost.iter().map(|(from, end)| json!([from.0, end.map(|end| end.0)]))
+            .collect::<Vec<Value>>(),
+        "complaints": report.complaints,
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,112 @@
+//! `koine scrub`: reads and verifies a store at a rate, and can go on where it was.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use koine::{ScrubOptions, ScrubPosition};
+use serde_json::json;
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, printable};
+use crate::size;
+
+const EXAMPLES: &str = "Examples:
+  koine scrub store.koine                            exit code 0: sound, 1: unsound (what, where and whose is told)
+  koine scrub /dev/sdx1 --rate 50MiB                 at most 50 MiB a second
+  koine scrub /dev/sdx1 --rate 50MiB --resume F      go on where the run before was stopped (kept in the file F)
+
+Every index node and every byte of data is read past the page cache and compared with its checksum, in the order
+of keys and with little memory. `koine check` also compares reference counts and free space with what
+names them. Nothing is changed, and no server may hold the store (exit code 3 and its pid); a server reads its
+own store with `koine serve --scrub-rate`.";
+
+/// The options of `koine scrub`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ScrubArgs {
+    /// A file or a block device.
+    #[arg(value_name = "STORE")]
+    store: PathBuf,
+    /// Read at most so many bytes a second [default: as fast as the device gives them].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    rate: Option<u64>,
+    /// Keep the position in this file, and begin where it says; it is removed at the end.
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+}
+
+/// Runs `koine scrub`.
+pub fn run(args: &ScrubArgs, output: Output) -> Outcome {
+    let began = Instant::now();
+    let store = koine::inspect(&args.store)?;
+    let from = args.resume.as_deref().map_or(Ok(ScrubPosition::default()), read_position)?;
+    let options = ScrubOptions { rate_per_second: args.rate.unwrap_or(0), ..ScrubOptions::default() };
+    let mut scrub = store.scrub(options, from);
+    let bar = output.bytes_bar(store.usage().used, &args.store.display().to_string());
+    let (mut nodes, mut pieces, mut read_len, mut findings) = (0, 0, 0, Vec::new());
+    loop {
+        let step = scrub.step().map_err(koine::Error::from)?;
+        (nodes, pieces, read_len) = (nodes + step.nodes, pieces + step.pieces, read_len + step.read_len);
+        findings.extend(step.findings);
+        bar.inc(step.read_len);
+        if step.done {
+            break;
+        }
+        if let Some(file) = &args.resume {
+            write_position(file, scrub.position())?;
+        }
+        std::thread::sleep(scrub.wait());
+    }
+    bar.finish_and_clear();
+    if let Some(file) = &args.resume {
+        remove_position(file)?;
+    }
+    let told: Vec<serde_json::Value> =
+        findings.iter().map(|f| json!({ "concerns": f.concern.to_string(), "message": f.message })).collect();
+    output.json(&json!({
+        "type": "scrubbed", "store": args.store.display().to_string(), "sound": findings.is_empty(),
+        "nodes": nodes, "pieces": pieces, "bytes": read_len, "findings": told,
+    }))?;
+    let seconds = began.elapsed().as_secs_f64();
+    let read = size::show(read_len);
+    output.people(format!("verified {nodes} index nodes and {pieces} pieces of values, {read}, in {seconds:.1} s"))?;
+    for finding in &findings {
+        output.people(format!("  damaged: {}", printable(&finding.to_string())))?;
+    }
+    if findings.is_empty() {
+        return output.people(format!("{}: nothing is damaged", args.store.display()));
+    }
+    let count = findings.len();
+    let plural = if count == 1 { "place is" } else { "places are" };
+    Err(Failure::failed(format!(
+        "{}: {count} {plural} damaged; `koine salvage` copies out everything else",
+        args.store.display()
+    )))
+}
+
+fn read_position(file: &Path) -> Outcome<ScrubPosition> {
+    match std::fs::read(file) {
+        Ok(bytes) => Ok(ScrubPosition::from_bytes(&bytes).map_err(koine::Error::from)?),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ScrubPosition::default()),
+        Err(error) => Err(Failure::io(format!("cannot read {}", file.display()), &error)),
+    }
+}
+
+fn write_position(file: &Path, position: &ScrubPosition) -> Outcome {
+    let failed = |error| Failure::io(format!("cannot write {}", file.display()), &error);
+    // Beside it first: a run that is stopped in the middle leaves the position before.
+    let mut fresh = file.as_os_str().to_owned();
+    fresh.push(".new");
+    std::fs::write(&fresh, position.to_bytes()).map_err(failed)?;
+    std::fs::rename(&fresh, file).map_err(failed)
+}
+
+fn remove_position(file: &Path) -> Outcome {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::io(format!("cannot remove {}", file.display()), &error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,272 @@
+//! The report of space: what is used, by whom, what is shared, and how free space and values are cut up.
+//!
+//! Invariants:
+//! - Only the index is read, never data; what a report says is of one view.
+//! - Blocks that several pieces name count once in `data_blocks` of the whole, and for each space that names them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::apply::reference;
+use crate::apply::state::REFERENCES;
+use crate::batch::SpaceId;
+use crate::content::split_piece_key;
+use crate::core::Core;
+use crate::device::BLOCK_LEN;
+use crate::engine::{Engine, Usage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::tree::{Gap, NodeRef, Tourist};
+use crate::value::{BlobId, BlockRange, Content, Piece, SpaceRoot, Value};
+
+/// Where the space of a store goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpaceReport {
+    /// As `Engine::usage` says.
+    pub usage: Usage,
+    /// Bytes kept back for checkpoints and deletions.
+    pub reserve_len: u64,
+    /// Bytes of superblocks, of the log's ring and of the free list's pages.
+    pub fixed_len: u64,
+    /// Bytes of index nodes, each counted once.
+    pub node_len: u64,
+    /// Bytes of whole blocks of data, each counted once.
+    pub data_len: u64,
+    /// Of those, bytes of blocks that more than one piece names.
+    pub shared_len: u64,
+    /// What the same data would take more if nothing was shared, in bytes.
+    pub saved_len: u64,
+    /// Free runs by size.
+    pub free_runs: Vec<RunClass>,
+    /// Values by the number of their pieces: so many values have at most so many pieces (1, 2, 4, 8 and so on).
+    pub pieces: BTreeMap<u64, u64>,
+    /// Every space that users made, by id.
+    pub spaces: Vec<SpaceUse>,
+    /// What the engine keeps for itself (the tree of spaces, counts, requests, stages), taken together.
+    pub engine: SpaceUse,
+    /// Parts of the index that could not be read: the report lacks what is below them.
+    pub unreadable: Vec<String>,
+}
+
+/// Free runs of about the same size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunClass {
+    /// From so many bytes on, and below twice as many.
+    pub from_len: u64,
+    /// How many runs.
+    pub runs: u64,
+    /// Their bytes together.
+    pub length: u64,
+}
+
+/// What one space has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceUse {
+    /// The space; 0 for what the engine keeps.
+    pub space: SpaceId,
+    /// Keys.
+    pub keys: u64,
+    /// Bytes of keys.
+    pub key_len: u64,
+    /// Bytes of values, as their readers see them (holes too).
+    pub value_len: u64,
+    /// Index nodes.
+    pub nodes: u64,
+    /// Bytes of those on the device.
+    pub node_len: u64,
+    /// Pieces of values on the device.
+    pub pieces: u64,
+    /// Bytes of the blocks that they name.
+    pub data_len: u64,
+    /// Bytes of values that lie in the index itself.
+    pub inline_len: u64,
+}
+
+impl Engine {
+    /// Where the space goes: reads the whole index, no data. The store may be in use.
+    pub fn space_report(&self) -> Result<SpaceReport> {
+        let core = self.shared();
+        let view = self.view();
+        let mut survey = Survey::new(core);
+        let master = SpaceRoot { tree: view.state().master.clone(), created: view.version(), flags: 0 };
+        survey.space(SpaceId(0), &master)?;
+        while let Some((space, root)) = survey.roots.pop() {
+            survey.space(space, &root)?;
+        }
+        if !view.still_holds() {
+            let message = "the report took longer than a view may last; try again when less is written";
+            return Err(Error::new(ErrorKind::Expired, message));
+        }
+        drop(view);
+        Ok(survey.finish(self.usage()))
+    }
+}
+
+const BLOCK: u64 = BLOCK_LEN as u64;
+
+struct Survey<'a> {
+    core: &'a Core,
+    report: SpaceReport,
+    roots: Vec<(SpaceId, SpaceRoot)>,
+    /// Nodes that were counted: clones of a space share theirs.
+    seen: BTreeSet<u64>,
+    /// Blocks that pieces name, each range counted as often as it is named.
+    named_blocks: u64,
+    shared_blocks: u64,
+    /// The names beyond the first of shared blocks.
+    extra_blocks: u64,
+}
+
+impl<'a> Survey<'a> {
+    fn new(core: &'a Core) -> Survey<'a> {
+        Survey {
+            core,
+            report: SpaceReport::default(),
+            roots: Vec::new(),
+            seen: BTreeSet::new(),
+            named_blocks: 0,
+            shared_blocks: 0,
+            extra_blocks: 0,
+        }
+    }
+
+    fn space(&mut self, space: SpaceId, root: &SpaceRoot) -> Result<()> {
+        let core = self.core;
+        let mut walk = SpaceWalk { survey: self, space, used: SpaceUse { space, ..SpaceUse::default() }, blob: None };
+        root.tree.tour(&core.nodes, &[], None, &mut walk)?;
+        walk.end_blob();
+        let used = walk.used;
+        if space >= SpaceId::FIRST {
+            self.report.spaces.push(used);
+            return Ok(());
+        }
+        let all = &mut self.report.engine;
+        all.nodes += used.nodes;
+        all.node_len += used.node_len;
+        all.keys += used.keys;
+        all.pieces += used.pieces;
+        all.data_len += used.data_len;
+        Ok(())
+    }
+
+    fn finish(mut self, usage: Usage) -> SpaceReport {
+        let core = self.core;
+        let pages: u64 = core.book.lock().pages.iter().map(|page| u64::from(page.count)).sum();
+        let report = &mut self.report;
+        report.usage = usage;
+        report.reserve_len = core.allocator.reserve_blocks() * BLOCK;
+        report.fixed_len = (2 + pages) * BLOCK + core.ring.length();
+        report.data_len = self.named_blocks.saturating_sub(self.extra_blocks) * BLOCK;
+        report.shared_len = self.shared_blocks * BLOCK;
+        report.saved_len = self.extra_blocks * BLOCK;
+        let mut classes: BTreeMap<u64, RunClass> = BTreeMap::new();
+        core.allocator.each_run(&mut |count| {
+            let from_len = (1u64 << count.max(1).ilog2()) * BLOCK;
+            let class = classes.entry(from_len).or_insert(RunClass { from_len, ..RunClass::default() });
+            class.runs += 1;
+            class.length += count * BLOCK;
+        });
+        report.free_runs = classes.into_values().collect();
+        report.spaces.sort_by_key(|used| used.space);
+        self.report
+    }
+}
+
+struct SpaceWalk<'s, 'a> {
+    survey: &'s mut Survey<'a>,
+    space: SpaceId,
+    used: SpaceUse,
+    /// The value whose pieces pass by, and how many did.
+    blob: Option<(BlobId, u64)>,
+}
+
+impl SpaceWalk<'_, '_> {
+    fn end_blob(&mut self) {
+        if let Some((_, count)) = self.blob.take() {
+            self.count_pieces(count);
+        }
+    }
+
+    fn count_pieces(&mut self, count: u64) {
+        if self.space >= SpaceId::FIRST {
+            *self.survey.report.pieces.entry(count.next_power_of_two()).or_default() += 1;
+        }
+    }
+
+    fn piece(&mut self, piece: &Piece) {
+        let range = match piece {
+            Piece::Disk(extent) => Some(extent.blocks()),
+            Piece::Pending(pending) => pending.fate.placed().map(|extent| extent.blocks()),
+            Piece::Inline(_) => None,
+        };
+        match range {
+            Some(BlockRange { count, .. }) => {
+                self.used.pieces += 1;
+                self.used.data_len += u64::from(count) * BLOCK;
+                self.survey.named_blocks += u64::from(count);
+            }
+            None => self.used.inline_len += piece.len(),
+        }
+    }
+}
+
+impl Tourist for SpaceWalk<'_, '_> {
+    fn node(&mut self, at: &NodeRef, _: bool) -> Result<bool> {
+        self.used.nodes += 1;
+        self.used.node_len += at.len_bytes() as u64;
+        if self.survey.seen.insert(at.start_block) {
+            self.survey.report.node_len += at.len_bytes() as u64;
+        }
+        Ok(true)
+    }
+
+    fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
+        match value {
+            Value::Root(root) => {
+                if let Ok(id) = <[u8; 8]>::try_from(key.as_ref()) {
+                    self.survey.roots.push((SpaceId(u64::from_be_bytes(id)), root.clone()));
+                }
+            }
+            Value::Record(record) => {
+                self.used.keys += 1;
+                // The byte in front is the engine's.
+                self.used.key_len += key.len().saturating_sub(1) as u64;
+                self.used.value_len += record.size;
+                if let Content::Single(piece) = &record.content {
+                    self.piece(piece);
+                    self.count_pieces(1);
+                }
+            }
+            Value::Piece(piece) => {
+                self.piece(piece);
+                let (blob, _) = split_piece_key(key)?;
+                match &mut self.blob {
+                    Some((same, count)) if *same == blob => *count += 1,
+                    _ => {
+                        self.end_blob();
+                        self.blob = Some((blob, 1));
+                    }
+                }
+            }
+            Value::Raw(_) => {
+                self.used.keys += 1;
+                if self.space == REFERENCES
+                    && let Ok(shared) = reference::decode(key, value)
+                {
+                    let blocks = shared.end - shared.start;
+                    self.survey.shared_blocks += blocks;
+                    self.survey.extra_blocks += blocks * u64::from(shared.count - 1);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn gap(&mut self, gap: Gap) -> Result<bool> {
+        self.survey.report.unreadable.push(gap.error.to_string());
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! What is known of one value: which bytes lie where, and which are lost.
+//!
+//! Invariants:
+//! - Parts do not overlap; what no part covers is zeros.
+//! - A part that is lost stays lost until something known is written over it: nothing turns it into zeros but a
+//!   truncation that cut it off.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::content::{Reading, piece_bound, piece_range, split_piece_key};
+use crate::error::Result;
+use crate::tree::{Gap, NodeSource, Tourist, Tree};
+use crate::value::{BlobId, Content, Extent, Piece, Record, Value};
+
+/// Where the bytes of a part are.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// In memory or on the device.
+    Piece(Piece),
+    /// They are lost.
+    Lost,
+}
+
+/// A part of a value.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub length: u64,
+    pub source: Source,
+}
+
+impl Part {
+    fn lost(length: u64) -> Part {
+        Part { length, source: Source::Lost }
+    }
+
+    fn of(piece: Piece) -> Part {
+        Part { length: piece.len(), source: Source::Piece(piece) }
+    }
+
+    /// From `from` on, `length` bytes.
+    fn slice(&self, from: u64, length: u64) -> Part {
+        let source = match &self.source {
+            Source::Lost => Source::Lost,
+            Source::Piece(Piece::Disk(extent)) => Source::Piece(Piece::Disk(Extent {
+                skip: extent.skip + from as u32,
+                length: length as u32,
+                ..extent.clone()
+            })),
+            Source::Piece(Piece::Inline(bytes)) => {
+                Source::Piece(Piece::Inline(bytes.slice(from as usize..(from + length) as usize)))
+            }
+            // What is read from a device never waits for a checkpoint.
+            Source::Piece(Piece::Pending(pending)) => {
+                Source::Piece(Piece::Inline(pending.bytes.slice(from as usize..(from + length) as usize)))
+            }
+        };
+        Part { length, source }
+    }
+}
+
+/// Parts with their places, in bytes.
+pub(super) type Parts = BTreeMap<u64, Part>;
+
+/// A value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sketch {
+    pub size: u64,
+    pub parts: Parts,
+}
+
+impl Sketch {
+    /// A value of these bytes.
+    pub fn of_bytes(bytes: &Bytes) -> Sketch {
+        let mut parts = Parts::new();
+        if !bytes.is_empty() {
+            parts.insert(0, Part::of(Piece::Inline(bytes.clone())));
+        }
+        Sketch { size: bytes.len() as u64, parts }
+    }
+
+    /// The value of a record in a tree; what the tree cannot tell of it is lost.
+    pub fn of_record(record: &Record, tree: &Tree, source: &dyn NodeSource) -> Result<Sketch> {
+        let mut sketch = Sketch { size: record.size, parts: Parts::new() };
+        match &record.content {
+            Content::Empty => {}
+            Content::Single(piece) => sketch.write(0, Part::of(piece.clone())),
+            Content::Pieces(blob) => {
+                sketch.parts = pieces_of(*blob, tree, source)?;
+                sketch.carve(record.size, u64::MAX);
+            }
+        }
+        Ok(sketch)
+    }
+
+    /// Makes room in `from..to`.
+    fn carve(&mut self, from: u64, to: u64) {
+        carve(&mut self.parts, from, to);
+    }
+
+    /// Puts a part over what is there; the size stays.
+    fn write(&mut self, at: u64, part: Part) {
+        if part.length > 0 {
+            self.carve(at, at.saturating_add(part.length));
+            self.parts.insert(at, part);
+        }
+    }
+
+    /// Puts a piece over what is there and gives its length; the size stays.
+    pub fn put_piece(&mut self, at: u64, piece: Piece) -> u64 {
+        let length = piece.len();
+        self.write(at, Part::of(piece));
+        length
+    }
+
+    /// Writes a value's bytes at an offset, as the operation does.
+    pub fn write_at(&mut self, at: u64, data: &Sketch) {
+        if data.size == 0 {
+            return;
+        }
+        let end = at.saturating_add(data.size);
+        self.carve(at, end);
+        self.parts.extend(data.parts.iter().map(|(offset, part)| (at + offset, part.clone())));
+        self.size = self.size.max(end);
+    }
+
+    /// Sets the length.
+    pub fn truncate(&mut self, length: u64) {
+        self.carve(length, u64::MAX);
+        self.size = length;
+    }
+
+    /// The bytes `from..to` as a value of their own.
+    pub fn range(&self, from: u64, to: u64) -> Sketch {
+        let mut cut = Sketch { size: to, parts: self.parts.clone() };
+        cut.carve(0, from);
+        cut.carve(to, u64::MAX);
+        let parts = cut.parts.into_iter().map(|(at, part)| (at - from, part)).collect();
+        Sketch { size: to - from, parts }
+    }
+
+    /// A value of which only the length is known.
+    pub fn lost(size: u64) -> Sketch {
+        let mut sketch = Sketch { size, parts: Parts::new() };
+        sketch.write(0, Part::lost(size));
+        sketch
+    }
+
+    /// The value as a number of 8 bytes; `None` when it cannot be read.
+    pub fn number(&self, reading: &Reading<'_>) -> Option<i64> {
+        let mut bytes = [0; 8];
+        if self.size != 8 {
+            return None;
+        }
+        for (at, part) in &self.parts {
+            let Source::Piece(piece) = &part.source else { return None };
+            let range = *at as usize..(*at + part.length) as usize;
+            reading.read_piece(piece, 0, bytes.get_mut(range)?).ok()?;
+        }
+        Some(i64::from_le_bytes(bytes))
+    }
+}
+
+fn carve(parts: &mut Parts, from: u64, to: u64) {
+    if from >= to {
+        return;
+    }
+    let first = parts.range(..from).next_back().map(|(at, _)| *at);
+    let inside: Vec<u64> = first.into_iter().chain(parts.range(from..to).map(|(at, _)| *at)).collect();
+    for at in inside {
+        let Some(part) = parts.remove(&at) else { continue };
+        let end = at.saturating_add(part.length);
+        if end <= from {
+            parts.insert(at, part);
+            continue;
+        }
+        if at < from {
+            parts.insert(at, part.slice(0, from - at));
+        }
+        if end > to {
+            parts.insert(to, part.slice(to - at, end - to));
+        }
+    }
+}
+
+/// The pieces of a blob in a space's tree, with the ranges that no readable leaf tells of as lost.
+pub(super) fn pieces_of(blob: BlobId, tree: &Tree, source: &dyn NodeSource) -> Result<Parts> {
+    let range = piece_range(blob);
+    let mut found = Found { blob, parts: Parts::new(), unread: Vec::new() };
+    tree.tour(source, &range.start, range.end.as_deref(), &mut found)?;
+    let Found { mut parts, unread, .. } = found;
+    for (from, to) in unread {
+        fill_lost(&mut parts, from, to);
+    }
+    Ok(parts)
+}
+
+/// Says of `from..to` that what no part covers is lost.
+pub(super) fn fill_lost(parts: &mut Parts, from: u64, to: u64) {
+    let before = parts.range(..from).next_back().map(|(at, part)| (*at, part.length));
+    let inside = parts.range(from..to).map(|(at, part)| (*at, part.length));
+    let known: Vec<(u64, u64)> = before.into_iter().chain(inside).collect();
+    let mut at = from;
+    for (start, length) in known {
+        if at < start {
+            parts.insert(at, Part::lost(start - at));
+        }
+        at = at.max(start.saturating_add(length));
+    }
+    if at < to {
+        parts.insert(at, Part::lost(to - at));
+    }
+}
+
+/// Gathers the pieces of one blob.
+struct Found {
+    blob: BlobId,
+    parts: Parts,
+    unread: Vec<(u64, u64)>,
+}
+
+impl Tourist for Found {
+    fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
+        let (_, offset) = split_piece_key(key)?;
+        if let Value::Piece(piece) = value {
+            carve(&mut self.parts, offset, offset.saturating_add(piece.len()));
+            self.parts.insert(offset, Part::of(piece.clone()));
+        }
+        Ok(true)
+    }
+
+    fn gap(&mut self, gap: Gap) -> Result<bool> {
+        let offset = |key: &[u8], other: u64| match piece_bound(key) {
+            (blob, offset) if blob == self.blob => offset,
+            _ => other,
+        };
+        let (from, to) = (offset(&gap.start, 0), gap.end.map_or(u64::MAX, |end| offset(&end, u64::MAX)));
+        self.unread.push((from, to));
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same value byte by byte: `None` is lost.
+    fn plain(sketch: &Sketch) -> Vec<Option<u8>> {
+        let mut out = vec![Some(0); sketch.size as usize];
+        for (at, part) in &sketch.parts {
+            for offset in 0..part.length {
+                out[(at + offset) as usize] = match &part.source {
+                    Source::Piece(Piece::Inline(bytes)) => Some(bytes[offset as usize]),
+                    _ => None,
+                };
+            }
+        }
+        out
+    }
+
+    fn data(bytes: &[u8], lost: bool) -> Sketch {
+        if lost { Sketch::lost(bytes.len() as u64) } else { Sketch::of_bytes(&Bytes::copy_from_slice(bytes)) }
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_vector_of_known_and_lost_bytes(
+            steps in prop::collection::vec((0u8..4, 0u64..60, prop::collection::vec(1u8.., 0..30), any::<bool>()), 1..30),
+        ) {
+            let mut sketch = Sketch::default();
+            let mut model: Vec<Option<u8>> = Vec::new();
+            for (kind, at, bytes, lost) in steps {
+                let known: Vec<Option<u8>> = bytes.iter().map(|byte| (!lost).then_some(*byte)).collect();
+                let from = at as usize;
+                match kind {
+                    0 => {
+                        sketch.write_at(at, &data(&bytes, lost));
+                        if !bytes.is_empty() {
+                            model.resize(model.len().max(from + bytes.len()), Some(0));
+                            model[from..from + bytes.len()].copy_from_slice(&known);
+                        }
+                    }
+                    1 => {
+                        sketch.truncate(at);
+                        model.resize(from, Some(0));
+                    }
+                    2 => {
+                        let from = from.min(model.len());
+                        let to = (from + bytes.len()).min(model.len());
+                        sketch = sketch.range(from as u64, to as u64);
+                        model = model[from..to].to_vec();
+                    }
+                    _ => {
+                        // What a leaf that cannot be read may have told of: only gaps are lost by it.
+                        let to = (from + bytes.len()).min(model.len());
+                        let covered = |at: usize| sketch.parts.iter().any(|(start, part)| {
+                            (*start as usize..(*start + part.length) as usize).contains(&at)
+                        });
+                        let gaps: Vec<usize> = (from..to).filter(|at| !covered(*at)).collect();
+                        if from < to {
+                            fill_lost(&mut sketch.parts, from as u64, to as u64);
+                        }
+                        gaps.into_iter().for_each(|at| model[at] = None);
+                    }
+                }
+                prop_assert_eq!(plain(&sketch), model.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Seeing a range of a tree, and going on past what cannot be read: for scrub, salvage and the report of space.
+//!
+//! Invariants:
+//! - Nodes and entries come in the order of keys, a node before what is below it.
+//! - What cannot be read is told once, with all the keys of the tree that it may have held.
+
+use bytes::Bytes;
+
+use super::node::Body;
+use super::{Child, NodeRef, NodeSource, Tree};
+use crate::error::{Error, Result};
+use crate::value::Value;
+
+/// A part of a tree that could not be read.
+#[derive(Clone, Debug)]
+pub struct Gap {
+    /// Where the node is that should have held it.
+    pub at: Option<NodeRef>,
+    /// The lowest tree key that it may have held.
+    pub start: Bytes,
+    /// All its tree keys were below this; `None`: no end.
+    pub end: Option<Bytes>,
+    /// What is wrong with it.
+    pub error: Error,
+}
+
+/// What [`super::Tree::tour`] reports to. `false` ends the tour.
+pub trait Tourist {
+    /// A stored node, before it is loaded (which `in_memory` says is not needed).
+    fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<bool> {
+        let _ = (at, in_memory);
+        Ok(true)
+    }
+
+    /// An entry of a leaf.
+    fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool>;
+
+    /// A part that cannot be read; the tour goes on after it.
+    fn gap(&mut self, gap: Gap) -> Result<bool>;
+}
+
+/// The tour of one tree.
+struct Tour<'a> {
+    from: &'a [u8],
+    end: Option<&'a [u8]>,
+    source: &'a dyn NodeSource,
+    tourist: &'a mut dyn Tourist,
+}
+
+impl Tree {
+    /// Reports nodes and entries of the keys in `from..end`, in order, and what cannot be read with the keys
+    /// that it may have held. Gives false when the tourist ended it.
+    pub fn tour(
+        &self,
+        source: &dyn NodeSource,
+        from: &[u8],
+        end: Option<&[u8]>,
+        tourist: &mut dyn Tourist,
+    ) -> Result<bool> {
+        let Some(root) = &self.root else { return Ok(true) };
+        Tour { from, end, source, tourist }.child(root, None, &[], None)
+    }
+}
+
+impl Tour<'_> {
+    /// The depth is that of the tree: a stored child's level is verified to be one less.
+    fn child(&mut self, child: &Child, level: Option<u8>, lowest: &[u8], end: Option<&[u8]>) -> Result<bool> {
+        if end.is_some_and(|end| end <= self.from) || self.end.is_some_and(|last| last <= lowest) {
+            return Ok(true);
+        }
+        let at = child.stored();
+        if let Some(at) = &at
+            && !self.tourist.node(at, matches!(child, Child::Memory(_)))?
+        {
+            return Ok(false);
+        }
+        let loaded = child.load(self.source, level).and_then(|node| {
+            let first = if node.level == 0 { node.first_key() } else { None };
+            let low = first.is_none_or(|key| key.as_ref() >= lowest);
+            let high = end.is_none_or(|end| node.last_key().is_none_or(|key| key.as_ref() < end));
+            if low && high {
+                return Ok(node);
+            }
+            let place = at.map_or_else(|| "in memory".to_owned(), |at| format!("at block {}", at.start_block));
+            Err(Error::damaged(format!("the index node {place} has keys outside of its parent's bounds")))
+        });
+        let node = match loaded {
+            Ok(node) => node,
+            Err(error) => {
+                let (start, end) = (Bytes::copy_from_slice(lowest), end.map(Bytes::copy_from_slice));
+                return self.tourist.gap(Gap { at, start, end, error });
+            }
+        };
+        match &node.body {
+            Body::Leaf(run) => {
+                for (key, value) in run.iter() {
+                    if key.as_ref() < self.from || self.end.is_some_and(|end| end <= key.as_ref()) {
+                        continue;
+                    }
+                    if !self.tourist.entry(key, value)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Body::Inner(run) => {
+                let mut children = run.iter().peekable();
+                while let Some((separator, child)) = children.next() {
+                    let lowest = if separator.is_empty() { lowest } else { separator.as_ref() };
+                    let end = children.peek().map(|next| next.0.as_ref()).or(end);
+                    if !self.child(child, node.level.checked_sub(1), lowest, end)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}
