@@ -39,6 +39,9 @@ pub enum Error {
     /// A server's answer is not HTTP as this client reads it, or holds other bytes than were stored.
     #[error("wrong answer: {0}")]
     Answer(String),
+    /// A process that holds a store failed, or could not be given what it needs.
+    #[error("{0}")]
+    Worker(String),
 }
 
 impl Error {

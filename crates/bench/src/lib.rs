@@ -4,6 +4,7 @@
 //! on the same disk. A benchmark therefore starts both itself, measures them in turn, and judges the median of the
 //! paired ratios. Errors in a measured request fail the run; they are never left out of it.
 
+pub mod engine;
 mod error;
 mod machine;
 mod process;
@@ -21,6 +22,11 @@ use std::io::Write;
 pub enum Benchmark {
     /// S3 requests against Koine and every reference server that is on PATH
     S3(Box<s3::Arguments>),
+    /// The engine beside embedded stores (LMDB, redb, fjall, RocksDB), file systems and fio
+    Engine(Box<engine::Arguments>),
+    /// A process that holds one store for `engine`
+    #[command(hide = true)]
+    EngineWorker,
 }
 
 impl Benchmark {
@@ -28,19 +34,22 @@ impl Benchmark {
     ///
     /// The report is returned also when requests failed; [`Report::passed`] says whether it may be believed.
     pub fn run(&self, json: bool, output: &mut dyn Write) -> Result<Report, Error> {
-        match self {
-            Benchmark::S3(arguments) => {
-                let report = s3::run(arguments)?;
-                if json {
-                    report.write_json(output)?;
-                } else {
-                    report.write_tables(output)?;
-                }
-                if let Some(folder) = &arguments.report {
-                    report.write_folder(folder)?;
-                }
-                Ok(report)
+        let (report, folder) = match self {
+            Benchmark::S3(arguments) => (s3::run(arguments)?, &arguments.report),
+            Benchmark::Engine(arguments) => (engine::run(arguments)?, &arguments.report),
+            Benchmark::EngineWorker => {
+                engine::work()?;
+                return Ok(Report::new("engine"));
             }
+        };
+        if json {
+            report.write_json(output)?;
+        } else {
+            report.write_tables(output)?;
         }
+        if let Some(folder) = folder {
+            report.write_folder(folder)?;
+        }
+        Ok(report)
     }
 }

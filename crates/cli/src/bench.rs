@@ -10,7 +10,9 @@ const EXAMPLES: &str = "Examples:
   koine bench s3 --quick            a first look: less than a minute
   koine bench s3                    Koine and every reference server on PATH, seven rounds
   koine bench s3 --json | jq .rows
-  koine bench s3 --help             sizes, connections, endpoints, reports";
+  koine bench s3 --help             sizes, connections, endpoints, reports
+  koine bench engine --quick        the engine beside embedded stores and fio
+  koine bench engine kv --report R  keys and values alone, with plots in the folder R";
 
 /// What to measure.
 #[derive(clap::Args, Debug)]

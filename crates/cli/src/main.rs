@@ -52,7 +52,7 @@ enum Command {
     Ls(ls::LsArgs),
     /// Copy between local files and objects.
     Cp(cp::CpArgs),
-    /// Measure Koine beside other servers.
+    /// Measure Koine beside other servers and stores.
     Bench(bench::BenchArgs),
 }
 

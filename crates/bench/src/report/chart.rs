@@ -3,13 +3,13 @@
 use super::{Latency, Row};
 use std::fmt::Write;
 
-const LABEL_WIDTH: f64 = 290.0;
+const LABEL_WIDTH: f64 = 400.0;
 const PLOT_WIDTH: f64 = 470.0;
 const LINE_HEIGHT: f64 = 22.0;
 const TOP: f64 = 46.0;
 const VALUE_WIDTH: f64 = 70.0;
 /// Colours of servers in their order, ours first.
-const COLOURS: [&str; 5] = ["#2a7de1", "#d9822b", "#5b9a3c", "#9a5bb5", "#7a7a7a"];
+const COLOURS: [&str; 7] = ["#2a7de1", "#d9822b", "#5b9a3c", "#9a5bb5", "#7a7a7a", "#b5a000", "#c0507a"];
 const REACHED: &str = "#3c9a5f";
 const MISSED: &str = "#cc4b4b";
 
@@ -45,8 +45,8 @@ impl Axis {
 }
 
 /// Ratios with their spread against their goals.
-pub fn ratios(rows: &[Row]) -> Option<String> {
-    let judged: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, row.ratio?))).collect();
+pub fn ratios(rows: &[&Row]) -> Option<String> {
+    let judged: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((*row, row.ratio?))).collect();
     let ends = judged.iter().flat_map(|(row, ratio)| {
         let (low, high) = row.spread.unwrap_or((*ratio, *ratio));
         [low, high, row.goal, 1.0]
@@ -65,6 +65,40 @@ pub fn ratios(rows: &[Row]) -> Option<String> {
         }
         plot.line((axis.x(row.goal), y - 8.0), (axis.x(row.goal), y + 8.0), "#000", 2.0);
         plot.value(y, &format!("{ratio:.2}"));
+    }
+    Some(plot.finish())
+}
+
+/// Ours and the references as they were measured, a line a row.
+pub fn figures(title: &str, rows: &[&Row]) -> Option<String> {
+    let present = |row: &Row| {
+        let references = row.references.iter().filter_map(|(name, value)| Some((name.clone(), (*value)?)));
+        row.ours.map(|ours| ("koine".to_owned(), ours)).into_iter().chain(references).collect::<Vec<_>>()
+    };
+    let axis = Axis::over(rows.iter().flat_map(|row| present(row)).map(|(_, value)| value))?;
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in rows.iter().flat_map(|row| present(row)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let colour = |name: &str| {
+        let place = names.iter().position(|known| known == name).unwrap_or(0);
+        COLOURS.get(place % COLOURS.len()).copied().unwrap_or("#000")
+    };
+    let mut plot = Plot::new(title, rows.len());
+    plot.legend(names.iter().map(|name| (name.as_str(), colour(name))));
+    plot.grid(&axis, None);
+    for (line, row) in rows.iter().enumerate() {
+        let y = plot.label(line, &format!("{} ({})", row.case, row.unit));
+        let values = present(row);
+        if let Some(range) = Axis::over(values.iter().map(|(_, value)| *value)) {
+            plot.line((axis.x(range.low * 1.25), y), (axis.x(range.high / 1.25), y), "#bbb", 1.0);
+        }
+        // Ours is drawn last, over the others.
+        for (name, value) in values.iter().rev() {
+            plot.dot(axis.x(*value), y, colour(name));
+        }
     }
     Some(plot.finish())
 }
@@ -212,6 +246,6 @@ mod tests {
 
     #[test]
     fn nothing_to_draw_is_no_plot() {
-        assert!(ratios(&[]).is_none() && latencies(&[]).is_none());
+        assert!(ratios(&[]).is_none() && figures("", &[]).is_none() && latencies(&[]).is_none());
     }
 }

@@ -10,6 +10,7 @@ use crate::statistics::{Better, Judgement, holds};
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -26,6 +27,9 @@ pub struct Report {
     /// How long requests took.
     #[serde(skip)]
     pub latencies: Vec<Latency>,
+    /// The figures themselves are plotted too, not their ratios alone.
+    #[serde(skip)]
+    pub plots_figures: bool,
     /// What a reader should know.
     #[serde(skip)]
     pub notes: Vec<String>,
@@ -56,7 +60,7 @@ pub struct Row {
     pub spread: Option<(f64, f64)>,
     /// The table it stands in.
     #[serde(skip)]
-    pub section: &'static str,
+    pub section: Cow<'static, str>,
 }
 
 /// How long one server took for the requests of one cell, and what they cost the load generator.
@@ -79,11 +83,11 @@ impl Row {
         let Judgement { ours, references, ratio, spread } = judgement;
         let references = references.into_iter().map(|(name, value)| (name, value.map(round))).collect();
         let (ours, ratio) = (ours.map(round), ratio.map(round));
-        Row { case, unit: unit.to_owned(), better, ours, references, ratio, goal, spread, section: "" }
+        Row { case, unit: unit.to_owned(), better, ours, references, ratio, goal, spread, section: Cow::Borrowed("") }
     }
 
-    pub(crate) fn in_section(self, section: &'static str) -> Row {
-        Row { section, ..self }
+    pub(crate) fn in_section(self, section: impl Into<Cow<'static, str>>) -> Row {
+        Row { section: section.into(), ..self }
     }
 
     /// Whether the goal is reached; `None` without a reference.
@@ -104,6 +108,7 @@ impl Report {
             machine: String::new(),
             rows: Vec::new(),
             latencies: Vec::new(),
+            plots_figures: false,
             notes: Vec::new(),
             errors: Vec::new(),
         }
@@ -159,12 +164,12 @@ impl Report {
     }
 
     /// Rows by their table, in order of appearance.
-    fn sections(&self) -> Vec<(&'static str, Vec<&Row>)> {
-        let mut sections: Vec<(&'static str, Vec<&Row>)> = Vec::new();
+    fn sections(&self) -> Vec<(&str, Vec<&Row>)> {
+        let mut sections: Vec<(&str, Vec<&Row>)> = Vec::new();
         for row in &self.rows {
             match sections.iter_mut().find(|(section, _)| *section == row.section) {
                 Some((_, rows)) => rows.push(row),
-                None => sections.push((row.section, vec![row])),
+                None => sections.push((&row.section, vec![row])),
             }
         }
         sections

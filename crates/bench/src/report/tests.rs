@@ -93,3 +93,23 @@ fn the_folder_holds_document_text_and_plots_that_it_names() {
     assert!(plot.contains("GET &lt;4 KiB&gt; x1"), "text is escaped");
     assert!(inside.join("s3.json").is_file());
 }
+
+#[test]
+fn many_rows_are_plotted_table_by_table_and_figures_where_they_are_wanted() {
+    let mut report = report();
+    report.plots_figures = true;
+    report.rows = (0..41)
+        .map(|number| Row { case: format!("case {number}"), ..row("", 10.0, Some(5.0), 1.0) })
+        .map(|row| if row.case.ends_with('7') { row.in_section("Other") } else { row })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    report.write_folder(folder.path()).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("s3.md")).unwrap();
+    for name in ["s3-1-ratios.svg", "s3-2-ratios.svg", "s3-1-figures.svg", "s3-2-figures.svg"] {
+        assert!(text.contains(name) && folder.path().join(name).is_file(), "{name}");
+    }
+    assert!(!folder.path().join("s3-ratios.svg").exists());
+    let plot = std::fs::read_to_string(folder.path().join("s3-2-figures.svg")).unwrap();
+    assert_eq!(plot.matches("case ").count(), 4);
+    assert!(plot.contains("minio") && plot.contains("koine") && !plot.contains("NaN"));
+}

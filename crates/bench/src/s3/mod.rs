@@ -17,6 +17,7 @@ mod sign;
 mod trial;
 
 pub use plan::Operation;
+pub(crate) use plan::{parse_size, show_size};
 
 use crate::report::Report;
 use crate::{Error, machine};

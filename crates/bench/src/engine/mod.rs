@@ -1,0 +1,237 @@
+//! `koine bench engine`: our engine beside embedded stores, file systems and fio, in turn, on one disk.
+//!
+//! Every store runs in a process of its own: this program again, as a worker. In each round every contestant does the
+//! same stretch of work before the next stretch begins, while the others are stopped.
+
+mod budget;
+mod cgroup;
+mod child;
+mod data;
+mod figures;
+mod fio;
+mod flushes;
+mod kv;
+mod large;
+mod open;
+mod store;
+mod worker;
+
+pub use store::StoreKind;
+
+use crate::report::Report;
+use crate::s3::parse_size;
+use crate::{Error, machine};
+use budget::Budget;
+use std::path::PathBuf;
+
+/// What our engine is called in every report.
+pub const OURS: &str = "koine";
+/// No store works with less.
+const MEMORY_LEN_MIN: u64 = 32 << 20;
+
+/// A part of the benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Group {
+    /// Keys and values, beside LMDB, redb, fjall and RocksDB
+    Kv,
+    /// One large value written and read, beside fio
+    Large,
+    /// Opening a store clean and after a kill; the evenness of a long load
+    Open,
+}
+
+/// What is measured and how long.
+///
+/// The full run takes hours; --only, --value-size and the names of groups choose parts of it. Stores and file systems
+/// are made below --dir and removed afterwards.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    /// What is measured; without one, everything
+    #[arg(value_name = "GROUP")]
+    pub groups: Vec<Group>,
+    /// At most 24 rows of one second in one round, within 50 seconds; no claim can be made from it
+    #[arg(long)]
+    pub quick: bool,
+    /// Write a report in Markdown with plots, and the JSON document, into this folder
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Folder below which stores are made; it must be on a real disk
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub dir: PathBuf,
+    /// Only these stores beside ours
+    #[arg(long = "reference", value_name = "STORE", value_delimiter = ',')]
+    pub references: Vec<StoreKind>,
+    /// Lengths of values
+    #[arg(long = "value-size", value_name = "SIZE", value_delimiter = ',', value_parser = parse_size,
+          default_values = ["100", "400", "1KiB"])]
+    pub value_lens: Vec<u64>,
+    /// Items in each store, in place of those that fit the memory or are four times as large
+    #[arg(long, value_name = "N")]
+    pub items: Option<u64>,
+    /// Memory of each store where data is to be larger than it (a memory control group)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "128MiB")]
+    pub memory: u64,
+    /// Size of the large value
+    #[arg(long = "large-size", value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
+    pub large: u64,
+    /// Size of the store that is opened
+    #[arg(long = "open-size", value_name = "SIZE", value_parser = parse_size, default_value = "10GiB")]
+    pub open: u64,
+    /// Length of the load whose worst second is looked for
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub stall_seconds: u64,
+    /// Seconds for each cell of each contestant in each round
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub duration: f64,
+    /// Rounds; the median of their ratios counts (--quick: 1)
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    pub rounds: usize,
+    /// Only cells whose name contains this text, such as "400 B: point read"
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+}
+
+impl Default for Arguments {
+    fn default() -> Arguments {
+        Arguments {
+            groups: Vec::new(),
+            quick: false,
+            report: None,
+            dir: PathBuf::from("/var/tmp"),
+            references: Vec::new(),
+            value_lens: vec![100, 400, 1024],
+            items: None,
+            memory: 128 << 20,
+            large: 4 << 30,
+            open: 10 << 30,
+            stall_seconds: 600,
+            duration: 1.0,
+            rounds: 7,
+            only: None,
+        }
+    }
+}
+
+impl Arguments {
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |text: &str| Err(Error::Argument(text.into()));
+        if self.value_lens.iter().any(|length| !(data::VALUE_LEN_MIN as u64..=64 << 10).contains(length)) {
+            return wrong("--value-size takes lengths from 32 to 64KiB");
+        }
+        if self.items.is_some_and(|items| !(1..=1 << 40).contains(&items)) {
+            return wrong("--items takes numbers from 1");
+        }
+        if self.memory < MEMORY_LEN_MIN {
+            return wrong("--memory takes sizes from 32MiB");
+        }
+        if self.large < 1 << 20 || self.open < 16 << 20 {
+            return wrong("--large-size takes sizes from 1MiB, --open-size from 16MiB");
+        }
+        if self.stall_seconds < 3 {
+            return wrong("--stall-seconds takes numbers from 3");
+        }
+        if !(0.01..=3600.0).contains(&self.duration) {
+            return wrong("--duration takes 0.01 to 3600 seconds");
+        }
+        if !(1..=1000).contains(&self.rounds) {
+            return wrong("--rounds takes numbers from 1 to 1000");
+        }
+        if machine::is_volatile(&self.dir) {
+            let dir = self.dir.display();
+            return wrong(&format!("{dir} is in memory, where a sync is free; name a folder on a disk with --dir"));
+        }
+        Ok(())
+    }
+
+    fn wants(&self, group: Group) -> bool {
+        self.groups.is_empty() || self.groups.contains(&group)
+    }
+
+    /// Whether a cell of this name was asked for.
+    fn names(&self, cell: &str) -> bool {
+        self.only.as_ref().is_none_or(|text| cell.contains(text.as_str()))
+    }
+
+    fn rounds(&self) -> usize {
+        if self.quick { 1 } else { self.rounds }
+    }
+}
+
+/// Runs the benchmark as its arguments say.
+pub fn run(arguments: &Arguments) -> Result<Report, Error> {
+    arguments.check()?;
+    let mut report = Report::new("engine");
+    report.plots_figures = true;
+    let mut budget = Budget::new(arguments.duration, arguments.quick);
+    if arguments.wants(Group::Kv) {
+        kv::measure(arguments, &mut budget, &mut report)?;
+    }
+    if arguments.wants(Group::Large) {
+        large::measure(arguments, &mut budget, &mut report)?;
+    }
+    if arguments.wants(Group::Open) {
+        open::measure(arguments, &mut budget, &mut report)?;
+        open::measure_stall(arguments, &mut report)?;
+    }
+    if report.rows.is_empty() {
+        return Err(Error::Argument("no cell is left to measure; see --only, --value-size and the groups".into()));
+    }
+    if budget.skipped() {
+        report.notes.push("The time of a quick run was over before the last cells; they have no figure.".into());
+    }
+    report.machine = machine::describe(&arguments.dir);
+    Ok(report)
+}
+
+/// The work of a worker process.
+pub fn work() -> Result<(), Error> {
+    worker::run()
+}
+
+/// Progress for people, on standard error.
+fn say(text: &str) {
+    eprintln!("bench: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parse(line: &[&str]) -> Arguments {
+        <Program as clap::Parser>::try_parse_from(line).unwrap().arguments
+    }
+
+    #[test]
+    fn the_command_line_and_the_defaults_agree() {
+        assert_eq!(format!("{:?}", parse(&["bench"])), format!("{:?}", Arguments::default()));
+    }
+
+    #[test]
+    fn groups_and_references_are_chosen() {
+        let parsed = parse(&["bench", "kv", "--reference", "lmdb,redb", "--value-size", "64,2KiB"]);
+        assert!(parsed.wants(Group::Kv));
+        assert_eq!(parsed.references, [StoreKind::Lmdb, StoreKind::Redb]);
+        assert_eq!(parsed.value_lens, [64, 2048]);
+    }
+
+    #[test]
+    fn senseless_arguments_are_refused_with_what_to_do() {
+        let base = Arguments::default();
+        for (arguments, word) in [
+            (Arguments { value_lens: vec![8], ..base.clone() }, "--value-size"),
+            (Arguments { items: Some(0), ..base.clone() }, "--items"),
+            (Arguments { memory: 1 << 20, ..base.clone() }, "--memory"),
+            (Arguments { duration: f64::NAN, ..base.clone() }, "--duration"),
+            (Arguments { rounds: 0, ..base.clone() }, "--rounds"),
+        ] {
+            let message = arguments.check().unwrap_err().to_string();
+            assert!(message.contains(word), "{message}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+"""`koine bench engine`: the document that programs read, from runs far too short to say anything about speed."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from harness.server import koine
+
+STORES = {"lmdb", "redb", "fjall", "rocksdb"}
+
+
+@pytest.fixture
+def folder():
+    """On a disk, where the folder of pytest may be in memory, which the benchmark refuses."""
+    with tempfile.TemporaryDirectory(prefix="koine-e2e-", dir="/var/tmp") as path:
+        yield Path(path)
+
+
+def bench(folder, *args):
+    """A quick run with tiny stores below a folder; the document, when the folder is empty again."""
+    sizes = ["--items", "500", "--duration", "0.02", "--large-size", "1MiB", "--open-size", "16MiB"]
+    done = koine("bench", "engine", *args, "--quick", "--json", "--dir", folder, *sizes, timeout=120)
+    assert list(folder.iterdir()) == [], "stores were left behind"
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1, "one document on one line"
+    document = json.loads(lines[0])
+    assert set(document) == {"bench", "machine", "rows"} and document["bench"] == "engine"
+    for row in document["rows"]:
+        assert set(row) == {"case", "unit", "better", "ours", "references", "ratio", "goal"}, row
+        assert row["better"] in ("higher", "lower") and row["goal"] > 0
+    assert len({row["case"] for row in document["rows"]}) == len(document["rows"]) <= 24
+    return {row["case"]: row for row in document["rows"]}
+
+
+def test_key_value_rows_hold_every_reference_or_null(folder):
+    rows = bench(folder, "kv")
+    synced = rows["400 B: overwrite synced x1"]
+    assert set(synced["references"]) == STORES and synced["goal"] == 1.2
+    # What is in every build was measured; what is not is null and not left out.
+    for name in ("lmdb", "redb", "fjall"):
+        assert synced["references"][name] > 0
+    assert synced["ours"] > 0 and synced["ratio"] > 0
+    beside = rows["400 B: point read x1 beside LMDB"]
+    assert set(beside["references"]) == {"lmdb"} and beside["goal"] == 0.7
+    for case, unit in [("bytes written, load at random", "bytes a byte"), ("own memory", "MiB")]:
+        row = rows[f"400 B: {case}"]
+        assert (row["unit"], row["better"]) == (unit, "lower") and row["ours"] > 0
+    assert "1 KiB over memory: point read x1" in rows
+
+
+def test_a_report_has_tables_and_plots(folder, tmp_path):
+    bench(folder, "kv", "--only", "400 B: overwrite", "--report", tmp_path / "report")
+    text = (tmp_path / "report" / "engine.md").read_text()
+    plots = sorted(path.name for path in (tmp_path / "report").glob("*.svg"))
+    assert plots and all(f"]({name})" in text for name in plots)
+    assert "400 B: overwrite synced x1" in text and (tmp_path / "report" / "engine.json").is_file()
+
+
+def test_large_values_and_opening_are_judged_against_their_limits(folder):
+    rows = bench(folder, "large", "open")
+    assert rows["large write of 1 MiB"]["ours"] > 0
+    for case, limit in [("open 16 MiB clean", 100), ("open 16 MiB after a kill", 2000)]:
+        assert rows[case]["references"]["limit"] == limit and rows[case]["ours"] > 0
