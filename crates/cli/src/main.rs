@@ -8,6 +8,7 @@ mod failure;
 mod format;
 mod location;
 mod ls;
+mod man;
 mod output;
 mod remote;
 mod salvage;
@@ -54,6 +55,8 @@ enum Command {
     Cp(cp::CpArgs),
     /// Measure Koine beside other servers and stores.
     Bench(bench::BenchArgs),
+    /// Write the manual pages of this program.
+    Man(man::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +81,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Stat(args) => stat::run(args, output),
         Command::Ls(args) => client_runtime()?.block_on(ls::run(args, output)),
         Command::Cp(args) => client_runtime()?.block_on(cp::run(args, output)),
+        Command::Man(args) => man::run(args, <Program as clap::CommandFactory>::command(), output),
         Command::Bench(args) => bench::run(args, output.is_json()),
     }
 }

@@ -58,6 +58,14 @@ impl Error {
         matches!(self, Error::Store(error) if error.kind() == koine_kv::ErrorKind::Owned)
     }
 
+    /// The kind of the store's error, where it is one.
+    pub fn store_kind(&self) -> Option<koine_kv::ErrorKind> {
+        match self {
+            Error::At { source, .. } | Error::Store(source) => Some(source.kind()),
+            _ => None,
+        }
+    }
+
     /// An error of the store at `path`, which is named unless the message does.
     pub(crate) fn at(path: &Path) -> impl Fn(koine_kv::Error) -> Error + '_ {
         move |source| {

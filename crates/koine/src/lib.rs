@@ -11,6 +11,7 @@
 mod error;
 mod format;
 mod inspect;
+pub mod numbered;
 mod place;
 mod probe;
 mod salvage;

@@ -61,18 +61,26 @@ impl Store {
     /// Opens the store in the file or device at `path`, and the engine with it; [`Store::close`] closes both.
     pub fn open(path: &Path, engine: Options) -> Result<Store> {
         let device = FileDevice::open(path, OpenOptions { create: false, read_only: engine.read_only })?;
-        let engine = Arc::new(Engine::open(Arc::new(device), engine)?);
-        let options = StoreOptions { name: path.display().to_string(), object_limit: None };
-        Store::begin(engine, options, Some(path.to_owned()))
+        let name = path.display().to_string();
+        Store::own(Engine::open(Arc::new(device), engine)?, StoreOptions { name, object_limit: None })
     }
 
-    /// Opens the store in an engine, making it at the first use. [`Store::close`] leaves the engine open.
+    /// Opens the store in an engine, making it at the first use. [`Store::close`] closes the engine too. The
+    /// options' name is the path of the engine's file or device.
+    pub fn own(engine: Engine, options: StoreOptions) -> Result<Store> {
+        let path = PathBuf::from(&options.name);
+        Ok(Store { inner: Arc::new(Inner::open(Arc::new(engine), options, Some(path))?) })
+    }
+
+    /// Opens the store in an engine that others use too, making it at the first use. [`Store::close`] leaves the
+    /// engine open.
     pub fn over(engine: Arc<Engine>, options: StoreOptions) -> Result<Store> {
-        Store::begin(engine, options, None)
+        Ok(Store { inner: Arc::new(Inner::open(engine, options, None)?) })
     }
 
-    fn begin(engine: Arc<Engine>, options: StoreOptions, path: Option<PathBuf>) -> Result<Store> {
-        Ok(Store { inner: Arc::new(Inner::open(engine, options, path)?) })
+    /// What it is called: its path where it has one.
+    pub fn name(&self) -> &str {
+        &self.inner.name
     }
 
     /// Creates an object of `size` bytes that read as zeros, as [`CreateOptions::size`] tells.

@@ -1,0 +1,133 @@
+//! The header says what the library has: the same calls with the same arguments, in the manual too.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
+}
+
+/// Words with single spaces between them, without comments.
+fn words(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("/*") {
+        plain.push_str(before);
+        rest = after.split_once("*/").map_or("", |(_, after)| after);
+    }
+    plain.push_str(rest);
+    let lines: Vec<&str> = plain.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+    lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Each call of the header: its name, and the types of its result and arguments.
+fn declared() -> BTreeMap<String, Vec<String>> {
+    let header = words(&read("include/koine.h"));
+    let mut calls = BTreeMap::new();
+    for statement in header.split(';') {
+        let Some((before, arguments)) = statement.trim().strip_suffix(')').and_then(|all| all.split_once('(')) else {
+            continue;
+        };
+        let Some(at) = before.find("koine_").into_iter().chain(before.rfind("koine_")).max() else { continue };
+        let (result, name) = before.split_at(at);
+        let mut types = vec![result.rsplit('{').next().unwrap().trim().replace(' ', "")];
+        for argument in arguments.split(',').filter(|argument| argument.trim() != "void") {
+            let end = argument.rfind(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap();
+            types.push(argument[..=end].trim().replace(' ', ""));
+        }
+        assert!(calls.insert(name.to_owned(), types).is_none(), "{name} twice");
+    }
+    calls
+}
+
+/// The C type of a Rust one.
+fn in_c(rust: &str) -> String {
+    let known = [
+        ("()", "void"),
+        ("bool", "bool"),
+        ("u64", "uint64_t"),
+        ("i64", "int64_t"),
+        ("c_int", "int"),
+        ("c_char", "char"),
+        ("c_void", "void"),
+        ("Store", "koine_store"),
+        ("Object", "koine_object"),
+        ("Transaction", "koine_transaction"),
+        ("Error", "koine_error"),
+        ("HintArgument", "koine_hint"),
+        ("StoreOptions", "koine_store_options"),
+        ("StoreStatus", "koine_store_status"),
+        ("ObjectStatus", "koine_object_status"),
+    ];
+    let rust = rust.trim();
+    if let Some(inner) = rust.strip_prefix("*mut ") {
+        return in_c(inner) + "*";
+    }
+    if let Some(inner) = rust.strip_prefix("*const ") {
+        return format!("const{}*", in_c(inner));
+    }
+    let found = known.iter().find(|(name, _)| *name == rust);
+    found.unwrap_or_else(|| panic!("no C type is known for {rust}")).1.to_owned()
+}
+
+/// Each exported call of the library, with its types as C has them.
+fn exported() -> BTreeMap<String, Vec<String>> {
+    let sources = ["lib", "errors", "stores", "objects", "transactions"].map(|name| read(&format!("src/{name}.rs")));
+    let all = sources.join("\n").split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut calls = BTreeMap::new();
+    for item in all.split("#[unsafe(no_mangle)]").skip(1) {
+        let (head, _) = item.split_once(" {").unwrap();
+        let (_, signature) = head.split_once("extern \"C\" fn ").unwrap();
+        let (name, rest) = signature.split_once('(').unwrap();
+        let (arguments, result) = rest.rsplit_once(')').unwrap();
+        let mut types = vec![in_c(result.trim().strip_prefix("->").unwrap_or("()"))];
+        let arguments = arguments.split(',').map(str::trim).filter(|argument| !argument.is_empty());
+        types.extend(arguments.map(|argument| in_c(argument.split_once(':').unwrap().1)));
+        calls.insert(name.to_owned(), types);
+    }
+    calls
+}
+
+#[test]
+fn the_header_declares_what_the_library_exports() {
+    let (declared, exported) = (declared(), exported());
+    assert!(exported.len() > 25, "{exported:?}");
+    assert_eq!(declared, exported);
+}
+
+#[test]
+fn the_manual_names_every_call_and_kind() {
+    let manual = read("man/koine.3");
+    for name in declared().keys() {
+        assert!(manual.contains(name.as_str()), "koine.3 does not name {name}");
+    }
+    let header = words(&read("include/koine.h"));
+    for kind in header.split(['{', '}', ',', ' ']).filter(|word| word.starts_with("KOINE_")) {
+        assert!(manual.contains(kind), "koine.3 does not name {kind}");
+    }
+}
+
+#[test]
+fn every_call_of_the_paper_is_in_the_table() {
+    let table = read("README.md");
+    let declared = declared();
+    for call in [
+        "lstore_create",
+        "lstore_open",
+        "lstore_close",
+        "lobject_create",
+        "lobject_resize",
+        "lobject_delete",
+        "lobject_open",
+        "lobject_close",
+        "lobject_get_stat",
+        "lobject_write",
+        "lobject_read",
+        "ltransaction_start",
+        "ltransaction_execute",
+    ] {
+        let row = table.lines().find(|line| line.starts_with(&format!("| `{call}` |")));
+        let row = row.unwrap_or_else(|| panic!("{call} has no row"));
+        assert!(declared.keys().any(|ours| row.contains(&format!("`{ours}`"))), "{row}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Numbered objects: a store without names, for programs that keep names themselves.
+//!
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! use koine::numbered::{self, CreateStore, Durability};
+//!
+//! let store = numbered::create(&folder.path().join("objects.koine"), &CreateStore::default())?;
+//! let object = store.create(0)?;
+//! object.write(0, b"some bytes", Durability::Sync)?;
+//! println!("object {} has {} bytes", object.number(), object.size()?);
+//! object.close(Durability::Sync)?;
+//! store.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Invariants:
+//! - Making a store overwrites nothing that was there, unless the caller insists.
+//! - The objects share a file with buckets, should somebody make some, and touch none of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use koine_engine::objects::{
+    CREATE_MANY_MAX, CreateOptions, Executed, Hint, Lifetime, Object, ObjectStatus, READ_AHEAD_LEN, Store,
+    StoreOptions, StoreStatus, Transaction, TransactionOptions,
+};
+pub use koine_engine::{Access, Durability, Error, ErrorKind};
+
+use koine_engine::device::{FileDevice, OpenOptions};
+use koine_engine::{Engine, Options};
+
+use crate::error::{Error as FacadeError, Result};
+use crate::format::{FormatOptions, format};
+use crate::inspect::refuse_other;
+
+/// What a new store of objects is like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CreateStore {
+    /// The most objects that there may ever be at once; `None`: as many as fit.
+    pub object_limit: Option<u64>,
+    /// Up to how many bytes a file grows; `None` is as far as the medium goes.
+    pub size_max: Option<u64>,
+    /// Overwrite what is there.
+    pub force: bool,
+    /// Memory for tables and caches, in bytes; `None` is 128 MiB.
+    pub memory: Option<u64>,
+}
+
+/// Makes a store of objects in a file (made when missing) or on a block device, and opens it.
+pub fn create(path: &Path, options: &CreateStore) -> Result<Store> {
+    format(path, &FormatOptions { size_max: options.size_max, force: options.force })?;
+    begin(path, options.object_limit, options.memory)
+}
+
+/// Opens the store of objects in a file or on a block device.
+pub fn open(path: &Path, memory: Option<u64>) -> Result<Store> {
+    refuse_other(path)?;
+    begin(path, None, memory)
+}
+
+fn begin(path: &Path, object_limit: Option<u64>, memory: Option<u64>) -> Result<Store> {
+    let device = FileDevice::open(path, OpenOptions::default()).map_err(FacadeError::at(path))?;
+    let options = Options { memory_len: memory.unwrap_or(Options::default().memory_len), ..Options::default() };
+    let engine = Engine::open(Arc::new(device), options).map_err(FacadeError::at(path))?;
+    let name = path.display().to_string();
+    Store::own(engine, StoreOptions { name, object_limit }).map_err(FacadeError::at(path))
+}

@@ -1,0 +1,93 @@
+"""`./x install`: what it puts where, and that a C program finds it by pkg-config."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*args, **more):
+    done = subprocess.run([str(arg) for arg in args], capture_output=True, text=True, timeout=1200, **more)
+    assert done.returncode == 0, f"{args}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prefix") / "koine"
+    run(ROOT / "x", "install", "--dev", "--prefix", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(prefix):
+    return os.environ | {
+        "PATH": f"{prefix}/bin:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": f"{prefix}/lib",
+        "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig",
+        "MANPATH": f"{prefix}/share/man",
+    }
+
+
+def test_everything_is_in_its_place(prefix, environment):
+    there = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
+    for path in ["bin/koine", "lib/libkoine.so.0", "lib/libkoine.so", "lib/libkoine.a", "lib/pkgconfig/koine.pc",
+                 "include/koine.h", "share/man/man1/koine.1", "share/man/man1/koine-format.1", "share/man/man3/koine.3"]:
+        assert path in there, f"{path} is not in {sorted(there)}"
+    assert "libkoine.so.0" in run("readelf", "-d", prefix / "lib/libkoine.so.0")
+    version = run("koine", "--version", env=environment).split()[1]
+    assert run("pkg-config", "--modversion", "koine", env=environment).strip() == version
+    assert version in (prefix / "share/man/man3/koine.3").read_text().splitlines()[0]
+    assert "@" not in (prefix / "lib/pkgconfig/koine.pc").read_text()
+
+
+@pytest.mark.parametrize("linked", ["shared", "static"])
+def test_a_program_is_built_against_it(prefix, environment, tmp_path, linked):
+    flags = run("pkg-config", "--cflags", "koine", env=environment).split()
+    if linked == "shared":
+        libraries = run("pkg-config", "--libs", "koine", env=environment).split()
+    else:
+        needed = run("pkg-config", "--static", "--libs-only-l", "koine", env=environment).split()
+        libraries = [f"{prefix}/lib/libkoine.a", *(flag for flag in needed if flag != "-lkoine")]
+    program = tmp_path / "example"
+    run("cc", "-Wall", "-Werror", *flags, ROOT / "bindings/c/examples/example.c", *libraries, "-o", program)
+    told = run(program, tmp_path / "test.koine", env=environment if linked == "shared" else None)
+    assert "read 1048576 bytes, all as written" in told
+    # The program and the library open the same stores.
+    assert "test.koine" in run("koine", "check", tmp_path / "test.koine", env=environment)
+
+
+def commands(environment):
+    listed = run("koine", "--help", env=environment).split("Commands:")[1].split("Options:")[0]
+    names = re.findall(r"^  ([a-z]+)", listed, re.MULTILINE)
+    return [name for name in names if name != "help"]
+
+
+def plain(page):
+    """A page without the escapes of roff."""
+    return page.read_text().replace("\\-", "-").replace("\\fR", "").replace("\\fB", "").replace("\\fI", "")
+
+
+def test_the_manual_has_what_help_has(prefix, environment):
+    names = commands(environment)
+    assert {"serve", "format", "check", "man"} <= set(names)
+    pages = prefix / "share/man/man1"
+    overview = plain(pages / "koine.1")
+    for name in names:
+        assert f"koine-{name}" in overview
+        page = plain(pages / f"koine-{name}.1")
+        flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", run("koine", name, "--help", env=environment)))
+        assert "--help" in flags
+        for flag in flags:
+            assert flag in page, f"koine-{name}.1 does not tell of {flag}"
+
+
+def test_the_pages_are_sound(prefix):
+    for page in sorted((prefix / "share/man").rglob("koine*")):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", page], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and done.stdout, page
+        assert not done.stderr, f"{page}: {done.stderr}"
