@@ -15,6 +15,7 @@ use koine_env::Random;
 use crate::batch::{Batch, Durability, KeyRange, SpaceId, Version};
 use crate::changes::{Changes, Watch, Watchers};
 use crate::check::{self, Progress, Report};
+use crate::checkpoint::Book;
 use crate::core::{Core, Cut, Head, Reuse};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
@@ -146,7 +147,8 @@ impl Engine {
             device.sync().map_err(|e| Error::device("cannot make what is on the device durable", e))?;
         }
         let (slot, superblock) = read_newest(device.as_ref())?;
-        let core = Arc::new(new_core(device, slot, &superblock, options)?);
+        let book = |device: &dyn Device, _: &NodeCache| first_book(device, slot, &superblock);
+        let core = Arc::new(new_core(device, &superblock, options, book)?);
         let (recovered, free) = core.replay(&superblock)?;
         for (start, count) in free.iter() {
             core.allocator.release(start, count)?;
@@ -180,6 +182,11 @@ impl Engine {
             threads.push(thread.map_err(|e| Error::device("cannot start a thread", e))?);
         }
         Ok(())
+    }
+
+    /// A store that somebody else has opened, without workers.
+    pub(crate) fn of(core: Core, recovered: Recovered) -> Engine {
+        Engine { core: Arc::new(core), threads: Mutex::new(Vec::new()), recovered }
     }
 
     /// What this store's parts share.
@@ -386,19 +393,31 @@ fn zero_ring(device: &dyn Device, ring: BlockRange) -> Result<()> {
     Ok(())
 }
 
-fn new_core(device: Arc<dyn Device>, slot: Slot, superblock: &Superblock, options: Options) -> Result<Core> {
-    let mut book = recovery::stored_book(device.as_ref(), slot, superblock)?;
+/// What is stored, as the superblock says.
+fn first_book(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<Book> {
+    let mut book = recovery::stored_book(device, slot, superblock)?;
     if superblock.free.is_none() {
         // A store that was never written to: everything but the slots and the ring.
         book.free = crate::space::Runs::new();
         book.free.add(1, SECOND_SLOT_BLOCK - 1)?;
         book.free.add(superblock.ring.end(), superblock.blocks - superblock.ring.end())?;
     }
+    Ok(book)
+}
+
+/// A store at its newest superblock, with the free space that `book` tells.
+pub(crate) fn new_core(
+    device: Arc<dyn Device>,
+    superblock: &Superblock,
+    options: Options,
+    book: impl FnOnce(&dyn Device, &NodeCache) -> Result<Book>,
+) -> Result<Core> {
     let ring = Ring::new(superblock.ring);
     let store = StoreId(superblock.store_id);
     let memory_len = options.memory_len.max(1 << 20);
     let mode = if options.read_only { ReadMode::Direct } else { ReadMode::Cached };
     let nodes = NodeCache::new(Arc::clone(&device), store, memory_len / 2, mode);
+    let book = book(device.as_ref(), &nodes)?;
     let state = recovery::stored_state(superblock);
     let requests = Requests::load(&state, &nodes)?;
     let position = Position(superblock.position);

@@ -17,11 +17,15 @@ mod core;
 pub mod device;
 pub mod engine;
 pub mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod limits;
 mod log;
 mod node_cache;
 pub mod objects;
 mod recovery;
+pub mod repair;
 pub mod report;
 mod requests;
 pub mod salvage;
@@ -45,6 +49,7 @@ pub use engine::{Background, Engine, FormatOptions, Info, Options, Usage};
 pub use error::{Error, ErrorKind, Refusal, Result};
 pub use limits::Limits;
 pub use recovery::Recovered;
+pub use repair::Repair;
 pub use report::{RunClass, SpaceReport, SpaceUse};
 pub use requests::REQUESTS_KEPT;
 pub use salvage::{LostKeys, Origin, PartialValue, SalvageProgress, SalvageReport, SalvageSink, StoreSink, salvage};

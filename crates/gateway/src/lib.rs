@@ -12,6 +12,9 @@ mod asks;
 mod auth;
 mod body;
 mod door;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 mod pace;
 mod query;

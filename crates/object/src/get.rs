@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_kv::{ReadNow, SpaceId, View};
+use koine_kv::{Place, ReadNow, SpaceId, View};
 
 use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
@@ -54,6 +54,11 @@ impl ObjectReader {
     /// What is known of the object.
     pub fn info(&self) -> &ObjectInfo {
         &self.info
+    }
+
+    /// The key that holds its bytes in the store below: for reports about the store.
+    pub fn data_place(&self) -> Place {
+        Place { space: self.space, key: self.data.clone() }
     }
 
     /// The parts it was joined from; none when it was put whole.

@@ -17,6 +17,9 @@ mod copy;
 mod delete;
 mod error;
 mod etag;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod get;
 mod info;
 mod keys;

@@ -113,8 +113,10 @@ fn decode_page(bytes: &[u8], blocks: u64, runs: &mut Runs) -> Result<Option<Free
     let checksum = reader.u64()?;
     for _ in 0..count {
         let (start, length) = (reader.u64()?, reader.u64()?);
-        if start.checked_add(length).is_none_or(|end| end > blocks) {
-            return Err(Error::damaged("the free list names blocks past the end of the store"));
+        if length == 0 || start.checked_add(length).is_none_or(|end| end > blocks) {
+            return Err(Error::damaged(
+                "the free list names a run without blocks, or blocks past the end of the store",
+            ));
         }
         runs.add(start, length)?;
     }

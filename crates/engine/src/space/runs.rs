@@ -39,6 +39,9 @@ impl Runs {
     /// Adds blocks, joining runs that touch. Gives the run that they are in now.
     pub fn add(&mut self, start: u64, count: u64) -> Result<(u64, u64)> {
         let end = start.checked_add(count).ok_or_else(|| Error::damaged("a run of blocks past the end of numbers"))?;
+        if count == 0 {
+            return Ok((start, 0));
+        }
         let before = self.by_start.range(..=start).next_back().map(|(s, c)| (*s, *c));
         let after = self.by_start.range(start..).next().map(|(s, c)| (*s, *c));
         if before.is_some_and(|(s, c)| s + c > start) || after.is_some_and(|(s, _)| s < end) {
@@ -92,6 +95,8 @@ mod tests {
     fn what_is_there_twice_is_an_error() {
         let mut runs = Runs::new();
         runs.add(10, 10).unwrap();
+        runs.add(5, 0).unwrap();
+        assert_eq!(runs.len(), 1, "nothing is no run");
         assert!(runs.add(19, 1).is_err());
         assert!(runs.add(5, 6).is_err());
         assert!(runs.remove(9, 2).is_err());

@@ -10,9 +10,9 @@
 //! - `host` and every `x-amz-*` header must be signed; a request is signed by one mechanism.
 //! - A presigned URL lives at most seven days; the clock of a signed request is at most fifteen minutes off.
 
-mod canonical;
+pub mod canonical;
 pub mod chunks;
-mod claim;
+pub mod claim;
 mod signing;
 
 use std::sync::Arc;

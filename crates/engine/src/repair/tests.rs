@@ -1,0 +1,137 @@
+//! A free list alone that is damaged or wrong is made anew; anything more, and nothing is touched.
+
+use super::*;
+use crate::device::{BLOCK_LEN, MemoryDevice, ReadMode};
+use crate::scrub::tests::{SPACE, commit, place, put, put_large, store};
+use crate::space::free_list;
+use crate::superblock::write_slot;
+use crate::{Background, ErrorKind, Operation};
+
+const OPTIONS: Options =
+    Options { background: Background::Manual, memory_len: 8 << 20, read_only: false, reuse_at_once: false };
+
+/// A closed store with free space in pieces.
+fn made() -> (Arc<MemoryDevice>, Vec<u8>) {
+    let (device, engine) = store(16 << 20);
+    for number in 0..60 {
+        put(&engine, &format!("{number:02}"), vec![number as u8; 700]);
+        put_large(&engine, &format!("large {number:02}"), 60_000, number as u8);
+    }
+    for number in (0..60).step_by(3) {
+        commit(&engine, Operation::Delete { at: place(&format!("large {number:02}")) });
+    }
+    let (from, to) = (place("large 01"), place("clone"));
+    commit(&engine, Operation::CloneRange { from, from_offset: 0, length: 60_000, to, to_offset: 0 });
+    engine.close().unwrap();
+    let image = device.to_vec();
+    (device, image)
+}
+
+fn superblock_of(device: &MemoryDevice) -> (Slot, Superblock) {
+    device.reopen();
+    read_newest(device).unwrap()
+}
+
+fn flip(device: &MemoryDevice, block: u64) {
+    let mut bytes = vec![0; BLOCK_LEN];
+    device.read_at(&mut bytes, block * BLOCK_LEN as u64, ReadMode::Direct).unwrap();
+    bytes[40] ^= 1;
+    device.write_at(&bytes, block * BLOCK_LEN as u64).unwrap();
+}
+
+fn repair(device: &Arc<MemoryDevice>) -> Result<Repair> {
+    device.reopen();
+    let repaired = Engine::repair(Arc::clone(device) as Arc<dyn Device>, OPTIONS, &mut |_| ());
+    device.reopen();
+    repaired
+}
+
+/// Opens the store and verifies that it is sound and has everything.
+fn must_be_whole(device: &Arc<MemoryDevice>) {
+    device.reopen();
+    let engine = Engine::open(Arc::clone(device) as Arc<dyn Device>, OPTIONS).unwrap();
+    let report = engine.check(&mut |_| ()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
+    let view = engine.view();
+    for number in 0..60 {
+        assert_eq!(view.bytes(SPACE, format!("{number:02}").as_bytes(), 0, 1000).unwrap(), vec![number as u8; 700]);
+        let large = view.bytes(SPACE, format!("large {number:02}").as_bytes(), 0, 100_000);
+        match large {
+            Ok(bytes) => assert!(number % 3 != 0 && bytes == vec![number as u8; 60_000]),
+            Err(error) => assert!(number % 3 == 0 && error.kind() == ErrorKind::NotFound),
+        }
+    }
+    // Free space is really free: it can be written to without harm.
+    put_large(&engine, "more", 5_000_000, 0xEE);
+    engine.checkpoint().unwrap();
+    assert!(engine.check(&mut |_| ()).unwrap().is_sound());
+}
+
+#[test]
+fn a_damaged_free_list_is_made_anew_and_nothing_else_is_written() {
+    let (device, _) = made();
+    let (slot, superblock) = superblock_of(&device);
+    flip(&device, superblock.free.unwrap().at.start);
+    let before = device.to_vec();
+    assert!(Engine::open(Arc::clone(&device) as Arc<dyn Device>, OPTIONS).is_err());
+    let repaired = repair(&device).unwrap();
+    assert!(repaired.report.is_sound(), "{:?}", repaired.report.findings);
+    assert!(repaired.free_list.unwrap().contains("free list at block"));
+    let after = device.to_vec();
+    let (_, newest) = superblock_of(&device);
+    let pages = newest.free.unwrap().at;
+    let changed: Vec<u64> = (0..(after.len() / BLOCK_LEN) as u64)
+        .filter(|block| {
+            let range = *block as usize * BLOCK_LEN..(*block as usize + 1) * BLOCK_LEN;
+            before[range.clone()] != after[range]
+        })
+        .collect();
+    let slots = [0, SECOND_SLOT_BLOCK];
+    // The one page of the recovery and the one of the end.
+    let others: Vec<&u64> = changed.iter().filter(|block| !slots.contains(block)).collect();
+    assert!(others.len() <= 2 && others.contains(&&pages.start), "{changed:?}, pages {pages:?}, slot {slot:?}");
+    must_be_whole(&device);
+}
+
+#[test]
+fn a_free_list_that_names_what_is_in_use_is_made_anew() {
+    let (device, _) = made();
+    let (slot, superblock) = superblock_of(&device);
+    let (free, pages) = free_list::read(device.as_ref(), superblock.free, superblock.blocks).unwrap();
+    let used = superblock.root.unwrap().range();
+    let mut wrong = free.clone();
+    wrong.add(used.start, u64::from(used.count)).unwrap();
+    let mut missing = free;
+    let (start, _) = missing.iter().next().unwrap();
+    missing.remove(start, 1).unwrap();
+    for runs in [wrong, missing] {
+        let named = free_list::write(device.as_ref(), &runs, &pages).unwrap();
+        write_slot(device.as_ref(), slot, &Superblock { free: named, ..superblock.clone() }).unwrap();
+        let image = device.to_vec();
+        let repaired = repair(&device).unwrap();
+        assert!(repaired.report.is_sound() && repaired.free_list.is_some(), "{repaired:?}");
+        must_be_whole(&device);
+        device.reopen();
+        device.write_at(&image, 0).unwrap();
+    }
+}
+
+#[test]
+fn a_sound_store_and_one_with_other_damage_are_left_alone() {
+    let (device, image) = made();
+    let repaired = repair(&device).unwrap();
+    assert!(repaired.report.is_sound() && repaired.free_list.is_none());
+    assert!(device.to_vec() == image, "nothing was wrong, nothing was written");
+    let (_, superblock) = superblock_of(&device);
+    flip(&device, superblock.free.unwrap().at.start);
+    let data = image.chunks(BLOCK_LEN).rposition(|block| block.iter().all(|byte| *byte == 59)).unwrap();
+    flip(&device, data as u64);
+    let before = device.to_vec();
+    let repaired = repair(&device).unwrap();
+    assert!(!repaired.report.is_sound() && repaired.free_list.is_some());
+    assert!(device.to_vec() == before, "more than the free list is wrong");
+    flip(&device, superblock.root.unwrap().start_block);
+    let before = device.to_vec();
+    assert_eq!(repair(&device).unwrap_err().kind(), ErrorKind::Damaged);
+    assert!(device.to_vec() == before);
+}
