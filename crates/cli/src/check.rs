@@ -14,10 +14,12 @@ use crate::size;
 const EXAMPLES: &str = "Examples:
   koine check store.koine           exit code 0: sound, 1: unsound (what and where is told)
   koine check --json /dev/sdx1 | jq .sound
+  koine check store.koine --repair  make the free list anew, if that alone is wrong
 
 Every index node and every byte of data is read past the page cache and compared with its checksum;
 keys with their order, values with their pieces, reference counts and free space with what names
-them. Nothing is changed, and no server may hold the store (exit code 3 and its pid).";
+them. Nothing is changed, and no server may hold the store (exit code 3 and its pid). With --repair a free list that is damaged or
+wrong is made anew from what the index names, after everything else was found sound; nothing else is mended.";
 
 const BLOCK_LEN: u64 = 4096;
 
@@ -28,10 +30,16 @@ pub struct CheckArgs {
     /// A file or a block device.
     #[arg(value_name = "STORE")]
     store: PathBuf,
+    /// Make the free list anew where that alone is wrong.
+    #[arg(long)]
+    repair: bool,
 }
 
 /// Runs `koine check`.
 pub fn run(args: &CheckArgs, output: Output) -> Outcome {
+    if args.repair {
+        return repair(args, output);
+    }
     let began = Instant::now();
     let store = koine::inspect(&args.store)?;
     let recovered = store.info().recovered;
@@ -63,6 +71,32 @@ pub fn run(args: &CheckArgs, output: Output) -> Outcome {
             args.store.display(),
             report.findings.len()
         )))
+    }
+}
+
+fn repair(args: &CheckArgs, output: Output) -> Outcome {
+    let began = Instant::now();
+    let name = args.store.display().to_string();
+    let bar = output.bytes_bar(0, &name);
+    let repaired = koine::repair(&args.store, &mut |progress| {
+        bar.set_length(progress.blocks_total.max(progress.blocks_done) * BLOCK_LEN);
+        bar.set_position(progress.blocks_done * BLOCK_LEN);
+    });
+    bar.finish_and_clear();
+    let repaired = repaired?;
+    let sound = repaired.report.is_sound();
+    output.json(&json!({
+        "type": "repaired", "store": name, "sound": sound, "free_list": repaired.free_list,
+        "changed": sound && repaired.free_list.is_some(), "blocks_free": repaired.report.blocks_free,
+        "findings": repaired.report.findings,
+    }))?;
+    output.people(tell(&repaired.report, began.elapsed().as_secs_f64()))?;
+    match (&repaired.free_list, sound) {
+        (None, true) => output.people(format!("{name} is sound; nothing was changed")),
+        (Some(wrong), true) => output.people(format!("the free list was made anew ({wrong}); {name} is sound now")),
+        (_, false) => Err(Failure::failed(format!(
+            "{name}: more than the free list is wrong, nothing was changed; `koine salvage` copies out what can be proven"
+        ))),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use koine::{Origin, SalvageOptions, SalvageProgress, SalvageReport};
+use koine::{LostObject, Origin, SalvageOptions, SalvageProgress, SalvageReport, Salvaged};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
@@ -18,7 +18,7 @@ const EXAMPLES: &str = "Examples:
 The damaged store is only read; the new store is made and must not hold anything. What goes into it matched its checksums.
 Everything that is missing is told: keys of which bytes are lost (left out, unless --partial is given), keys of which
 nothing is known, commits that the log has lost. When both superblocks are lost, the index is found by looking at
-every block. Exit code 0: nothing is missing, 1: something is, or nothing could be done.";
+every block. To get files: koine serve the new store, then koine cp -r s3://BUCKET ./FOLDER. Exit code 0: nothing is missing, 1: something is, or nothing could be done.";
 
 /// So many of each kind are told to people; --json tells all.
 const TOLD_MAX: usize = 50;
@@ -46,7 +46,7 @@ pub fn run(args: &SalvageArgs, output: Output) -> Outcome {
     let options = SalvageOptions { keep_partial: args.partial, size_max: args.size };
     let bar = output.bytes_bar(0, "reading the index");
     bar.enable_steady_tick(Duration::from_millis(200));
-    let report = koine::salvage(&args.store, &args.to, &options, &mut |progress| match progress {
+    let salvaged = koine::salvage(&args.store, &args.to, &options, &mut |progress| match progress {
         SalvageProgress::Looking(done, total) => {
             bar.set_message("looking for index nodes");
             bar.set_length(total);
@@ -61,16 +61,17 @@ pub fn run(args: &SalvageArgs, output: Output) -> Outcome {
         }
     });
     bar.finish_and_clear();
-    let report = report?;
-    output.json(&as_json(args, &report))?;
-    output.people(tell(args, &report))?;
-    if report.is_whole() {
+    let salvaged = salvaged?;
+    output.json(&as_json(args, &salvaged))?;
+    output.people(tell(args, &salvaged))?;
+    if salvaged.report.is_whole() {
         return output.people(format!("nothing is missing; next: koine check {}", args.to.display()));
     }
     Err(Failure::failed(format!("{} has what could be proven; something is missing (told above)", args.to.display())))
 }
 
-fn tell(args: &SalvageArgs, report: &SalvageReport) -> String {
+fn tell(args: &SalvageArgs, salvaged: &Salvaged) -> String {
+    let report = &salvaged.report;
     let found = match report.origin {
         Origin::NewestSuperblock => "by its newest superblock",
         Origin::OlderSuperblock => "by its older superblock, and the log since",
@@ -94,12 +95,30 @@ fn tell(args: &SalvageArgs, report: &SalvageReport) -> String {
     if let Some((first, last)) = report.commits_lost {
         lines.push(format!("  lost: up to {} commits, {} to {}", last.0 - first.0 + 1, first.0, last.0));
     }
-    let fate = if args.partial { "kept with zeros in their place" } else { "left out" };
-    several(&mut lines, &report.partial, |partial| {
-        let ranges: Vec<String> = partial.lost.iter().map(|(from, to)| format!("{from} to {to}")).collect();
-        let (space, key) = (partial.at.space.0, &partial.at.key);
-        format!("  bytes lost ({fate}): space {space}, key {key:?} of {} bytes: {}", partial.size, ranges.join(", "))
+    if salvaged.objects_whole > 0 || !salvaged.objects_lost.is_empty() {
+        lines.push(format!("in buckets: {} objects with all their bytes", salvaged.objects_whole));
+    }
+    several(&mut lines, &salvaged.objects_lost, |object| {
+        let LostObject { bucket, key, size, lost } = object;
+        match lost.as_slice() {
+            lost if args.partial && !lost.is_empty() => {
+                format!("  bytes lost, zeros in their place: {bucket}/{key} ({}): {}", size::show(*size), ranges(lost))
+            }
+            [] => format!("  lost but for its name: {bucket}/{key} ({})", size::show(*size)),
+            lost => {
+                format!("  left out but for its name: {bucket}/{key} ({}), lost: {}", size::show(*size), ranges(lost))
+            }
+        }
     });
+    if salvaged.objects_lost.is_empty() {
+        // Keys of the engine, for stores that hold no objects; --json tells them always.
+        let fate = if args.partial { "zeros in their place" } else { "left out" };
+        several(&mut lines, &report.partial, |partial| {
+            let (at, size) = (&partial.at, size::show(partial.size));
+            let lost = ranges(&partial.lost);
+            format!("  bytes lost, {fate}: space {}, key {:?} ({size}): {lost}", at.space.0, at.key)
+        });
+    }
     several(&mut lines, &report.keys_unknown, |at| {
         format!("  lost: space {}, key {:?}, if it was still there", at.space.0, at.key)
     });
@@ -118,6 +137,13 @@ fn tell(args: &SalvageArgs, report: &SalvageReport) -> String {
     printable_lines(&lines)
 }
 
+/// Where bytes are lost, as people read it.
+fn ranges(lost: &[(u64, u64)]) -> String {
+    let told: Vec<String> = lost.iter().take(4).map(|(from, to)| format!("bytes {from} to {to}")).collect();
+    let more = if lost.len() > 4 { format!(" and {} more places", lost.len() - 4) } else { String::new() };
+    told.join(", ") + &more
+}
+
 /// Each line made safe for a terminal.
 fn printable_lines(lines: &[String]) -> String {
     let lines: Vec<String> = lines.iter().map(|line| printable(line)).collect();
@@ -131,7 +157,13 @@ fn several<T>(lines: &mut Vec<String>, items: &[T], tell: impl Fn(&T) -> String)
     }
 }
 
-fn as_json(args: &SalvageArgs, report: &SalvageReport) -> Value {
+fn as_json(args: &SalvageArgs, salvaged: &Salvaged) -> Value {
+    let report: &SalvageReport = &salvaged.report;
+    let objects_lost: Vec<Value> = salvaged
+        .objects_lost
+        .iter()
+        .map(|lost| json!({ "bucket": lost.bucket, "key": lost.key, "size": lost.size, "lost": lost.lost }))
+        .collect();
     let key = |key: &[u8]| String::from_utf8(key.to_vec()).ok();
     let place = |at: &koine::kv::Place| json!({ "space": at.space.0, "key": key(&at.key), "key_hex": hex(&at.key) });
     let partial: Vec<Value> = report
@@ -162,6 +194,7 @@ fn as_json(args: &SalvageArgs, report: &SalvageReport) -> Value {
         "version": report.version.0, "log_commits": report.commits_replayed,
         "commits_lost": report.commits_lost.map(|(first, last)| [first.0, last.0]),
         "spaces": report.spaces, "keys_whole": report.keys_whole, "data_bytes": report.data_len,
+        "objects_whole": salvaged.objects_whole, "objects_lost": objects_lost,
         "partial": partial, "partial_kept": args.partial,
         "keys_unknown": report.keys_unknown.iter().map(place).collect::<Vec<Value>>(),
         "keys_lost": keys_lost, "values_without_key": report.values_without_key,

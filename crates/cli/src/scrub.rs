@@ -21,6 +21,10 @@ of keys and with little memory. `koine check` also compares reference counts and
 names them. Nothing is changed, and no server may hold the store (exit code 3 and its pid); a server reads its
 own store with `koine serve --scrub-rate`.";
 
+/// The bounds of what is read at once.
+const STEP_LEN_MIN: u64 = 256 << 10;
+const STEP_LEN_MAX: u64 = 4 << 20;
+
 /// The options of `koine scrub`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -41,7 +45,10 @@ pub fn run(args: &ScrubArgs, output: Output) -> Outcome {
     let began = Instant::now();
     let store = koine::inspect(&args.store)?;
     let from = args.resume.as_deref().map_or(Ok(ScrubPosition::default()), read_position)?;
-    let options = ScrubOptions { rate_per_second: args.rate.unwrap_or(0), ..ScrubOptions::default() };
+    let rate_per_second = args.rate.unwrap_or(0);
+    // About a second's worth at once, so that a low rate is an even one.
+    let step_len = if rate_per_second == 0 { STEP_LEN_MAX } else { rate_per_second.clamp(STEP_LEN_MIN, STEP_LEN_MAX) };
+    let options = ScrubOptions { rate_per_second, step_len };
     let mut scrub = store.scrub(options, from);
     let bar = output.bytes_bar(store.usage().used, &args.store.display().to_string());
     let (mut nodes, mut pieces, mut read_len, mut findings) = (0, 0, 0, Vec::new());

@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use crate::apply::reference;
-use crate::apply::state::REFERENCES;
 use crate::batch::SpaceId;
 use crate::content::split_piece_key;
 use crate::core::Core;
@@ -17,7 +15,7 @@ use crate::device::BLOCK_LEN;
 use crate::engine::{Engine, Usage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::{Gap, NodeRef, Tourist};
-use crate::value::{BlobId, BlockRange, Content, Piece, SpaceRoot, Value};
+use crate::value::{BlobId, Content, Piece, SpaceRoot, Value};
 
 /// Where the space of a store goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,11 +108,8 @@ struct Survey<'a> {
     roots: Vec<(SpaceId, SpaceRoot)>,
     /// Nodes that were counted: clones of a space share theirs.
     seen: BTreeSet<u64>,
-    /// Blocks that pieces name, each range counted as often as it is named.
-    named_blocks: u64,
-    shared_blocks: u64,
-    /// The names beyond the first of shared blocks.
-    extra_blocks: u64,
+    /// Blocks that pieces name: +1 where a range begins, -1 behind its end.
+    edges: BTreeMap<u64, i64>,
 }
 
 impl<'a> Survey<'a> {
@@ -124,9 +119,7 @@ impl<'a> Survey<'a> {
             report: SpaceReport::default(),
             roots: Vec::new(),
             seen: BTreeSet::new(),
-            named_blocks: 0,
-            shared_blocks: 0,
-            extra_blocks: 0,
+            edges: BTreeMap::new(),
         }
     }
 
@@ -156,9 +149,14 @@ impl<'a> Survey<'a> {
         report.usage = usage;
         report.reserve_len = core.allocator.reserve_blocks() * BLOCK;
         report.fixed_len = (2 + pages) * BLOCK + core.ring.length();
-        report.data_len = self.named_blocks.saturating_sub(self.extra_blocks) * BLOCK;
-        report.shared_len = self.shared_blocks * BLOCK;
-        report.saved_len = self.extra_blocks * BLOCK;
+        let (mut names, mut at) = (0i64, 0);
+        for (bound, change) in std::mem::take(&mut self.edges) {
+            let length = (bound - at) * BLOCK;
+            report.data_len += if names > 0 { length } else { 0 };
+            report.shared_len += if names > 1 { length } else { 0 };
+            report.saved_len += length * u64::try_from(names - 1).unwrap_or(0);
+            (names, at) = (names + change, bound);
+        }
         let mut classes: BTreeMap<u64, RunClass> = BTreeMap::new();
         core.allocator.each_run(&mut |count| {
             let from_len = (1u64 << count.max(1).ilog2()) * BLOCK;
@@ -200,10 +198,11 @@ impl SpaceWalk<'_, '_> {
             Piece::Inline(_) => None,
         };
         match range {
-            Some(BlockRange { count, .. }) => {
+            Some(range) => {
                 self.used.pieces += 1;
-                self.used.data_len += u64::from(count) * BLOCK;
-                self.survey.named_blocks += u64::from(count);
+                self.used.data_len += u64::from(range.count) * BLOCK;
+                *self.survey.edges.entry(range.start).or_default() += 1;
+                *self.survey.edges.entry(range.end()).or_default() -= 1;
             }
             None => self.used.inline_len += piece.len(),
         }
@@ -248,16 +247,7 @@ impl Tourist for SpaceWalk<'_, '_> {
                     }
                 }
             }
-            Value::Raw(_) => {
-                self.used.keys += 1;
-                if self.space == REFERENCES
-                    && let Ok(shared) = reference::decode(key, value)
-                {
-                    let blocks = shared.end - shared.start;
-                    self.survey.shared_blocks += blocks;
-                    self.survey.extra_blocks += blocks * u64::from(shared.count - 1);
-                }
-            }
+            Value::Raw(_) => self.used.keys += 1,
         }
         Ok(true)
     }

@@ -1,15 +1,15 @@
-//! Looking at a store without changing a byte of it: `check`, `scrub` and `stat`.
+//! Looking at a store without changing a byte of it (`check`, `scrub`, `stat`), and mending its free list.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use koine_engine::device::{FileDevice, OpenOptions};
 use koine_engine::{
-    Engine, Info, Options, Progress, Report, Scrub, ScrubOptions, ScrubPosition, SpaceId, SpaceReport, Usage,
+    Engine, Info, Options, Progress, Repair, Report, Scrub, ScrubOptions, ScrubPosition, SpaceId, SpaceReport, Usage,
 };
 use koine_env::{OsRandom, SystemClock};
 use koine_kv::EngineKv;
-use koine_object::{BucketQuery, ListQuery, Objects};
+use koine_object::{BucketInfo, BucketQuery, ListQuery, ObjectSummary, Objects};
 
 use crate::error::{Error, Result};
 use crate::probe::{Found, probe};
@@ -19,6 +19,9 @@ pub struct Inspection {
     kv: Arc<EngineKv>,
     path: std::path::PathBuf,
 }
+
+/// What is called for every page of a bucket's objects.
+pub(crate) type EachPage<'a> = dyn FnMut(&Objects, &BucketInfo, &[ObjectSummary]) -> Result<()> + 'a;
 
 /// A bucket and how much is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,13 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     Ok(Inspection { kv: Arc::new(EngineKv::new(engine)), path: path.to_owned() })
 }
 
+/// Makes the free list of the store at a path anew, where that alone is wrong.
+pub fn repair(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Repair> {
+    refuse_other(path)?;
+    let device = FileDevice::open(path, OpenOptions::default()).map_err(Error::at(path))?;
+    Engine::repair(Arc::new(device), Options::default(), progress).map_err(Error::at(path))
+}
+
 impl Inspection {
     /// How full the store is.
     pub fn usage(&self) -> Usage {
@@ -70,27 +80,40 @@ impl Inspection {
 
     /// The buckets and how much is in each; none where nothing was ever served from the store.
     pub fn buckets(&self) -> Result<Vec<BucketCount>> {
+        let mut counts = Vec::new();
+        self.each_object(&mut |_, bucket, page| {
+            if counts.last().is_none_or(|last: &BucketCount| last.space != bucket.space) {
+                let (name, space) = (bucket.name.clone(), bucket.space);
+                counts.push(BucketCount { name, space, objects: 0, object_len: 0 });
+            }
+            if let Some(count) = counts.last_mut() {
+                count.objects += page.len() as u64;
+                count.object_len += page.iter().map(|object| object.size).sum::<u64>();
+            }
+            Ok(())
+        })?;
+        Ok(counts)
+    }
+
+    /// Calls `act` for every page of every bucket, at least once a bucket.
+    pub(crate) fn each_object(&self, act: &mut EachPage<'_>) -> Result<()> {
         if !self.kv.engine().view().has_space(CATALOGUE).map_err(Error::at(&self.path))? {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let kv = Arc::clone(&self.kv) as Arc<dyn koine_kv::Kv>;
         let objects = Objects::open(kv, Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
-        let buckets = objects.list_buckets(&BucketQuery::default())?.buckets;
-        let count = |bucket: koine_object::BucketInfo| {
-            let (mut found, mut query) = (0, ListQuery { limit: PAGE, ..ListQuery::default() });
-            let mut object_len = 0;
+        for bucket in objects.list_buckets(&BucketQuery::default())?.buckets {
+            let mut query = ListQuery { limit: PAGE, ..ListQuery::default() };
             loop {
                 let page = objects.list(&bucket.name, &query)?;
-                found += page.objects.len() as u64;
-                object_len += page.objects.iter().map(|object| object.size).sum::<u64>();
+                act(&objects, &bucket, &page.objects)?;
                 match page.next {
                     Some(next) => query.after = Some(next),
                     None => break,
                 }
             }
-            Ok(BucketCount { name: bucket.name, space: bucket.space, objects: found, object_len })
-        };
-        buckets.into_iter().map(count).collect()
+        }
+        Ok(())
     }
 
     /// Reads and verifies everything.

@@ -19,10 +19,10 @@ mod store;
 
 pub use error::{Error, Result};
 pub use format::{FormatOptions, Formatted, format};
-pub use inspect::{BucketCount, Inspection, inspect};
+pub use inspect::{BucketCount, Inspection, inspect, repair};
 pub use koine_engine::{
-    Info, LostKeys, Origin, PartialValue, Progress, Report, SalvageProgress, SalvageReport, Scrub, ScrubOptions,
-    ScrubPosition, SpaceReport, SpaceUse, Usage,
+    Info, LostKeys, Origin, PartialValue, Progress, Repair, Report, SalvageProgress, SalvageReport, Scrub,
+    ScrubOptions, ScrubPosition, SpaceReport, SpaceUse, Usage,
 };
 pub use koine_env as env;
 pub use koine_kv as kv;
@@ -30,5 +30,5 @@ pub use koine_object as object;
 pub use koine_object::{Objects, RootKey};
 pub use place::Place;
 pub use probe::{Found, probe};
-pub use salvage::{SalvageOptions, salvage};
+pub use salvage::{LostObject, SalvageOptions, Salvaged, salvage};
 pub use store::{OpenOptions, Store, open};

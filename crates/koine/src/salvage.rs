@@ -3,15 +3,17 @@
 //! Invariants: the damaged store is opened for reading only, and the new one is never the same file or device, nor
 //! anything with content.
 
+use std::collections::HashMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use koine_engine::device::{Device, FileDevice, OpenOptions};
-use koine_engine::{Engine, Options, SalvageProgress, SalvageReport, StoreSink};
+use koine_engine::{Engine, Options, PartialValue, Place, SalvageProgress, SalvageReport, StoreSink};
 
 use crate::error::{Error, Result};
 use crate::format::{FormatOptions, format};
+use crate::inspect::inspect;
 use crate::probe::{Found, probe};
 
 /// How to salvage.
@@ -23,13 +25,37 @@ pub struct SalvageOptions {
     pub size_max: Option<u64>,
 }
 
+/// An object whose name was salvaged, and whose bytes were not, or not all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostObject {
+    /// Its bucket.
+    pub bucket: String,
+    /// Its name.
+    pub key: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// What is lost of it: where each range begins and ends, in bytes; none: all of it.
+    pub lost: Vec<(u64, u64)>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Salvaged {
+    /// Keys and values.
+    pub report: SalvageReport,
+    /// Objects that are in the new store with all their bytes.
+    pub objects_whole: u64,
+    /// Objects that are in the new store by name only, or with zeros where bytes are lost.
+    pub objects_lost: Vec<LostObject>,
+}
+
 /// Copies what can be proven from the store at `from` into a new store at `to`, which is made.
 pub fn salvage(
     from: &Path,
     to: &Path,
     options: &SalvageOptions,
     progress: &mut dyn FnMut(SalvageProgress),
-) -> Result<SalvageReport> {
+) -> Result<Salvaged> {
     if probe(from)? == Found::Missing {
         return Err(Error::Missing(from.to_owned()));
     }
@@ -45,7 +71,35 @@ pub fn salvage(
         // A file that was only made for this: half of a salvaged store would pass for the whole.
         let _ = std::fs::remove_file(to);
     }
-    done
+    name_objects(to, done?)
+}
+
+/// Looks which objects the new store can give.
+fn name_objects(to: &Path, mut report: SalvageReport) -> Result<Salvaged> {
+    let partial: HashMap<&Place, &PartialValue> = report.partial.iter().map(|value| (&value.at, value)).collect();
+    let (mut objects_whole, mut objects_lost) = (0, Vec::new());
+    let listed = inspect(to)?.each_object(&mut |objects, bucket, page| {
+        for object in page {
+            let reader = objects.get(&bucket.name, &object.key)?;
+            let known = partial.get(&reader.data_place());
+            // The last byte is there only when all are: nothing shorter was put into the new store.
+            let there = object.size == 0 || reader.bytes(object.size - 1, 1).is_ok();
+            if known.is_none() && there {
+                objects_whole += 1;
+                continue;
+            }
+            let lost = known.map_or_else(Vec::new, |value| value.lost.clone());
+            let (bucket, key) = (bucket.name.clone(), object.key.clone());
+            objects_lost.push(LostObject { bucket, key, size: object.size, lost });
+        }
+        Ok(())
+    });
+    drop(partial);
+    if let Err(error) = listed {
+        // What names the buckets may be among what is lost; the keys are salvaged all the same.
+        report.complaints.push(format!("the objects in the new store could not all be listed: {error}"));
+    }
+    Ok(Salvaged { report, objects_whole, objects_lost })
 }
 
 fn fill(
