@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use crate::apply::branch::{Branch, Dead, JOINED, decode_dead, number_of, split_branch_key};
 use crate::apply::reference;
-use crate::apply::state::{REFERENCES, REQUESTS, STAGES, State};
+use crate::apply::state::{BRANCHES, DEAD, DROPPED, POINTS, REFERENCES, REQUESTS, STAGES, State};
 use crate::batch::SpaceId;
 use crate::content::{Reading, split_piece_key};
 use crate::core::{Core, Delta};
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::space::Runs;
 use crate::superblock::SECOND_SLOT_BLOCK;
 use crate::tree::{NodeRef, Visit, Visitor, walk};
-use crate::value::{BlobId, BlockRange, Content, Piece, SpaceRoot, Value};
+use crate::value::{BlobId, BlockRange, Content, Generation, Lineage, Piece, SpaceRoot, Value};
 
 /// How far a check is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,9 @@ impl Report {
     }
 }
 
+/// The tree of all spaces.
+const MASTER: SpaceId = SpaceId(0);
+
 /// How many findings are told; more say no more.
 const FINDINGS_MAX: usize = 1000;
 
@@ -70,18 +74,38 @@ struct Check<'a> {
     /// Blocks named by nodes and by pieces, with +1 where a range begins and -1 after its end.
     edges: BTreeMap<u64, i64>,
     shared: Vec<reference::Shared>,
+    branches: Branches,
     blocks: u64,
+}
+
+/// What is known of branches of spaces.
+#[derive(Default)]
+struct Branches {
+    /// As the table of branches says.
+    listed: BTreeSet<(u64, Branch)>,
+    /// As the roots themselves say.
+    found: BTreeSet<(u64, Branch)>,
+    /// Where the trees of branch points begin, and those of snapshots.
+    points: BTreeMap<u64, Option<NodeRef>>,
+    snapshots: Vec<(SpaceId, u64, Option<NodeRef>)>,
+    /// Up to which generation a branch point has what its branch's dead list holds.
+    lists: BTreeMap<u64, Generation>,
+    dead: Vec<Dead>,
 }
 
 /// The walk over one space.
 struct SpaceWalk<'c, 'a> {
     check: &'c mut Check<'a>,
     space: SpaceId,
+    /// What was born up to here belongs to a branch point, which accounts for it.
+    of_point: Generation,
+    /// Whether that is read all the same, to compare keys with their values.
+    whole: bool,
     /// Blobs that records name, with the sizes of their values.
     named: BTreeMap<BlobId, u64>,
     /// Blobs that have pieces, with the end of the last.
     pieced: BTreeMap<BlobId, u64>,
-    roots: Vec<(SpaceId, SpaceRoot)>,
+    roots: Vec<(u64, SpaceRoot)>,
     entries: u64,
 }
 
@@ -99,9 +123,10 @@ impl Check<'_> {
         (self.progress)(self.done);
     }
 
-    fn piece(&mut self, piece: &Piece, place: &str) {
+    fn piece(&mut self, piece: &Piece, of_point: Generation, place: &str) {
         self.report.pieces += 1;
         let extent = match piece {
+            Piece::Disk(extent) if extent.birth <= of_point => return,
             Piece::Disk(extent) => extent.clone(),
             Piece::Pending(pending) => match pending.fate.placed() {
                 Some(extent) => extent,
@@ -118,11 +143,14 @@ impl Check<'_> {
         }
     }
 
-    fn space(&mut self, space: SpaceId, root: &SpaceRoot) -> Result<Vec<(SpaceId, SpaceRoot)>> {
+    /// Walks over a space, or over what a branch point or something dropped has for itself. Gives the roots in it.
+    fn space(&mut self, space: SpaceId, root: &SpaceRoot, whole: bool) -> Result<Vec<(u64, SpaceRoot)>> {
         let core = self.core;
         let mut step = SpaceWalk {
             check: self,
             space,
+            of_point: root.lineage().shared,
+            whole,
             named: BTreeMap::new(),
             pieced: BTreeMap::new(),
             roots: Vec::new(),
@@ -130,6 +158,9 @@ impl Check<'_> {
         };
         walk(&root.tree, &core.nodes, &mut step)?;
         let SpaceWalk { named, pieced, roots, entries, .. } = step;
+        if !whole {
+            return Ok(roots);
+        }
         if entries != root.tree.len() {
             self.find(format!("space {}: {entries} entries, its root says {}", space.0, root.tree.len()));
         }
@@ -207,6 +238,9 @@ fn mismatch(start: u64, end: u64, uses: i64, expected: i64, free: &Runs) -> Stri
 
 impl Visitor for SpaceWalk<'_, '_> {
     fn node(&mut self, at: &NodeRef) -> Result<Visit> {
+        if at.birth <= self.of_point {
+            return Ok(if self.whole { Visit::Into } else { Visit::Skip });
+        }
         self.check.report.nodes += 1;
         self.check.name(at.range());
         Ok(Visit::Into)
@@ -217,17 +251,22 @@ impl Visitor for SpaceWalk<'_, '_> {
         let space = self.space;
         match value {
             Value::Root(root) => {
-                let Ok(id) = <[u8; 8]>::try_from(key.as_ref()) else {
-                    self.check.find("the master tree has a key that is no space's".into());
+                if ![MASTER, POINTS, DROPPED].contains(&space) {
+                    self.check.find(format!("space {} has the root of another", space.0));
                     return Ok(());
-                };
-                self.roots.push((SpaceId(u64::from_be_bytes(id)), root.clone()));
+                }
+                match number_of(key) {
+                    Ok(number) => self.roots.push((number, root.clone())),
+                    Err(error) => self.check.find(format!("space {}: {error}", space.0)),
+                }
             }
             Value::Record(record) => {
-                self.check.report.keys += 1;
+                self.check.report.keys += u64::from(self.whole);
                 match &record.content {
                     Content::Empty => {}
-                    Content::Single(piece) => self.check.piece(piece, &format!("space {}, key {key:?}", space.0)),
+                    Content::Single(piece) => {
+                        self.check.piece(piece, self.of_point, &format!("space {}, key {key:?}", space.0));
+                    }
                     Content::Pieces(blob) => {
                         if self.named.insert(*blob, record.size).is_some() {
                             self.check.find(format!("space {}: value {} has two keys", space.0, blob.0));
@@ -241,6 +280,14 @@ impl Visitor for SpaceWalk<'_, '_> {
                 Err(error) => self.check.find(error.to_string()),
             },
             Value::Raw(_) if space == REQUESTS => {}
+            Value::Raw(_) if space == BRANCHES => match split_branch_key(key) {
+                Ok(branch) => drop(self.check.branches.listed.insert(branch)),
+                Err(error) => self.check.find(error.to_string()),
+            },
+            Value::Raw(_) if space == DEAD => match decode_dead(key, value) {
+                Ok(dead) => self.check.branches.dead.push(dead),
+                Err(error) => self.check.find(error.to_string()),
+            },
             Value::Raw(_) => self.check.find(format!("space {} has an entry of the engine's own", space.0)),
         }
         Ok(())
@@ -267,7 +314,8 @@ impl SpaceWalk<'_, '_> {
             self.check.find(format!("space {space}: pieces of value {} overlap at byte {offset}", blob.0));
         }
         self.pieced.insert(blob, end);
-        self.check.piece(piece, &format!("space {space}, value {}, byte {offset}", blob.0));
+        let place = format!("space {space}, value {}, byte {offset}", blob.0);
+        self.check.piece(piece, self.of_point, &place);
         Ok(())
     }
 }
@@ -289,19 +337,74 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<R
     let blocks = book.newest.blocks;
     let done = Progress { blocks_done: 0, blocks_total: blocks.saturating_sub(free.blocks()) };
     let report = Report::default();
-    let mut check = Check { core, report, progress, done, edges: BTreeMap::new(), shared: Vec::new(), blocks };
+    let (edges, branches) = (BTreeMap::new(), Branches::default());
+    let mut check = Check { core, report, progress, done, edges, shared: Vec::new(), branches, blocks };
     check.spaces(&state)?;
+    check.compare_branches();
     check.compare_blocks(&free, &book.pages);
     Ok(check.report)
 }
 
 impl Check<'_> {
     fn spaces(&mut self, state: &State) -> Result<()> {
-        let master = SpaceRoot { tree: state.master.clone(), created: state.version, flags: 0 };
-        for (space, root) in self.space(SpaceId(0), &master)? {
+        let master = SpaceRoot { tree: state.master.clone(), created: state.version, ..SpaceRoot::default() };
+        for (number, root) in self.space(MASTER, &master, true)? {
+            let space = SpaceId(number);
             self.report.spaces += u64::from(space >= SpaceId::FIRST);
-            self.space(space, &root)?;
+            let lineage = root.lineage();
+            if root.is_read_only() {
+                self.branches.found.insert((lineage.origin, Branch::Name(space)));
+                self.branches.snapshots.push((space, lineage.origin, root.tree.stored()));
+                continue;
+            }
+            self.branch(lineage, Branch::Space(space));
+            for (number, inner) in self.space(space, &root, true)? {
+                self.inner(space, number, &inner)?;
+            }
         }
         Ok(())
+    }
+
+    fn branch(&mut self, lineage: Lineage, branch: Branch) {
+        if lineage.origin != 0 {
+            self.branches.found.insert((lineage.origin, branch));
+        }
+        self.branches.lists.insert(lineage.dead, lineage.shared);
+    }
+
+    /// A branch point, or something dropped.
+    fn inner(&mut self, space: SpaceId, number: u64, root: &SpaceRoot) -> Result<()> {
+        let lineage = root.lineage();
+        if space == POINTS {
+            self.branch(lineage, Branch::Point(number));
+            self.branches.points.insert(number, root.tree.stored());
+        } else {
+            let shared = if root.flags & JOINED == 0 { lineage.shared } else { lineage.frozen };
+            self.branches.lists.insert(lineage.dead, shared);
+        }
+        self.space(space, root, false).map(|_| ())
+    }
+
+    /// Compares branches with the table of them, and names what is in dead lists and nobody's.
+    fn compare_branches(&mut self) {
+        let branches = std::mem::take(&mut self.branches);
+        for (point, branch) in branches.listed.symmetric_difference(&branches.found) {
+            self.find(format!("{branch:?} and the table of branches disagree whether it comes from point {point}"));
+        }
+        for (point, branch) in &branches.listed {
+            if !branches.points.contains_key(point) {
+                self.find(format!("{branch:?} comes from point {point}, which is not there"));
+            }
+        }
+        for (space, point, tree) in &branches.snapshots {
+            if branches.points.get(point) != Some(tree) {
+                self.find(format!("snapshot {} is not what point {point} is", space.0));
+            }
+        }
+        for dead in &branches.dead {
+            if branches.lists.get(&dead.list).is_some_and(|shared| dead.birth > *shared) {
+                self.name(dead.blocks);
+            }
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::log::ring::Position;
 use crate::space::{Class, Runs, free_list};
 use crate::superblock::{Slot, Superblock, write_slot};
 use crate::tree::{NodeRef, NodeSink, unplaced, write_dirty};
-use crate::value::{BlockRange, Extent, Pending};
+use crate::value::{BlockRange, Extent, Generation, Pending};
 
 /// Space is asked for in runs of this many blocks.
 const RUN_BLOCKS: u32 = 256;
@@ -49,6 +49,8 @@ pub(crate) struct Book {
 /// Takes what a checkpoint writes.
 struct Sink<'a> {
     core: &'a Core,
+    /// When everything that it writes is born.
+    birth: Generation,
     run: Option<BlockRange>,
     used: Vec<BlockRange>,
 }
@@ -128,6 +130,7 @@ impl Sink<'_> {
         let length = pending.bytes.len() as u32;
         let checksums = pending.bytes.chunks(1 << PACKED_CHUNK_LOG2).map(crc32c).collect();
         let extent = Extent {
+            birth: self.birth,
             start_block: range.start,
             run_length: length,
             skip: 0,
@@ -225,13 +228,13 @@ impl Core {
     }
 
     /// Writes what only memory holds of a state.
-    fn write_state(&self, book: &mut Book, cut: &Cut) -> Result<Option<NodeRef>> {
-        let mut sink = Sink { core: self, run: None, used: Vec::new() };
+    fn write_state(&self, book: &mut Book, cut: &Cut, birth: Generation) -> Result<Option<NodeRef>> {
+        let mut sink = Sink { core: self, birth, run: None, used: Vec::new() };
         let mut values = Vec::new();
         unplaced(&cut.state.master, &mut values);
         let placed = sink.place_values(&values);
         drop(values);
-        let root = placed.and_then(|()| write_dirty(&cut.state.master, cut.state.version, self.store, &mut sink));
+        let root = placed.and_then(|()| write_dirty(&cut.state.master, birth, self.store, &mut sink));
         sink.give_back()?;
         // Also after a failure: what was placed stays placed, and the next checkpoint names it.
         book.written.append(&mut sink.used);
@@ -239,7 +242,13 @@ impl Core {
     }
 
     fn try_store(&self, book: &mut Book, cut: Cut, clean: bool) -> Result<()> {
-        let root = self.write_state(book, &cut)?;
+        // A generation of its own: what is branched off later shares all that this checkpoint writes.
+        let generation = {
+            let mut head = self.head.lock();
+            head.counters.generation.0 += 1;
+            head.counters.generation
+        };
+        let root = self.write_state(book, &cut, generation)?;
         self.settle_free(book, &cut)?;
         let pages = self.allocate_pages(book)?;
         let free = free_list::write(self.device.as_ref(), &book.free, &pages)?;
@@ -252,7 +261,8 @@ impl Core {
             reserve: Version(version.0 + self.ring.length()),
             position: cut.position.0,
             chain: cut.chain,
-            next_blob: cut.next_blob,
+            next_blob: cut.counters.next_blob,
+            generation,
             root,
             root_entries: cut.state.master.len(),
             free,
@@ -360,10 +370,12 @@ impl Core {
 
     /// Tries to make `want` blocks available to data: by growing, or by checkpoints that make freed blocks
     /// reusable. Fails with `Full` when neither can help.
-    pub(crate) fn make_room(&self, want: u64) -> Result<()> {
+    pub(crate) fn make_room(self: &Arc<Core>, want: u64) -> Result<()> {
         if self.grow(want)? {
             return Ok(());
         }
+        // What was dropped and not taken down yet comes first.
+        while self.reuse.lock().queue.blocks() < want && self.reap_for_room()? {}
         for _ in 0..2 {
             let waiting = self.reuse.lock().queue.blocks();
             let dirty = self.head.lock().dirty_len;

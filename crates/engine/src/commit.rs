@@ -44,6 +44,14 @@ pub(crate) fn telling(tell: impl FnOnce()) {
     TELLING.set(before);
 }
 
+/// Whether this thread is telling outcomes, and so must not wait for any.
+pub(crate) fn is_telling() -> bool {
+    TELLING.get()
+}
+
+/// A branch copies up to so many nodes that were not written yet, rather than have them written first.
+const UNWRITTEN_MAX: usize = 3;
+
 impl Core {
     /// Asks for a batch.
     pub(crate) fn submit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
@@ -57,7 +65,11 @@ impl Core {
                 return ticket;
             }
         }
-        match self.prepare(batch.conditions.len(), batch.operations) {
+        let prepared = self.prepare(batch.conditions.len(), batch.operations).and_then(|steps| {
+            self.write_what_branches(&steps)?;
+            Ok(steps)
+        });
+        match prepared {
             Ok(steps) => self.sequence(&batch.conditions, steps, batch.request, durability, completer),
             Err(error) => completer.complete(Err(error)),
         }
@@ -92,9 +104,6 @@ impl Core {
         let payload = match &mut operation {
             Operation::Put { value, .. } => value,
             Operation::WriteAt { data, .. } | Operation::Append { data, .. } => data,
-            Operation::RenamePrefix { .. } | Operation::CloneSpace { .. } | Operation::SnapshotSpace { .. } => {
-                return Err(Error::new(ErrorKind::Unsupported, "not offered by the engine yet"));
-            }
             _ => return Ok(operation),
         };
         match payload {
@@ -116,6 +125,31 @@ impl Core {
         Ok(operation)
     }
 
+    /// Before a space is branched, a checkpoint writes what of it is in memory only: else it would be copied.
+    fn write_what_branches(&self, steps: &[Step]) -> Result<()> {
+        for step in steps.iter().filter(|step| branches(step)) {
+            let Step::Operation(Operation::CloneSpace { from, .. } | Operation::SnapshotSpace { from, .. }) = step
+            else {
+                continue;
+            };
+            let unwritten = {
+                let head = self.head.lock();
+                let space = head.state.space(&self.nodes, *from)?;
+                space.map_or(0, |space| space.tree.unwritten(UNWRITTEN_MAX + 1))
+            };
+            if unwritten > UNWRITTEN_MAX {
+                if self.background == Background::Manual {
+                    while self.write_group()? {}
+                }
+                match self.checkpoint() {
+                    Err(error) if error.kind() == ErrorKind::Full => {}
+                    done => done?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Gives a batch its place in the order of commits.
     pub(crate) fn sequence(
         self: &Arc<Core>,
@@ -127,7 +161,16 @@ impl Core {
     ) {
         // Dropped after the head's lock: the end of a stage that was logged takes that lock.
         let _stages = stages_of(&steps);
-        match self.enter(&steps) {
+        let entered = self.enter(&steps);
+        let (_no_checkpoint, entered) = if steps.iter().any(branches) {
+            // A branch shares what checkpoints have written: none may be under way. Its lock goes before the head's.
+            let entered = entered.map(drop);
+            let book = self.book.lock();
+            (Some(book), entered.and_then(|()| self.enter_at_once()))
+        } else {
+            (None, entered)
+        };
+        match entered {
             Ok(mut head) => {
                 if let Err((completer, error)) =
                     self.try_sequence(&mut head, conditions, steps, request, durability, completer)
@@ -145,18 +188,14 @@ impl Core {
         let need = blocks_needed(steps);
         let mut tries = 0;
         loop {
-            let head = self.head.lock();
-            self.check_running()?;
-            if head.closing {
-                return Err(Error::new(ErrorKind::Stopped, "the store is being closed"));
-            }
+            let head = self.enter_at_once()?;
             // Where no checkpoint finds room, what takes space is refused and what gives it back goes on.
             let dirty = head.dirty_len > self.limits.dirty_len_max;
             if dirty && head.checkpoint_full && need > 0 {
                 return Err(Error::new(ErrorKind::Full, "the store is full: delete something, or give it more space"));
             }
             let waits = head.queue_len > self.limits.group_len_max / 2 || (dirty && !head.checkpoint_full);
-            if waits && !TELLING.get() {
+            if waits && !is_telling() {
                 self.wait_for_writer(head, dirty)?;
                 continue;
             }
@@ -168,6 +207,16 @@ impl Core {
             tries += 1;
             self.make_room(promised + need).or_else(|error| if tries > 1 { Err(error) } else { Ok(()) })?;
         }
+    }
+
+    /// Takes the head's lock, whether there is room or not.
+    fn enter_at_once(&self) -> Result<MutexGuard<'_, Head>> {
+        let head = self.head.lock();
+        self.check_running()?;
+        if head.closing {
+            return Err(Error::new(ErrorKind::Stopped, "the store is being closed"));
+        }
+        Ok(head)
     }
 
     /// Waits until the writer or a checkpoint has made progress, or makes it where nobody else does.
@@ -227,10 +276,13 @@ impl Core {
     /// Applies a commit to the head and gives its record.
     fn apply(&self, head: &mut Head, steps: Vec<Step>, request: Option<RequestId>) -> Result<(Vec<u8>, Changed)> {
         let version = next_version(head)?;
+        if steps.iter().any(|step| matches!(step, Step::Operation(Operation::DropSpace { .. }))) {
+            self.reap_work.notify_one();
+        }
         let mut edition = Edition::new(
             &head.state,
             version,
-            head.next_blob,
+            head.counters,
             self.limits.pending_len_max,
             &self.nodes,
             self.device.as_ref(),
@@ -286,7 +338,7 @@ impl Core {
 
     fn remember(&self, head: &mut Head, request: RequestId, refusal: Refusal) -> Result<Vec<u8>> {
         let version = next_version(head)?;
-        let mut edition = Edition::new(&head.state, version, head.next_blob, 0, &self.nodes, self.device.as_ref());
+        let mut edition = Edition::new(&head.state, version, head.counters, 0, &self.nodes, self.device.as_ref());
         edition.remember(request, Some(refusal), head.requests.to_forget())?;
         let applied = edition.finish()?;
         self.install(head, applied);
@@ -331,6 +383,11 @@ impl Item {
     fn answer(head: &Head, durability: Durability, outcome: Result<Commit>, completer: Completer) -> Item {
         Item { record: None, state: head.state.clone(), durability, outcome, completer, changes: Vec::new() }
     }
+}
+
+/// Whether a step makes a branch of a space.
+fn branches(step: &Step) -> bool {
+    matches!(step, Step::Operation(Operation::CloneSpace { .. } | Operation::SnapshotSpace { .. }))
 }
 
 /// The stages that steps name, to be held for a while.
@@ -387,7 +444,7 @@ fn blocks_needed(steps: &[Step]) -> u64 {
             Payload::Stage(_) => 1,
         },
         Step::Operation(Operation::Delete { .. } | Operation::DeleteRange { .. } | Operation::DropSpace { .. }) => 0,
-        Step::StageDrop { .. } => 0,
+        Step::StageDrop { .. } | Step::Reap { .. } => 0,
         Step::StageSlab { extents, .. } => 1 + extents.len() as u64 / 16,
         Step::Operation(_) => 1,
     };

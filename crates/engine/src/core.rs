@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::apply::{Applied, State};
+use crate::apply::{Applied, Counters, State};
 use crate::batch::{Commit, Durability, KeyRange, SpaceId, Version};
 use crate::changes::{Changes, Watchers};
 use crate::checkpoint::Book;
@@ -57,7 +57,7 @@ pub(crate) struct Cut {
     pub state: State,
     pub position: Position,
     pub chain: u64,
-    pub next_blob: u64,
+    pub counters: Counters,
     /// Memory of the state that this cut covers, in bytes.
     pub dirty_len: u64,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Cut {
 /// The newest sequenced state and what waits to be written.
 pub(crate) struct Head {
     pub state: State,
-    pub next_blob: u64,
+    pub counters: Counters,
     pub requests: Requests,
     pub changes: Changes,
     pub queue: VecDeque<Item>,
@@ -129,6 +129,8 @@ pub struct Core {
     pub(crate) work: Condvar,
     /// The checkpointer has something to do.
     pub(crate) checkpoint_work: Condvar,
+    /// Something was dropped.
+    pub(crate) reap_work: Condvar,
     /// Room has come free, or the store has stopped.
     pub(crate) room: Condvar,
     pub(crate) visible: RwLock<State>,
@@ -165,6 +167,7 @@ impl Core {
         drop(failure);
         self.work.notify_all();
         self.checkpoint_work.notify_all();
+        self.reap_work.notify_all();
         self.room.notify_all();
         self.watchers.close();
     }
@@ -190,7 +193,7 @@ impl Core {
     }
 
     /// Blocks for new data, waiting for freed ones or growing where that helps.
-    pub(crate) fn allocate(&self, want: u32, class: Class, turn: usize) -> Result<BlockRange> {
+    pub(crate) fn allocate(self: &Arc<Core>, want: u32, class: Class, turn: usize) -> Result<BlockRange> {
         self.check_running()?;
         loop {
             if let Some(range) = self.allocator.allocate(want, class, turn) {
@@ -250,7 +253,7 @@ impl Core {
         head.dirty_len += born * crate::tree::NODE_LEN_MAX as u64 + applied.bytes_in_memory;
         self.free(head, version, freed);
         head.changes.push(version, &applied.changes);
-        head.next_blob = applied.next_blob;
+        head.counters = applied.counters;
         head.state = applied.state;
     }
 

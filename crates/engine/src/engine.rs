@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use koine_env::Random;
 
+use crate::apply::Counters;
 use crate::batch::{Batch, Durability, KeyRange, SpaceId, Version};
 use crate::changes::{Changes, Watch, Watchers};
 use crate::check::{self, Progress, Report};
@@ -33,13 +34,13 @@ use crate::superblock::{
 };
 use crate::ticket::Ticket;
 use crate::tree::StoreId;
-use crate::value::BlockRange;
+use crate::value::{BlockRange, Generation};
 use crate::view::View;
 
 /// Who does the work between calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Background {
-    /// A thread that writes groups and one that makes checkpoints.
+    /// Threads that write groups, make checkpoints and take down what was dropped.
     #[default]
     Threads,
     /// Nobody: waiting for a ticket writes, [`Engine::step`] does the rest. For searches that must repeat exactly.
@@ -169,7 +170,11 @@ impl Engine {
     fn start_threads(&self) -> Result<()> {
         let mut threads = self.threads.lock();
         type Run = fn(Arc<Core>);
-        let runs: [(&str, Run); 2] = [("koine-writer", Core::run_writer), ("koine-checkpoint", Core::run_checkpointer)];
+        let runs: [(&str, Run); 3] = [
+            ("koine-writer", Core::run_writer),
+            ("koine-checkpoint", Core::run_checkpointer),
+            ("koine-reaper", Core::run_reaper),
+        ];
         for (name, run) in runs {
             let core = Arc::clone(&self.core);
             let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
@@ -279,8 +284,9 @@ impl Engine {
         };
         if due {
             self.core.checkpoint()?;
+            return Ok(true);
         }
-        Ok(due)
+        self.core.reap()
     }
 
     /// Makes a checkpoint now.
@@ -310,6 +316,7 @@ impl Engine {
         }
         self.core.work.notify_all();
         self.core.checkpoint_work.notify_all();
+        self.core.reap_work.notify_all();
         self.core.room.notify_all();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
@@ -371,6 +378,7 @@ fn empty_superblock(store_id: u64, blocks: u64, blocks_max: u64, ring_blocks: u3
         position: 0,
         chain: 0,
         next_blob: 1,
+        generation: Generation(1),
         root: None,
         root_entries: 0,
         free: None,
@@ -421,11 +429,11 @@ pub(crate) fn new_core(
     let state = recovery::stored_state(superblock);
     let requests = Requests::load(&state, &nodes)?;
     let position = Position(superblock.position);
-    let sealed =
-        Cut { state: state.clone(), position, chain: superblock.chain, next_blob: superblock.next_blob, dirty_len: 0 };
+    let counters = Counters { next_blob: superblock.next_blob, generation: superblock.generation };
+    let sealed = Cut { state: state.clone(), position, chain: superblock.chain, counters, dirty_len: 0 };
     let head = Head {
         state: state.clone(),
-        next_blob: superblock.next_blob,
+        counters,
         requests,
         changes: Changes::since(superblock.reserve),
         queue: Default::default(),
@@ -458,6 +466,7 @@ pub(crate) fn new_core(
         head: Mutex::new(head),
         work: Condvar::new(),
         checkpoint_work: Condvar::new(),
+        reap_work: Condvar::new(),
         room: Condvar::new(),
         visible: RwLock::new(state),
         pins: Mutex::default(),

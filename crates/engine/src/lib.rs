@@ -24,6 +24,7 @@ mod limits;
 mod log;
 mod node_cache;
 pub mod objects;
+mod reaper;
 mod recovery;
 pub mod repair;
 pub mod report;

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::batch::Version;
 use crate::content::{read_failed, would_block};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{ErrorKind, Result};
 use crate::tree::{Node, NodeRef, NodeSource, StoreId};
+use crate::value::Generation;
 
-type Key = (u64, Version);
+type Key = (u64, Generation);
 
 #[derive(Clone)]
 struct ByLength;

@@ -163,9 +163,9 @@ impl Core {
         recovered.groups_dropped = log.groups.saturating_sub(groups);
         let mut head = self.head.lock();
         let state = State { version: last, ..head.state.clone() };
-        let (next_blob, dirty_len) = (head.next_blob, head.dirty_len);
+        let (counters, dirty_len) = (head.counters, head.dirty_len);
         head.state = state.clone();
-        head.sealed = Cut { state, position: at, chain, next_blob, dirty_len };
+        head.sealed = Cut { state, position: at, chain, counters, dirty_len };
         Ok((recovered, free))
     }
 
@@ -189,7 +189,7 @@ impl Core {
         let mut edition = Edition::new(
             &head.state,
             record.version,
-            head.next_blob,
+            head.counters,
             self.limits.pending_len_max,
             &self.nodes,
             self.device.as_ref(),
@@ -222,7 +222,7 @@ impl Core {
             let state = self.without_stages(&mut head, reserve)?;
             head.state = state.clone();
             head.sealed.state = state;
-            head.sealed.next_blob = head.next_blob;
+            head.sealed.counters = head.counters;
             head.sealed.dirty_len = head.dirty_len;
         }
         let mut book = self.book.lock();
@@ -244,7 +244,7 @@ impl Core {
         }
         if !stages.is_empty() {
             let steps: Vec<Step> = stages.into_iter().map(|stage| Step::StageDrop { stage }).collect();
-            let mut edition = Edition::new(&head.state, reserve, head.next_blob, 0, &self.nodes, self.device.as_ref());
+            let mut edition = Edition::new(&head.state, reserve, head.counters, 0, &self.nodes, self.device.as_ref());
             edition.apply(&steps)?;
             let applied = edition.finish()?;
             self.install(head, applied);

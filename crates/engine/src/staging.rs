@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::record::Step;
 use crate::space::Class;
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint, StageToken};
-use crate::value::Extent;
+use crate::value::{Extent, Generation};
 
 /// The longest run of data, in bytes: what is written at once.
 const RUN_LEN_MAX: usize = 1 << 20;
@@ -176,6 +176,7 @@ impl Stage {
             let checksums = data[..take].chunks(1 << log2).map(crc32c).collect();
             // Named before it is written, so that a failure gives it back.
             self.staged.extents.push(Extent {
+                birth: Generation::default(),
                 start_block: range.start,
                 run_length: take as u32,
                 skip: 0,

@@ -15,7 +15,7 @@ use crate::codec::{Reader, Writer};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::NodeRef;
-use crate::value::BlockRange;
+use crate::value::{BlockRange, Generation};
 
 /// The first eight bytes of a store.
 pub const MAGIC: [u8; 8] = *b"KOINE\0S\n";
@@ -82,6 +82,8 @@ pub struct Superblock {
     pub chain: u64,
     /// The next blob number to give out.
     pub next_blob: u64,
+    /// The generation of the checkpoint: nothing that the root reaches is younger.
+    pub generation: Generation,
     /// The root of the master tree; none: empty.
     pub root: Option<NodeRef>,
     /// How many entries the master tree has.
@@ -121,6 +123,7 @@ impl Superblock {
             self.free_covers,
             u64::from(self.clean),
             self.root_entries,
+            self.generation.0,
         ] {
             out.put_u64(word);
         }
@@ -176,6 +179,7 @@ impl Superblock {
             free_covers: next()?,
             clean: next()? == 1,
             root_entries: next()?,
+            generation: Generation(next()?),
             root: decode_root([next()?, next()?, next()?, next()?])?,
             free: decode_free([next()?, next()?, next()?])?,
         };
@@ -213,7 +217,7 @@ fn decode_root(words: [u64; 4]) -> Result<Option<NodeRef>> {
         return Ok(None);
     }
     let blocks = u16::try_from(blocks).map_err(|_| Error::damaged("the root's length is too large"))?;
-    Ok(Some(NodeRef { start_block, blocks, checksum, birth: Version(birth) }))
+    Ok(Some(NodeRef { start_block, blocks, checksum, birth: Generation(birth) }))
 }
 
 fn decode_free(words: [u64; 3]) -> Result<Option<FreeListRef>> {
@@ -332,8 +336,9 @@ mod tests {
             position: 8192,
             chain: 5,
             next_blob: 4,
+            generation: Generation(9),
             root_entries: 5,
-            root: Some(NodeRef { start_block: 200, blocks: 2, checksum: 1, birth: Version(9) }),
+            root: Some(NodeRef { start_block: 200, blocks: 2, checksum: 1, birth: Generation(9) }),
             free: Some(FreeListRef { at: BlockRange { start: 210, count: 1 }, checksum: 3 }),
             free_covers: 256,
             clean: true,

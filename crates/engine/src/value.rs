@@ -20,13 +20,17 @@
 //! | 5 | piece | piece |
 //! | 6 | root of an empty space | created u64, flags u32 |
 //! | 7 | root of a space | created u64, flags u32, entries u64, node reference |
+//! | 8 | as 6, with a lineage | created u64, flags u32, lineage |
+//! | 9 | as 7, with a lineage | created u64, flags u32, lineage, entries u64, node reference |
+//!
+//! A lineage is origin u64, shared u64, dead list u64, frozen u64 (see [`Lineage`]), not all of them zero.
 //!
 //! A piece is one tag byte and a body:
 //!
 //! | tag | piece | body |
 //! |---|---|---|
 //! | 1 | inline | the bytes, to the end, at most 1,024 |
-//! | 2 | extent | start block u64, run length u32, skip u32, length u32, log2 of the chunk length u8 (9 to 30), number of chunks u16, then one CRC-32C u32 a chunk |
+//! | 2 | extent | birth u64, start block u64, run length u32, skip u32, length u32, log2 of the chunk length u8 (9 to 30), number of chunks u16, then one CRC-32C u32 a chunk |
 //!
 //! The run begins with its start block; `skip + length` is at most the run length; the number of chunks is
 //! the run length divided by the chunk length, rounded up, and at most 512.
@@ -47,7 +51,8 @@ pub const CHUNKS_MAX: usize = 512;
 /// The smallest chunk that a placed [`Pending`] may be cut into, in bytes.
 pub const PENDING_CHUNK_LEN_MIN: usize = 4096;
 
-const EXTENT_HEAD_LEN: usize = 8 + 4 + 4 + 4 + 1 + 2;
+const EXTENT_HEAD_LEN: usize = 8 + 8 + 4 + 4 + 4 + 1 + 2;
+const LINEAGE_LEN: usize = 32;
 
 /// Blocks of 4,096 bytes on the device, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +70,11 @@ impl BlockRange {
     }
 }
 
+/// Counts checkpoints and branchings. What was born (written as a node, named as an extent) up to the generation in
+/// which a space was branched off is reached by both branches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(pub u64);
+
 /// Names the pieces of one value inside its space's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId(pub u64);
@@ -72,6 +82,8 @@ pub struct BlobId(pub u64);
 /// A part of a run of checksummed data on the device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extent {
+    /// When its space's tree came to name it; zero where no tree does yet.
+    pub birth: Generation,
     /// Where the run begins.
     pub start_block: u64,
     /// Bytes of data in the run; the chunks divide these.
@@ -98,6 +110,7 @@ impl Extent {
 
     /// Appends the stored form.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64_le(self.birth.0);
         out.put_u64_le(self.start_block);
         out.put_u32_le(self.run_length);
         out.put_u32_le(self.skip);
@@ -109,6 +122,7 @@ impl Extent {
 
     /// Reads the stored form from the front of `bytes`.
     pub(crate) fn decode(bytes: &mut Bytes) -> Result<Extent> {
+        let birth = Generation(bytes.try_get_u64_le().map_err(short)?);
         let start_block = bytes.try_get_u64_le().map_err(short)?;
         let run_length = bytes.try_get_u32_le().map_err(short)?;
         let skip = bytes.try_get_u32_le().map_err(short)?;
@@ -133,7 +147,7 @@ impl Extent {
             return Err(truncated());
         }
         let checksums = (0..count).map(|_| bytes.try_get_u32_le().map_err(short)).collect::<Result<Vec<u32>>>()?;
-        Ok(Extent { start_block, run_length, skip, length, chunk_log2, checksums: checksums.into() })
+        Ok(Extent { birth, start_block, run_length, skip, length, chunk_log2, checksums: checksums.into() })
     }
 }
 
@@ -262,8 +276,21 @@ pub struct Record {
     pub content: Content,
 }
 
-/// A space as the master tree knows it.
-#[derive(Clone, Debug)]
+/// Where a branch of a space comes from, and what it shares with its brothers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    /// The branch point that it comes from; 0: none.
+    pub origin: u64,
+    /// What was born up to here belongs to the branch point as well.
+    pub shared: Generation,
+    /// The number of the list of what the branch point still needs and this branch does not; 0: none.
+    pub dead: u64,
+    /// Of a branch point: the generation that it ended. What it holds that is younger is its own.
+    pub frozen: Generation,
+}
+
+/// A space as the master tree knows it, or a branch point.
+#[derive(Clone, Debug, Default)]
 pub struct SpaceRoot {
     /// Its keys.
     pub tree: Tree,
@@ -271,11 +298,74 @@ pub struct SpaceRoot {
     pub created: Version,
     /// Bit 0: read-only.
     pub flags: u32,
+    /// Set when it was ever branched.
+    pub lineage: Option<Box<Lineage>>,
 }
 
 impl SpaceRoot {
     /// The space may not be changed.
     pub const READ_ONLY: u32 = 1;
+
+    /// Without keys.
+    pub fn new(created: Version) -> SpaceRoot {
+        SpaceRoot { created, ..SpaceRoot::default() }
+    }
+
+    /// Its lineage; all zero where it never was branched.
+    pub fn lineage(&self) -> Lineage {
+        self.lineage.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Sets the lineage.
+    pub fn set_lineage(&mut self, lineage: Lineage) {
+        self.lineage = (lineage != Lineage::default()).then(|| Box::new(lineage));
+    }
+
+    /// Whether it may not be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.flags & SpaceRoot::READ_ONLY != 0
+    }
+
+    fn encoded_len(&self) -> usize {
+        let lineage = if self.lineage.is_some() { LINEAGE_LEN } else { 0 };
+        12 + lineage + if self.tree.is_empty() { 0 } else { 8 + NODE_REF_LEN }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
+        out.put_u8(6 + u8::from(!self.tree.is_empty()) + 2 * u8::from(self.lineage.is_some()));
+        out.put_u64_le(self.created.0);
+        out.put_u32_le(self.flags);
+        if let Some(lineage) = &self.lineage {
+            for word in [lineage.origin, lineage.shared.0, lineage.dead, lineage.frozen.0] {
+                out.put_u64_le(word);
+            }
+        }
+        if !self.tree.is_empty() {
+            out.put_u64_le(self.tree.len());
+            let stored = self.tree.stored();
+            stored.ok_or_else(|| Error::invalid("a root was encoded before its nodes"))?.encode(out);
+        }
+        Ok(())
+    }
+
+    fn decode(tag: u8, bytes: &mut Bytes) -> Result<SpaceRoot> {
+        let created = Version(bytes.try_get_u64_le().map_err(short)?);
+        let flags = bytes.try_get_u32_le().map_err(short)?;
+        let mut root = SpaceRoot { created, flags, ..SpaceRoot::default() };
+        if tag >= 8 {
+            let mut word = || bytes.try_get_u64_le().map_err(short);
+            let (origin, shared, dead, frozen) = (word()?, Generation(word()?), word()?, Generation(word()?));
+            root.set_lineage(Lineage { origin, shared, dead, frozen });
+            if root.lineage.is_none() {
+                return Err(Error::damaged("a root has a lineage of zeros"));
+            }
+        }
+        if tag == 7 || tag == 9 {
+            let len = bytes.try_get_u64_le().map_err(short)?;
+            root.tree = Tree::at(NodeRef::decode(bytes)?, len);
+        }
+        Ok(root)
+    }
 }
 
 /// What a leaf holds for a key.
@@ -304,8 +394,7 @@ impl Value {
                 }
             }
             Value::Piece(piece) => piece.encoded_len(),
-            Value::Root(root) if root.tree.is_empty() => 12,
-            Value::Root(_) => 20 + NODE_REF_LEN,
+            Value::Root(root) => root.encoded_len(),
         }
     }
 
@@ -335,16 +424,7 @@ impl Value {
                 out.put_u8(5);
                 piece.encode(out)?;
             }
-            Value::Root(root) => {
-                out.put_u8(if root.tree.is_empty() { 6 } else { 7 });
-                out.put_u64_le(root.created.0);
-                out.put_u32_le(root.flags);
-                if !root.tree.is_empty() {
-                    out.put_u64_le(root.tree.len());
-                    let stored = root.tree.stored();
-                    stored.ok_or_else(|| Error::invalid("a root was encoded before its nodes"))?.encode(out);
-                }
-            }
+            Value::Root(root) => root.encode(out)?,
         }
         Ok(())
     }
@@ -365,16 +445,7 @@ impl Value {
                 Value::Record(Record { version, size, content })
             }
             5 => Value::Piece(Piece::decode(bytes)?),
-            tag @ 6..=7 => {
-                let created = Version(bytes.try_get_u64_le().map_err(short)?);
-                let flags = bytes.try_get_u32_le().map_err(short)?;
-                let mut tree = Tree::new();
-                if tag == 7 {
-                    let len = bytes.try_get_u64_le().map_err(short)?;
-                    tree = Tree::at(NodeRef::decode(bytes)?, len);
-                }
-                Value::Root(SpaceRoot { tree, created, flags })
-            }
+            tag @ 6..=9 => Value::Root(SpaceRoot::decode(tag, bytes)?),
             tag => return Err(Error::damaged(format!("a value has the unknown tag {tag}"))),
         };
         if bytes.has_remaining() {
@@ -419,106 +490,4 @@ fn short(_: bytes::TryGetError) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn extent() -> impl Strategy<Value = Extent> {
-        (0u64..1 << 40, 1u32..1 << 20, 12u8..18).prop_map(|(start_block, run_length, chunk_log2)| {
-            let count = run_length.div_ceil(1 << chunk_log2);
-            let skip = run_length / 3;
-            let checksums = (0..count).map(|number| number.wrapping_mul(2_654_435_761)).collect();
-            Extent { start_block, run_length, skip, length: run_length - skip, chunk_log2, checksums }
-        })
-    }
-
-    fn piece() -> impl Strategy<Value = Piece> {
-        prop_oneof![
-            prop::collection::vec(any::<u8>(), 0..=INLINE_LEN_MAX).prop_map(|bytes| Piece::Inline(bytes.into())),
-            extent().prop_map(Piece::Disk),
-        ]
-    }
-
-    fn value() -> impl Strategy<Value = Value> {
-        let content = prop_oneof![
-            Just(Content::Empty),
-            piece().prop_map(Content::Single),
-            any::<u64>().prop_map(|id| Content::Pieces(BlobId(id))),
-        ];
-        let node = (0u64..1 << 40, 1u16..=4, any::<u64>(), any::<u64>());
-        prop_oneof![
-            prop::collection::vec(any::<u8>(), 0..100).prop_map(|bytes| Value::Raw(bytes.into())),
-            piece().prop_map(Value::Piece),
-            (any::<u64>(), any::<u64>(), content).prop_map(|(version, size, content)| Value::Record(Record {
-                version: Version(version),
-                size,
-                content
-            })),
-            (prop::option::of(node), 1u64.., any::<u64>(), any::<u32>()).prop_map(|(node, len, created, flags)| {
-                let tree = node.map_or_else(Tree::new, |(start_block, blocks, checksum, birth)| {
-                    Tree::at(NodeRef { start_block, blocks, checksum, birth: Version(birth) }, len)
-                });
-                Value::Root(SpaceRoot { tree, created: Version(created), flags })
-            }),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn a_value_comes_back(value in value()) {
-            let mut stored = Vec::new();
-            value.encode(&mut stored).unwrap();
-            prop_assert_eq!(stored.len(), value.encoded_len());
-            let back = Value::decode(stored.clone().into()).unwrap();
-            prop_assert_eq!(format!("{back:?}"), format!("{value:?}"));
-            let mut longer = stored.clone();
-            longer.push(0);
-            let open_ended = matches!(&value, Value::Raw(_)) || matches!(value.piece(), Some(Piece::Inline(_)));
-            prop_assert!(open_ended || Value::decode(longer.into()).is_err());
-        }
-
-        #[test]
-        fn wrong_bytes_are_damage_or_another_value(value in value(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>()) {
-            let mut stored = Vec::new();
-            value.encode(&mut stored).unwrap();
-            let at = at.index(stored.len());
-            stored[at] = byte;
-            stored.truncate(cut.index(stored.len()) + 1);
-            match Value::decode(stored.clone().into()) {
-                Ok(other) => {
-                    let mut again = Vec::new();
-                    other.encode(&mut again).unwrap();
-                    prop_assert_eq!(again, stored);
-                }
-                Err(error) => prop_assert_eq!(error.kind(), crate::ErrorKind::Damaged),
-            }
-        }
-
-        #[test]
-        fn noise_is_damage_or_a_value(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            if let Err(error) = Value::decode(bytes.into()) {
-                prop_assert_eq!(error.kind(), crate::ErrorKind::Damaged);
-            }
-        }
-    }
-
-    #[test]
-    fn a_pending_piece_needs_its_place_and_keeps_its_room() {
-        let pending = Arc::new(Pending::new(Bytes::from(vec![7; 10_000])));
-        let mut value = Value::Piece(Piece::Pending(Arc::clone(&pending)));
-        let room = value.encoded_len();
-        assert!(value.encode(&mut Vec::new()).is_err());
-        let checksums = Arc::from([1, 2, 3]);
-        let extent = Extent { start_block: 9, run_length: 10_000, skip: 0, length: 10_000, chunk_log2: 12, checksums };
-        assert_eq!(pending.fate.place(extent.clone()), None);
-        assert_eq!(value.encoded_len(), room);
-        let mut stored = Vec::new();
-        value.encode(&mut stored).unwrap();
-        assert!(stored.len() <= room);
-        assert!(value.settles());
-        value.settle();
-        assert!(matches!(&value, Value::Piece(Piece::Disk(at)) if *at == extent));
-        assert_eq!(extent.blocks(), BlockRange { start: 9, count: 3 });
-    }
-}
+mod tests;

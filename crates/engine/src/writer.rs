@@ -174,7 +174,7 @@ impl Core {
         head.sealed = Cut {
             position: Position(position.0 + bytes.len() as u64),
             chain: header.checksum,
-            next_blob: head.next_blob,
+            counters: head.counters,
             dirty_len: head.dirty_len,
             state: last,
         };

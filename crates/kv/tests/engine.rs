@@ -1,16 +1,12 @@
 //! The conformance suite on the engine: over memory, small and growing, and over a file.
 
-use std::io;
 use std::sync::Arc;
 
-use koine_engine::device::{Device, FileDevice, MemoryDevice, OpenOptions, ReadMode};
+use koine_engine::device::{Device, FileDevice, MemoryDevice, OpenOptions};
 use koine_engine::{Engine, FormatOptions, Options};
 use koine_env::OsRandom;
-use koine_kv::conformance::{Capability, Opened, Suite};
+use koine_kv::conformance::{Opened, Suite};
 use koine_kv::{EngineKv, Kv};
-
-/// What the engine does not offer yet.
-const LACKS: &[Capability] = &[Capability::CloneSpace, Capability::SnapshotSpace, Capability::RenamePrefix];
 
 fn format(device: &dyn Device) {
     Engine::format(device, FormatOptions::default(), &OsRandom).expect("format");
@@ -27,51 +23,17 @@ mod memory {
     const LENGTH: usize = 64 << 20;
     const LENGTH_MAX: u64 = 1 << 30;
 
-    /// A handle of a medium that outlives it: closing ends only the handle.
-    struct Handle(Arc<MemoryDevice>);
-
-    impl Device for Handle {
-        fn len(&self) -> io::Result<u64> {
-            self.0.len()
-        }
-
-        fn grow(&self, length: u64) -> io::Result<()> {
-            self.0.grow(length)
-        }
-
-        fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
-            self.0.read_at(buffer, offset, mode)
-        }
-
-        fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-            self.0.write_at(data, offset)
-        }
-
-        fn sync(&self) -> io::Result<()> {
-            self.0.sync()
-        }
-
-        fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-            self.0.discard(offset, length)
-        }
-
-        fn close(&self) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn is_fixed(&self) -> bool {
-            self.0.is_fixed()
-        }
-    }
-
     fn open_new() -> Opened {
         let medium = Arc::new(MemoryDevice::growable(LENGTH, LENGTH_MAX));
         format(medium.as_ref());
-        let reopen = move || open(Arc::new(Handle(Arc::clone(&medium))));
+        let reopen = move || {
+            medium.reopen();
+            open(Arc::clone(&medium) as Arc<dyn Device>)
+        };
         Opened { kv: reopen(), reopen: Some(Arc::new(reopen)) }
     }
 
-    koine_kv::conformance_tests!(Suite { open: open_new, lacks: LACKS });
+    koine_kv::conformance_tests!(Suite { open: open_new, lacks: &[] });
 }
 
 /// A store in a file.
@@ -94,5 +56,5 @@ mod file {
         Opened { kv, reopen: Some(Arc::new(reopen)) }
     }
 
-    koine_kv::conformance_tests!(Suite { open: open_new, lacks: LACKS });
+    koine_kv::conformance_tests!(Suite { open: open_new, lacks: &[] });
 }

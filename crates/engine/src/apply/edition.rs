@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::apply::branch::Dead;
 use crate::apply::state::{REQUESTS, State, space_key};
 use crate::batch::{KeyRange, RequestId, SpaceId, Version};
 use crate::content::Reading;
@@ -16,13 +17,22 @@ use crate::log::record::Step;
 use crate::requests;
 use crate::staging::Staged;
 use crate::tree::{Edit, NodeSource, Replaced};
-use crate::value::{BlobId, BlockRange, Pending, SpaceRoot, Value};
+use crate::value::{BlobId, BlockRange, Generation, Lineage, Pending, SpaceRoot, Value};
 
 /// A space in the working copy.
 struct Working {
     /// `None`: dropped or never there.
     root: Option<SpaceRoot>,
     changed: bool,
+}
+
+/// Numbers that only grow, and that a commit draws from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// The next number of a blob, of a branch point, of an entry of the engine's own.
+    pub next_blob: u64,
+    /// Now.
+    pub generation: Generation,
 }
 
 /// One commit on its way.
@@ -32,13 +42,15 @@ pub struct Edition<'a> {
     device: &'a dyn Device,
     spaces: BTreeMap<SpaceId, Working>,
     pub(super) edit: Edit<'a>,
-    pub(super) next_blob: u64,
+    next_blob: u64,
+    pub(super) generation: Generation,
     pub(super) pending_len_max: usize,
     /// The operation being applied, for refusals.
     pub(super) index: u32,
     pub(super) retired: Vec<Arc<Pending>>,
     pub(super) allocated: Vec<BlockRange>,
     pub(super) freed: Vec<BlockRange>,
+    pub(super) dead: Vec<Dead>,
     pub(super) changes: Vec<(SpaceId, KeyRange)>,
     pub(super) taken: Vec<Arc<Staged>>,
     pub(super) bytes_in_memory: u64,
@@ -48,8 +60,8 @@ pub struct Edition<'a> {
 pub struct Applied {
     /// The state after it.
     pub state: State,
-    /// The next blob number.
-    pub next_blob: u64,
+    /// The counters after it.
+    pub counters: Counters,
     /// Blocks that now belong to the state (of stages).
     pub allocated: Vec<BlockRange>,
     /// Blocks that the state needs no more.
@@ -71,7 +83,7 @@ impl<'a> Edition<'a> {
     pub fn new(
         base: &State,
         version: Version,
-        next_blob: u64,
+        counters: Counters,
         pending_len_max: usize,
         source: &'a dyn NodeSource,
         device: &'a dyn Device,
@@ -82,12 +94,14 @@ impl<'a> Edition<'a> {
             device,
             spaces: BTreeMap::new(),
             edit: Edit::new(source),
-            next_blob,
+            next_blob: counters.next_blob,
+            generation: counters.generation,
             pending_len_max,
             index: 0,
             retired: Vec::new(),
             allocated: Vec::new(),
             freed: Vec::new(),
+            dead: Vec::new(),
             changes: Vec::new(),
             taken: Vec::new(),
             bytes_in_memory: 0,
@@ -151,7 +165,7 @@ impl<'a> Edition<'a> {
     pub(super) fn ensure_space(&mut self, space: SpaceId) -> Result<()> {
         if self.find_space(space)?.is_none() {
             let created = self.version;
-            self.set_space(space, Some(SpaceRoot { tree: crate::tree::Tree::new(), created, flags: 0 }))?;
+            self.set_space(space, Some(SpaceRoot::new(created)))?;
         }
         Ok(())
     }
@@ -162,7 +176,11 @@ impl<'a> Edition<'a> {
             return Err(self.refuse(format!("space {} is not there", space.0)));
         };
         *changed = true;
-        root.tree.insert(&mut self.edit, key, value)
+        let lineage = root.lineage();
+        self.edit.shared = lineage.shared;
+        let before = root.tree.insert(&mut self.edit, key, value)?;
+        self.note_dead_nodes(lineage);
+        Ok(before)
     }
 
     pub(super) fn remove(&mut self, space: SpaceId, key: &[u8]) -> Result<Option<Value>> {
@@ -171,7 +189,32 @@ impl<'a> Edition<'a> {
             return Err(self.refuse(format!("space {} is not there", space.0)));
         };
         *changed = true;
-        root.tree.remove(&mut self.edit, key)
+        let lineage = root.lineage();
+        self.edit.shared = lineage.shared;
+        let before = root.tree.remove(&mut self.edit, key)?;
+        self.note_dead_nodes(lineage);
+        Ok(before)
+    }
+
+    /// Nodes that left a tree and that its branch point still reaches.
+    fn note_dead_nodes(&mut self, lineage: Lineage) {
+        let list = lineage.dead;
+        let nodes = self.edit.dead.drain(..);
+        self.dead.extend(nodes.map(|at| Dead { list, birth: at.birth, blocks: at.range(), is_node: true }));
+        self.edit.shared = Generation::default();
+    }
+
+    /// Where a space comes from.
+    pub(super) fn lineage(&mut self, space: SpaceId) -> Result<Lineage> {
+        Ok(self.find_space(space)?.map(SpaceRoot::lineage).unwrap_or_default())
+    }
+
+    /// Refuses a change inside a snapshot.
+    pub(super) fn must_be_writable(&mut self, space: SpaceId) -> Result<()> {
+        if self.find_space(space)?.is_some_and(SpaceRoot::is_read_only) {
+            return Err(self.refuse(format!("space {} is a snapshot and cannot be changed", space.0)));
+        }
+        Ok(())
     }
 
     /// Applies every step of a commit.
@@ -186,6 +229,7 @@ impl<'a> Edition<'a> {
                 }
                 Step::StageSlab { stage, offset, extents } => self.stage_slab(*stage, *offset, extents)?,
                 Step::StageDrop { stage } => self.stage_drop(*stage)?,
+                Step::Reap { leaves } => self.reap(*leaves)?,
             }
         }
         Ok(())
@@ -214,7 +258,7 @@ impl<'a> Edition<'a> {
         let master = self.write_back().inspect_err(|_| self.taken.iter().for_each(|staged| staged.untake()))?;
         Ok(Applied {
             state: State { master, version: self.version },
-            next_blob: self.next_blob,
+            counters: Counters { next_blob: self.next_blob, generation: self.generation },
             allocated: self.allocated,
             freed: self.freed,
             replaced: self.edit.replaced,
@@ -227,6 +271,7 @@ impl<'a> Edition<'a> {
 
     /// The master tree with the changed spaces in it.
     fn write_back(&mut self) -> Result<crate::tree::Tree> {
+        self.write_dead()?;
         let mut master = self.base.master.clone();
         let spaces = std::mem::take(&mut self.spaces);
         for (space, working) in spaces.into_iter().filter(|(_, working)| working.changed) {

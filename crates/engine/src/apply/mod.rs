@@ -1,17 +1,20 @@
 //! Applying a commit to the newest state: the same code for a submit and for recovery.
 //!
 //! - `edition`: the working copy of the state that one commit changes.
+//! - `branch`: clones, snapshots and dropped spaces; `reap` takes down what was dropped.
 //! - `condition`: whether a batch's conditions hold.
 //! - `operation`: each operation of a batch.
 //! - `pieces`: cutting, sharing and joining the pieces of values.
 //! - `reference`: counts of blocks that more than one piece names.
 
+pub(crate) mod branch;
 pub mod condition;
 pub mod edition;
 mod operation;
 mod pieces;
+mod reap;
 pub mod reference;
 pub mod state;
 
-pub use edition::{Applied, Edition};
+pub use edition::{Applied, Counters, Edition};
 pub use state::State;

@@ -6,10 +6,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::apply::edition::Edition;
 use crate::apply::pieces::{piece_of, slice};
-use crate::batch::{KeyRange, Operation, Payload, Place, Sources, SpaceId, VALUE_LEN_MAX};
-use crate::content::{as_record, find_record, record_key, record_range};
-use crate::error::{Error, ErrorKind, Result};
-use crate::tree::Tree;
+use crate::batch::{KEY_LEN_MAX, KeyRange, Operation, Payload, Place, Sources, SpaceId, VALUE_LEN_MAX};
+use crate::content::{as_record, find_record, record_key, record_range, user_key};
+use crate::error::{Error, Result};
 use crate::value::{Content, Piece, Record, SpaceRoot, Value};
 
 /// A range of a value that is cloned into another.
@@ -21,9 +20,33 @@ struct CloneStep<'p> {
     to_offset: u64,
 }
 
+/// Visits the spaces whose keys an operation changes.
+fn each_changed_space(operation: &Operation, visit: &mut dyn FnMut(SpaceId) -> Result<()>) -> Result<()> {
+    match operation {
+        Operation::Put { at, .. }
+        | Operation::WriteAt { at, .. }
+        | Operation::Append { at, .. }
+        | Operation::Truncate { at, .. }
+        | Operation::Delete { at }
+        | Operation::AddCounter { at, .. } => visit(at.space),
+        Operation::DeleteRange { space, .. } | Operation::RenamePrefix { space, .. } => visit(*space),
+        Operation::Rename { from, to } => visit(from.space).and_then(|()| visit(to.space)),
+        Operation::CloneRange { to, .. } => visit(to.space),
+        Operation::Concatenate { target, fate: Sources::Keep, .. } => visit(target.space),
+        Operation::Concatenate { sources, target, fate: Sources::Delete } => {
+            sources.iter().chain([target]).try_for_each(|place| visit(place.space))
+        }
+        Operation::CreateSpace { .. }
+        | Operation::CloneSpace { .. }
+        | Operation::SnapshotSpace { .. }
+        | Operation::DropSpace { .. } => Ok(()),
+    }
+}
+
 impl Edition<'_> {
     /// Applies one operation.
     pub(super) fn operation(&mut self, operation: &Operation) -> Result<()> {
+        each_changed_space(operation, &mut |space| self.must_be_writable(space))?;
         match operation {
             Operation::Put { at, value } => self.put(at, value),
             Operation::WriteAt { at, offset, data } => self.write_at(at, *offset, data),
@@ -46,9 +69,9 @@ impl Edition<'_> {
             Operation::AddCounter { at, delta } => self.add_counter(at, *delta),
             Operation::CreateSpace { space } => self.create_space(*space),
             Operation::DropSpace { space } => self.drop_space(*space),
-            Operation::RenamePrefix { .. } | Operation::CloneSpace { .. } | Operation::SnapshotSpace { .. } => {
-                Err(Error::new(ErrorKind::Unsupported, "not offered by the engine yet"))
-            }
+            Operation::RenamePrefix { space, from, to } => self.rename_prefix(*space, from, to),
+            Operation::CloneSpace { from, to } => self.copy_space(*from, *to, false),
+            Operation::SnapshotSpace { from, to } => self.copy_space(*from, *to, true),
         }
     }
 
@@ -144,7 +167,7 @@ impl Edition<'_> {
         };
         match record.content {
             Content::Single(piece) if length < piece.len() => {
-                let kept = if length == 0 { Vec::new() } else { vec![(0, slice(&piece, 0, length))] };
+                let kept = if length == 0 { Vec::new() } else { vec![(0, slice(&piece, 0, length, self.generation))] };
                 for (_, part) in &kept {
                     if let Piece::Disk(extent) = part {
                         self.share(extent.blocks())?;
@@ -209,6 +232,37 @@ impl Edition<'_> {
             self.content_of(to.space, pieces)?
         };
         self.replace(to, record.size, content)
+    }
+
+    fn rename_prefix(&mut self, space: SpaceId, from: &Bytes, to: &Bytes) -> Result<()> {
+        let tree = self.tree(space)?;
+        let source = self.source();
+        let mut cursor = tree.cursor(record_range(&KeyRange::prefix(from.clone())));
+        let mut moved = Vec::new();
+        while let Some((key, value)) = cursor.next(source)? {
+            let mut renamed = BytesMut::from(to.as_ref());
+            renamed.extend_from_slice(user_key(&key).get(from.len()..).unwrap_or_default());
+            if renamed.len() > KEY_LEN_MAX {
+                return Err(self.refuse(format!("a renamed key would be longer than {KEY_LEN_MAX} bytes")));
+            }
+            moved.push((key, renamed.freeze(), as_record(value)?));
+        }
+        if moved.is_empty() {
+            return Ok(());
+        }
+        for (key, ..) in &moved {
+            self.remove(space, key)?;
+        }
+        for (_, renamed, record) in moved {
+            let record = Record { version: self.version(), ..record };
+            let before = self.insert(space, record_key(&renamed), Value::Record(record))?;
+            if let Some(before) = before {
+                self.release_content(space, as_record(before)?.content)?;
+            }
+        }
+        self.changes.push((space, KeyRange::prefix(from.clone())));
+        self.changes.push((space, KeyRange::prefix(to.clone())));
+        Ok(())
     }
 
     fn clone_range(&mut self, step: &CloneStep<'_>) -> Result<()> {
@@ -292,13 +346,6 @@ impl Edition<'_> {
             return Err(self.refuse(format!("space {} exists already", space.0)));
         }
         let created = self.version();
-        self.set_space(space, Some(SpaceRoot { tree: Tree::new(), created, flags: 0 }))
-    }
-
-    fn drop_space(&mut self, space: SpaceId) -> Result<()> {
-        self.release_space(space)?;
-        self.set_space(space, None)?;
-        self.changes.push((space, KeyRange::all()));
-        Ok(())
+        self.set_space(space, Some(SpaceRoot::new(created)))
     }
 }

@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::apply::branch::Dead;
 use crate::apply::edition::Edition;
 use crate::apply::state::STAGES;
-use crate::batch::{KeyRange, Payload, SpaceId};
+use crate::batch::{Payload, SpaceId};
 use crate::content::{Pieces, as_piece, piece_key, piece_range, split_piece_key};
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::staging::Staged;
-use crate::value::{BlobId, BlockRange, Content, Extent, INLINE_LEN_MAX, Pending, Piece, Record, Value};
+use crate::value::{BlobId, BlockRange, Content, Extent, Generation, INLINE_LEN_MAX, Pending, Piece, Record, Value};
 
 /// A piece with its place in a value, in bytes.
 pub(super) type Placed = (u64, Piece);
@@ -26,8 +27,8 @@ pub(super) fn piece_of(bytes: Bytes) -> Piece {
     if bytes.len() <= INLINE_LEN_MAX { Piece::Inline(bytes) } else { Piece::Pending(Arc::new(Pending::new(bytes))) }
 }
 
-/// The part of an extent from `from`, `length` bytes long, naming only the chunks that it needs.
-fn slice_extent(extent: &Extent, from: u64, length: u64) -> Extent {
+/// The part of an extent from `from`, `length` bytes long, naming only the chunks that it needs: another name of them.
+fn slice_extent(extent: &Extent, from: u64, length: u64, birth: Generation) -> Extent {
     let chunk = 1u64 << extent.chunk_log2;
     let start = u64::from(extent.skip) + from;
     let first = start / chunk;
@@ -35,6 +36,7 @@ fn slice_extent(extent: &Extent, from: u64, length: u64) -> Extent {
     let run_end = (last * chunk).min(u64::from(extent.run_length));
     let checksums = extent.checksums.get(first as usize..last as usize).unwrap_or_default();
     Extent {
+        birth,
         start_block: extent.start_block + first * chunk / BLOCK_LEN as u64,
         run_length: (run_end - first * chunk) as u32,
         skip: (start - first * chunk) as u32,
@@ -46,31 +48,43 @@ fn slice_extent(extent: &Extent, from: u64, length: u64) -> Extent {
 
 /// The part of a piece from `from`, `length` bytes long. A pending piece that a checkpoint has placed
 /// is one on the device from then on.
-pub(super) fn slice(piece: &Piece, from: u64, length: u64) -> Piece {
+pub(super) fn slice(piece: &Piece, from: u64, length: u64, birth: Generation) -> Piece {
     match piece {
         Piece::Inline(bytes) => piece_of(bytes.slice(from as usize..(from + length) as usize)),
         Piece::Pending(pending) => match pending.fate.placed() {
-            Some(extent) => Piece::Disk(slice_extent(&extent, from, length)),
+            Some(extent) => Piece::Disk(slice_extent(&extent, from, length, birth)),
             None => piece_of(pending.bytes.slice(from as usize..(from + length) as usize)),
         },
-        Piece::Disk(extent) => Piece::Disk(slice_extent(extent, from, length)),
+        Piece::Disk(extent) => Piece::Disk(slice_extent(extent, from, length, birth)),
+    }
+}
+
+/// Where a piece lies, if it is on the device.
+fn placed(piece: &Piece) -> Option<(Generation, BlockRange)> {
+    match piece {
+        Piece::Disk(extent) => Some((extent.birth, extent.blocks())),
+        Piece::Pending(pending) => pending.fate.placed().map(|extent| (extent.birth, extent.blocks())),
+        Piece::Inline(_) => None,
     }
 }
 
 /// The blocks that a piece names on the device.
 fn blocks_of(piece: &Piece) -> Option<BlockRange> {
-    match piece {
-        Piece::Disk(extent) => Some(extent.blocks()),
-        Piece::Pending(pending) => pending.fate.placed().map(|extent| extent.blocks()),
-        Piece::Inline(_) => None,
-    }
+    placed(piece).map(|(_, blocks)| blocks)
 }
 
 impl Edition<'_> {
-    /// A piece has lost its entry.
-    pub(super) fn release_piece(&mut self, piece: Piece) -> Result<()> {
-        match (&piece, blocks_of(&piece)) {
-            (_, Some(range)) => self.unshare(range),
+    /// A piece has lost its entry in a space.
+    pub(super) fn release_piece(&mut self, space: SpaceId, piece: Piece) -> Result<()> {
+        match (&piece, placed(&piece)) {
+            (_, Some((birth, blocks))) => {
+                let lineage = self.lineage(space)?;
+                if birth > lineage.shared {
+                    return self.unshare(blocks);
+                }
+                self.dead.push(Dead { list: lineage.dead, birth, blocks, is_node: false });
+                Ok(())
+            }
             (Piece::Pending(pending), None) => {
                 self.retired.push(Arc::clone(pending));
                 Ok(())
@@ -83,33 +97,18 @@ impl Edition<'_> {
     pub(super) fn release_content(&mut self, space: SpaceId, content: Content) -> Result<()> {
         match content {
             Content::Empty => Ok(()),
-            Content::Single(piece) => self.release_piece(piece),
+            Content::Single(piece) => self.release_piece(space, piece),
             Content::Pieces(blob) => {
                 let tree = self.tree(space)?;
                 let source = self.source();
                 let mut cursor = tree.cursor(piece_range(blob));
                 while let Some((key, value)) = cursor.next(source)? {
                     self.remove(space, &key)?;
-                    self.release_piece(as_piece(value)?)?;
+                    self.release_piece(space, as_piece(value)?)?;
                 }
                 Ok(())
             }
         }
-    }
-
-    /// Everything in a space's tree goes.
-    pub(super) fn release_space(&mut self, space: SpaceId) -> Result<()> {
-        let source = self.source();
-        let mut cursor = self.tree(space)?.cursor(KeyRange::all());
-        while let Some((key, value)) = cursor.next(source)? {
-            self.remove(space, &key)?;
-            match value {
-                Value::Piece(piece) => self.release_piece(piece)?,
-                Value::Record(Record { content: Content::Single(piece), .. }) => self.release_piece(piece)?,
-                _ => {}
-            }
-        }
-        Ok(())
     }
 
     /// Makes room: removes what lies in `from..to` of a blob, keeping the parts outside.
@@ -120,9 +119,10 @@ impl Edition<'_> {
         while let Some((start, piece)) = pieces.next(source)? {
             let end = start + piece.len();
             self.remove(space, &piece_key(blob, start))?;
-            let left = (start < from).then(|| slice(&piece, 0, from - start));
-            let right = (end > to).then(|| slice(&piece, to - start, end - to));
-            self.settle_cut(&piece, left.as_ref(), right.as_ref())?;
+            let birth = self.generation;
+            let left = (start < from).then(|| slice(&piece, 0, from - start, birth));
+            let right = (end > to).then(|| slice(&piece, to - start, end - to, birth));
+            self.settle_cut(space, &piece, left.as_ref(), right.as_ref())?;
             if let Some(left) = left {
                 self.insert(space, piece_key(blob, start), Value::Piece(left))?;
             }
@@ -134,9 +134,9 @@ impl Edition<'_> {
     }
 
     /// Counts the blocks of a piece anew that was cut into what is left of it.
-    fn settle_cut(&mut self, whole: &Piece, left: Option<&Piece>, right: Option<&Piece>) -> Result<()> {
+    fn settle_cut(&mut self, space: SpaceId, whole: &Piece, left: Option<&Piece>, right: Option<&Piece>) -> Result<()> {
         if blocks_of(whole).is_none() {
-            return self.release_piece(whole.clone());
+            return self.release_piece(space, whole.clone());
         }
         // First what stays counts once more, then the whole once less: no block is free in between.
         for part in [left, right].into_iter().flatten() {
@@ -144,7 +144,7 @@ impl Edition<'_> {
                 self.share(range)?;
             }
         }
-        self.release_piece(whole.clone())
+        self.release_piece(space, whole.clone())
     }
 
     /// A record's content as a blob of pieces, so that single ones can be changed.
@@ -209,13 +209,13 @@ impl Edition<'_> {
             let mut cursor = tree.cursor(piece_range(BlobId(staged.id())));
             while let Some((key, value)) = cursor.next(source)? {
                 self.remove(STAGES, &key)?;
-                pieces.push((split_piece_key(&key)?.1, as_piece(value)?));
+                pieces.push((split_piece_key(&key)?.1, self.reborn(as_piece(value)?)));
             }
         }
         let mut at = staged.spilled();
         for extent in staged.extents() {
             self.allocated.push(extent.blocks());
-            pieces.push((at, Piece::Disk(extent.clone())));
+            pieces.push((at, self.reborn(Piece::Disk(extent.clone()))));
             at += u64::from(extent.length);
         }
         Ok(pieces)
@@ -227,7 +227,8 @@ impl Edition<'_> {
         let mut at = offset;
         for extent in extents {
             self.allocated.push(extent.blocks());
-            self.insert(STAGES, piece_key(BlobId(stage), at), Value::Piece(Piece::Disk(extent.clone())))?;
+            let piece = self.reborn(Piece::Disk(extent.clone()));
+            self.insert(STAGES, piece_key(BlobId(stage), at), Value::Piece(piece))?;
             at += u64::from(extent.length);
         }
         Ok(())
@@ -242,10 +243,11 @@ impl Edition<'_> {
     /// The pieces of `from..to` of a value, offsets counted from `from`, for another value to share.
     pub(super) fn shared_pieces(&mut self, space: SpaceId, record: &Record, from: u64, to: u64) -> Result<Vec<Placed>> {
         let mut out = Vec::new();
+        let birth = self.generation;
         let mut part = |start: u64, piece: &Piece| {
             let (head, tail) = (from.max(start), to.min(start + piece.len()));
             if head < tail {
-                out.push((head - from, slice(piece, head - start, tail - head)));
+                out.push((head - from, slice(piece, head - start, tail - head, birth)));
             }
         };
         match &record.content {
@@ -273,7 +275,7 @@ impl Edition<'_> {
     pub(super) fn moved_pieces(&mut self, space: SpaceId, content: Content) -> Result<Vec<Placed>> {
         match content {
             Content::Empty => Ok(Vec::new()),
-            Content::Single(piece) => Ok(vec![(0, piece)]),
+            Content::Single(piece) => Ok(vec![(0, self.moved(space, piece)?)]),
             Content::Pieces(blob) => {
                 let tree = self.tree(space)?;
                 let source = self.source();
@@ -281,10 +283,31 @@ impl Edition<'_> {
                 let mut pieces = Vec::new();
                 while let Some((key, value)) = cursor.next(source)? {
                     self.remove(space, &key)?;
-                    pieces.push((split_piece_key(&key)?.1, as_piece(value)?));
+                    pieces.push((split_piece_key(&key)?.1, self.moved(space, as_piece(value)?)?));
                 }
                 Ok(pieces)
             }
+        }
+    }
+
+    /// A piece that leaves a space for an entry elsewhere. What the space's branch point still reaches stays there, and is
+    /// named once more.
+    fn moved(&mut self, space: SpaceId, mut piece: Piece) -> Result<Piece> {
+        piece.settle();
+        if let Piece::Disk(extent) = &piece
+            && extent.birth <= self.lineage(space)?.shared
+        {
+            self.share(extent.blocks())?;
+            self.release_piece(space, piece.clone())?;
+        }
+        Ok(self.reborn(piece))
+    }
+
+    /// A piece as one that its tree came to name just now.
+    fn reborn(&self, piece: Piece) -> Piece {
+        match piece {
+            Piece::Disk(extent) => Piece::Disk(Extent { birth: self.generation, ..extent }),
+            other => other,
         }
     }
 }

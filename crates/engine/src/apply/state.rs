@@ -15,6 +15,14 @@ pub const REFERENCES: SpaceId = SpaceId(1);
 pub const REQUESTS: SpaceId = SpaceId(2);
 /// Extents of stages too long for one record: stage and offset (big-endian) to extent.
 pub const STAGES: SpaceId = SpaceId(3);
+/// Branch points: number (big-endian) to the root of a tree that nobody changes.
+pub const POINTS: SpaceId = SpaceId(4);
+/// What comes from which branch point: point, kind and id (big-endian) to nothing.
+pub const BRANCHES: SpaceId = SpaceId(5);
+/// Dead lists: list, birth and a number (big-endian) to blocks.
+pub const DEAD: SpaceId = SpaceId(6);
+/// Roots that were dropped and are taken down by and by: number (big-endian) to root.
+pub const DROPPED: SpaceId = SpaceId(7);
 
 /// One version of everything.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +39,11 @@ pub fn space_key(space: SpaceId) -> Bytes {
 }
 
 impl State {
+    /// Whether something dropped is still to be taken down.
+    pub fn has_dropped(&self, source: &dyn NodeSource) -> Result<bool> {
+        Ok(self.space(source, DROPPED)?.is_some_and(|space| !space.tree.is_empty()))
+    }
+
     /// A space's root; `None` when the space is absent.
     pub fn space(&self, source: &dyn NodeSource, space: SpaceId) -> Result<Option<SpaceRoot>> {
         match self.master.get(source, &space.0.to_be_bytes())? {

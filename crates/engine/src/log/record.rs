@@ -34,6 +34,11 @@ pub enum Step {
         /// The extents, one after the other.
         extents: Vec<Extent>,
     },
+    /// A part of what was dropped is taken down.
+    Reap {
+        /// About so many leaves.
+        leaves: u32,
+    },
     /// A stage with slabs was given up.
     StageDrop {
         /// The stage.
@@ -149,6 +154,10 @@ mod tag {
     pub const DROP_SPACE: u8 = 12;
     pub const STAGE_SLAB: u8 = 13;
     pub const STAGE_DROP: u8 = 14;
+    pub const REAP: u8 = 15;
+    pub const RENAME_PREFIX: u8 = 16;
+    pub const CLONE_SPACE: u8 = 17;
+    pub const SNAPSHOT_SPACE: u8 = 18;
 }
 
 fn encode_step(step: &Step, out: &mut Vec<u8>) {
@@ -163,6 +172,10 @@ fn encode_step(step: &Step, out: &mut Vec<u8>) {
         Step::StageDrop { stage } => {
             out.push(tag::STAGE_DROP);
             out.put_u64(*stage);
+        }
+        Step::Reap { leaves } => {
+            out.push(tag::REAP);
+            out.put_u32(*leaves);
         }
     }
 }
@@ -215,8 +228,18 @@ fn encode_operation(operation: &Operation, out: &mut Vec<u8>) {
         }
         Operation::CreateSpace { space } => put_space(tag::CREATE_SPACE, *space, out),
         Operation::DropSpace { space } => put_space(tag::DROP_SPACE, *space, out),
-        Operation::RenamePrefix { .. } | Operation::CloneSpace { .. } | Operation::SnapshotSpace { .. } => {
-            unreachable!("refused before anything is logged")
+        Operation::RenamePrefix { space, from, to } => {
+            put_space(tag::RENAME_PREFIX, *space, out);
+            out.put_bytes(from);
+            out.put_bytes(to);
+        }
+        Operation::CloneSpace { from, to } => {
+            put_space(tag::CLONE_SPACE, *from, out);
+            out.put_u64(to.0);
+        }
+        Operation::SnapshotSpace { from, to } => {
+            put_space(tag::SNAPSHOT_SPACE, *from, out);
+            out.put_u64(to.0);
         }
     }
 }
@@ -273,6 +296,7 @@ fn decode_step(reader: &mut Reader<'_>) -> Result<Step> {
             Ok(Step::StageSlab { stage: reader.u64()?, offset: reader.u64()?, extents: extents(reader)? })
         }
         tag::STAGE_DROP => Ok(Step::StageDrop { stage: reader.u64()? }),
+        tag::REAP => Ok(Step::Reap { leaves: reader.u32()? }),
         _ => decode_operation(tag, reader).map(Step::Operation),
     }
 }
@@ -306,6 +330,11 @@ fn decode_operation(tag: u8, reader: &mut Reader<'_>) -> Result<Operation> {
         tag::ADD_COUNTER => Operation::AddCounter { at: place(reader)?, delta: i64::from_le_bytes(reader.array()?) },
         tag::CREATE_SPACE => Operation::CreateSpace { space: SpaceId(reader.u64()?) },
         tag::DROP_SPACE => Operation::DropSpace { space: SpaceId(reader.u64()?) },
+        tag::RENAME_PREFIX => {
+            Operation::RenamePrefix { space: SpaceId(reader.u64()?), from: reader.bytes()?, to: reader.bytes()? }
+        }
+        tag::CLONE_SPACE => Operation::CloneSpace { from: SpaceId(reader.u64()?), to: SpaceId(reader.u64()?) },
+        tag::SNAPSHOT_SPACE => Operation::SnapshotSpace { from: SpaceId(reader.u64()?), to: SpaceId(reader.u64()?) },
         unknown => return Err(Error::damaged(format!("a record has an operation of unknown kind {unknown}"))),
     })
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::node::{Body, JOINED_LEN_MAX, NODE_LEN_MIN, SplitAt, entry_len};
 use super::run::{Run, Spot};
 use super::{Child, NODE_LEN_MAX, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, load};
-use crate::value::Value;
+use crate::value::{Generation, Value};
 use crate::{Error, Result, Version};
 
 /// One or more changes that are kept or dropped together.
@@ -22,12 +22,25 @@ pub struct Edit<'a> {
     pub replaced: Vec<Replaced>,
     /// Nodes that were made: no more than these need new blocks at the next checkpoint.
     pub created: u64,
+    /// Nodes born up to here are reached by an older branch point too; to be set for each tree.
+    pub shared: Generation,
+    /// Nodes that left the tree but not that branch point: not to be freed.
+    pub dead: Vec<NodeRef>,
 }
 
 impl<'a> Edit<'a> {
     /// Without changes.
     pub fn new(source: &'a dyn NodeSource) -> Self {
-        Edit { source, replaced: Vec::new(), created: 0 }
+        Edit { source, replaced: Vec::new(), created: 0, shared: Generation::default(), dead: Vec::new() }
+    }
+
+    /// A node has left the tree.
+    pub(super) fn replace(&mut self, child: Child) {
+        match (child.stored(), child) {
+            (Some(at), _) if at.birth <= self.shared => self.dead.push(at),
+            (_, Child::Memory(node)) => self.replaced.push(Replaced::Node(node)),
+            (_, Child::Disk(at)) => self.replaced.push(Replaced::Stored(at)),
+        }
     }
 }
 
@@ -134,18 +147,18 @@ impl Tree {
 }
 
 /// Makes a child changeable: a node that only this tree holds and that has no place yet.
-fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'_>) -> Result<&'c mut Node> {
+pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'_>) -> Result<&'c mut Node> {
     if let Child::Disk(at) = child {
-        let at = *at;
-        let node = load(edit.source, &at, level)?;
-        edit.replaced.push(Replaced::Stored(at));
+        let node = load(edit.source, at, level)?;
+        let before = std::mem::replace(child, Child::Memory(Arc::new(node.successor())));
+        edit.replace(before);
         edit.created += 1;
-        *child = Child::Memory(Arc::new(node.successor()));
     } else if let Child::Memory(node) = child
         && (Arc::get_mut(node).is_none() || node.fate.is_placed())
     {
         let successor = Arc::new(node.successor());
-        edit.replaced.push(Replaced::Node(std::mem::replace(node, successor)));
+        let before = std::mem::replace(node, successor);
+        edit.replace(Child::Memory(before));
         edit.created += 1;
     }
     match child {

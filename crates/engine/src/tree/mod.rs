@@ -14,11 +14,13 @@
 //!   next; the first separator is empty; all leaves lie at level 0.
 //! - What is read from the device was checked against its parent ([`Node::decode`]).
 
+mod branch;
 mod cursor;
 mod edit;
 mod fate;
 mod found;
 mod node;
+mod prune;
 mod run;
 mod stored;
 #[cfg(test)]
@@ -31,6 +33,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use branch::Copied;
 pub use cursor::Cursor;
 pub use edit::{Edit, Replaced};
 pub use fate::Fate;
@@ -42,8 +45,8 @@ pub(crate) use tour::{Gap, Tourist};
 pub use walk::{Visit, Visitor, walk};
 pub use write::{NodeSink, unplaced, write_dirty};
 
-use crate::value::{BlockRange, Value};
-use crate::{Error, KeyRange, Result, Version};
+use crate::value::{BlockRange, Generation, Value};
+use crate::{Error, KeyRange, Result};
 
 /// The most bytes of a stored node.
 pub const NODE_LEN_MAX: usize = 16384;
@@ -62,8 +65,8 @@ pub struct NodeRef {
     pub blocks: u16,
     /// CRC-64/NVME over all its bytes, padding too.
     pub checksum: u64,
-    /// The version of the tree that it was written for.
-    pub birth: Version,
+    /// The generation of the checkpoint that wrote it.
+    pub birth: Generation,
 }
 
 impl NodeRef {

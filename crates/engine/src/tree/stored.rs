@@ -19,7 +19,7 @@
 //! | 8 | 2 | number of entries, at least 1 |
 //! | 10 | 2 | zero |
 //! | 12 | 4 | bytes of all entries |
-//! | 16 | 8 | birth: the version of the tree it was written for |
+//! | 16 | 8 | birth: the generation of the checkpoint that wrote it |
 //! | 24 | 8 | store id |
 //! | 32 | 8 | CRC-64/NVME of the whole node, with these eight bytes as zeros; its parent holds the same |
 //! | 40 | 8 | the space it was written for; 0: the master tree |
@@ -39,8 +39,8 @@ use super::{Child, NODE_LEN_MAX, Node, NodeRef, TREE_KEY_LEN_MAX};
 use crate::batch::SpaceId;
 use crate::checksum::crc64_with_hole;
 use crate::device::BLOCK_LEN;
-use crate::value::{Value, truncated};
-use crate::{Error, Result, Version};
+use crate::value::{Generation, Value, truncated};
+use crate::{Error, Result};
 
 /// The first bytes of every stored node.
 pub const NODE_MAGIC: u32 = u32::from_le_bytes(*b"NODE");
@@ -68,7 +68,7 @@ impl NodeRef {
     }
 
     /// The reference to a node that was encoded and put at a block.
-    pub(super) fn of(encoded: &[u8], start_block: u64, birth: Version) -> NodeRef {
+    pub(super) fn of(encoded: &[u8], start_block: u64, birth: Generation) -> NodeRef {
         let blocks = encoded.len().div_ceil(BLOCK_LEN) as u16;
         NodeRef { start_block, blocks, checksum: checksum(encoded), birth }
     }
@@ -89,7 +89,7 @@ impl NodeRef {
         let start_block = bytes.get_u64_le();
         let blocks = bytes.get_u16_le();
         let checksum = bytes.get_u64_le();
-        let birth = Version(bytes.get_u64_le());
+        let birth = Generation(bytes.get_u64_le());
         if !(1..=NODE_LEN_MAX / BLOCK_LEN).contains(&usize::from(blocks))
             || start_block > u64::MAX / BLOCK_LEN as u64 - u64::from(blocks)
         {
@@ -105,7 +105,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 impl Node {
     /// The stored form, padded to whole blocks. All that it refers to must have been placed.
-    pub(super) fn encode(&self, birth: Version, store: StoreId, space: SpaceId) -> Result<Vec<u8>> {
+    pub(super) fn encode(&self, birth: Generation, store: StoreId, space: SpaceId) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(self.encoded_len.next_multiple_of(BLOCK_LEN));
         out.put_u32_le(NODE_MAGIC);
         out.put_u8(NODE_FORMAT);
@@ -157,7 +157,7 @@ impl Node {
         let (magic, format, kind, level) = (rest.get_u32_le(), rest.get_u8(), rest.get_u8(), rest.get_u8());
         let zero = rest.get_u8();
         let (count, zeros, payload_len) = (rest.get_u16_le(), rest.get_u16_le(), rest.get_u32_le() as usize);
-        let (birth, found_store) = (Version(rest.get_u64_le()), StoreId(rest.get_u64_le()));
+        let (birth, found_store) = (Generation(rest.get_u64_le()), StoreId(rest.get_u64_le()));
         let (own, _space) = (rest.get_u64_le(), rest.get_u64_le());
         if magic != NODE_MAGIC || format != NODE_FORMAT || zero != 0 || zeros != 0 {
             return Err(damaged(format!("is none (magic {magic:08x}, format {format})")));
@@ -166,7 +166,7 @@ impl Node {
             return Err(damaged(format!("belongs to store {:016x}, not {:016x}", found_store.0, store.0)));
         }
         if birth != at.birth {
-            return Err(damaged(format!("is of version {}, its parent expects {}", birth.0, at.birth.0)));
+            return Err(damaged(format!("is of generation {}, its parent expects {}", birth.0, at.birth.0)));
         }
         if own != found {
             return Err(damaged(format!("says that its checksum is {own:016x}, it is {found:016x}")));

@@ -9,13 +9,14 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ErrorKind;
+use crate::Version;
 use crate::device::BLOCK_LEN;
 use crate::value::{Extent, Pending, Piece, SpaceRoot};
 
 const STORE: StoreId = StoreId(0xC0FFEE);
 
 /// Gives a node the checksum of its bytes, to reach the checks behind it.
-fn seal(bytes: &mut [u8], start_block: u64, birth: Version) -> NodeRef {
+fn seal(bytes: &mut [u8], start_block: u64, birth: Generation) -> NodeRef {
     let at = NodeRef::of(bytes, start_block, birth);
     bytes[32..40].copy_from_slice(&at.checksum.to_le_bytes());
     at
@@ -90,7 +91,8 @@ impl NodeSink for Sink<'_> {
         let run_length = pending.bytes.len() as u32;
         let start_block = self.0.allocate(u64::from(run_length.div_ceil(BLOCK_LEN as u32)));
         let checksums = vec![7; run_length.div_ceil(4096) as usize].into();
-        let extent = Extent { start_block, run_length, skip: 0, length: run_length, chunk_log2: 12, checksums };
+        let birth = Generation(1);
+        let extent = Extent { birth, start_block, run_length, skip: 0, length: run_length, chunk_log2: 12, checksums };
         if pending.fate.place(extent.clone()).is_some() {
             self.0.free_extent(&extent);
         }
@@ -283,7 +285,7 @@ impl World {
     fn finish(&mut self) {
         let Some((frozen, model)) = self.frozen.take() else { return };
         self.version += 1;
-        let at = write_dirty(&frozen, Version(self.version), STORE, &mut Sink(&self.disk)).unwrap();
+        let at = write_dirty(&frozen, Generation(self.version), STORE, &mut Sink(&self.disk)).unwrap();
         assert_eq!(at, frozen.stored());
         same(&self.disk, &frozen, &model);
         // What was written says the same when nothing of it is in memory.
@@ -366,7 +368,7 @@ proptest! {
         for number in &keys {
             tree.insert(&mut edit, name(*number), value_of(0, 64)).unwrap();
         }
-        if stored && let Some(at) = write_dirty(&tree, Version(1), STORE, &mut Sink(&disk)).unwrap() {
+        if stored && let Some(at) = write_dirty(&tree, Generation(1), STORE, &mut Sink(&disk)).unwrap() {
             tree = Tree::at(at, tree.len());
         }
         let range = KeyRange { start: name(bounds.0), end: bounds.1.map(name) };
@@ -413,9 +415,9 @@ proptest! {
         for number in 0..400 {
             tree.insert(&mut Edit::new(&disk), key_of(number, true), value_of(number as u8, 40)).unwrap();
         }
-        let at = write_dirty(&tree, Version(3), STORE, &mut Sink(&disk)).unwrap().unwrap();
+        let at = write_dirty(&tree, Generation(3), STORE, &mut Sink(&disk)).unwrap().unwrap();
         for (start, bytes) in disk.nodes.lock().iter() {
-            let whole = NodeRef::of(bytes, *start, Version(3));
+            let whole = NodeRef::of(bytes, *start, Generation(3));
             let mut wrong = bytes.to_vec();
             for (index, flip) in &flips {
                 // Half of the time only where something is written, to reach the checks behind the checksum.
@@ -425,7 +427,7 @@ proptest! {
             if wrong == *bytes {
                 continue;
             }
-            let named = if fixed { seal(&mut wrong, *start, Version(3)) } else { whole };
+            let named = if fixed { seal(&mut wrong, *start, Generation(3)) } else { whole };
             match Node::decode(wrong.into(), &named, STORE) {
                 Ok(_) => prop_assert!(fixed),
                 Err(error) => {
@@ -437,7 +439,7 @@ proptest! {
         }
         let bytes = disk.nodes.lock()[&at.start_block].clone();
         for (other, store) in [
-            (NodeRef { birth: Version(4), ..at }, STORE),
+            (NodeRef { birth: Generation(4), ..at }, STORE),
             (NodeRef { checksum: 0, ..at }, STORE),
             (NodeRef { blocks: at.blocks + 1, ..at }, STORE),
             (at, StoreId(1)),
@@ -455,7 +457,7 @@ proptest! {
         block[16..24].copy_from_slice(&5u64.to_le_bytes());
         block[24..32].copy_from_slice(&STORE.0.to_le_bytes());
         block[NODE_HEADER_LEN..NODE_HEADER_LEN + bytes.len()].copy_from_slice(&bytes);
-        let at = seal(&mut block, 9, Version(5));
+        let at = seal(&mut block, 9, Generation(5));
         if let Err(error) = Node::decode(block.into(), &at, STORE) {
             prop_assert_eq!(error.kind(), ErrorKind::Damaged);
         }
@@ -472,7 +474,7 @@ fn ascending_keys_fill_their_nodes() {
             .unwrap();
     }
     assert!(edit.replaced.is_empty(), "nobody else saw these nodes");
-    write_dirty(&tree, Version(1), STORE, &mut Sink(&disk)).unwrap();
+    write_dirty(&tree, Generation(1), STORE, &mut Sink(&disk)).unwrap();
     let lower_bound = 50_000 * (4 + 8 + 52) / NODE_LEN_MAX;
     let nodes = disk.nodes.lock().len();
     assert!(nodes <= lower_bound + lower_bound / 20, "{nodes} nodes for what fits into {lower_bound}");
@@ -489,7 +491,7 @@ fn nodes_join_when_most_keys_go() {
     for number in (0..20_000u32).filter(|number| !number.is_multiple_of(20)) {
         assert!(tree.remove(&mut edit, &key_of(number, false)).unwrap().is_some());
     }
-    write_dirty(&tree, Version(1), STORE, &mut Sink(&disk)).unwrap();
+    write_dirty(&tree, Generation(1), STORE, &mut Sink(&disk)).unwrap();
     // At least a quarter of each node is in use, but for the last ones of a parent.
     let bytes = 1000 * (4 + 6 + 101);
     let nodes = disk.nodes.lock().len();
@@ -508,7 +510,7 @@ fn longest_entries_fit_and_longer_ones_are_refused() {
         tree.insert(&mut edit, key.into(), value).unwrap();
     }
     assert_eq!(tree.len(), 60);
-    let at = write_dirty(&tree, Version(1), STORE, &mut Sink(&disk)).unwrap().unwrap();
+    let at = write_dirty(&tree, Generation(1), STORE, &mut Sink(&disk)).unwrap().unwrap();
     assert_eq!(entries(&disk, &Tree::at(at, 60)).len(), 60);
     let long = tree.insert(&mut edit, vec![0; TREE_KEY_LEN_MAX + 1].into(), value_of(0, 1)).unwrap_err();
     assert_eq!(long.kind(), ErrorKind::Invalid);
@@ -527,7 +529,7 @@ fn a_tree_of_trees_is_written_with_its_leaves_and_accounted_for() {
             let id = Bytes::copy_from_slice(&space.to_be_bytes());
             let mut root = match next.get(&disk, &id).unwrap() {
                 Some(Value::Root(root)) => root,
-                _ => SpaceRoot { tree: Tree::new(), created: Version(round), flags: 0 },
+                _ => SpaceRoot::new(Version(round)),
             };
             for number in 0..30 {
                 let old =
@@ -539,9 +541,9 @@ fn a_tree_of_trees_is_written_with_its_leaves_and_accounted_for() {
         disk.release(edit.replaced);
         master = next;
         if round % 4 == 0 {
-            let at = write_dirty(&master, Version(round), STORE, &mut Sink(&disk)).unwrap().unwrap();
+            let at = write_dirty(&master, Generation(round), STORE, &mut Sink(&disk)).unwrap().unwrap();
             assert_eq!(
-                write_dirty(&master, Version(99), STORE, &mut Sink(&disk)).unwrap(),
+                write_dirty(&master, Generation(99), STORE, &mut Sink(&disk)).unwrap(),
                 Some(at),
                 "nothing is written twice"
             );
@@ -580,7 +582,7 @@ fn what_was_written_leaves_memory_while_edits_go_on() {
             disk.release(edit.replaced);
             tree = next;
             if number == 20 {
-                write_dirty(&frozen, Version(round), STORE, &mut Sink(&disk)).unwrap();
+                write_dirty(&frozen, Generation(round), STORE, &mut Sink(&disk)).unwrap();
             }
         }
         most = most.max(in_memory(&tree));
@@ -597,7 +599,7 @@ fn readers_and_a_checkpoint_run_beside_edits() {
     for round in 1..30u64 {
         let frozen = tree.clone();
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| write_dirty(&frozen, Version(round), STORE, &mut Sink(&disk)).unwrap());
+            let writer = scope.spawn(|| write_dirty(&frozen, Generation(round), STORE, &mut Sink(&disk)).unwrap());
             for number in 0..100u32 {
                 let mut edit = Edit::new(&disk);
                 let mut next = tree.clone();
@@ -611,6 +613,6 @@ fn readers_and_a_checkpoint_run_beside_edits() {
             assert_eq!(writer.join().unwrap(), frozen.stored());
         });
     }
-    write_dirty(&tree, Version(99), STORE, &mut Sink(&disk)).unwrap();
+    write_dirty(&tree, Generation(99), STORE, &mut Sink(&disk)).unwrap();
     assert_eq!(seen(&disk, &tree).blocks, *disk.used.lock());
 }

@@ -13,7 +13,7 @@ use super::node::Body;
 use super::stored::StoreId;
 use super::{Child, Node, NodeRef, Tree};
 use crate::batch::SpaceId;
-use crate::value::{Pending, Value};
+use crate::value::{Generation, Pending, Value};
 use crate::{Error, Piece, Result, Version};
 
 /// Where a checkpoint writes to.
@@ -31,14 +31,14 @@ pub trait NodeSink {
 }
 
 /// Writes every node of `tree`, and of the trees in its leaves, that was not written yet. Returns the root's place.
-pub fn write_dirty(tree: &Tree, birth: Version, store: StoreId, sink: &mut dyn NodeSink) -> Result<Option<NodeRef>> {
+pub fn write_dirty(tree: &Tree, birth: Generation, store: StoreId, sink: &mut dyn NodeSink) -> Result<Option<NodeRef>> {
     write_tree(tree, Writing { birth, store, space: MASTER }, sink)
 }
 
 /// What every node of one tree says of itself.
 #[derive(Clone, Copy)]
 struct Writing {
-    birth: Version,
+    birth: Generation,
     store: StoreId,
     space: SpaceId,
 }
@@ -77,6 +77,8 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
         Body::Leaf(run) => {
             for (_, value) in run.iter() {
                 match (value, value.piece()) {
+                    // A snapshot's tree is its branch point's, which is met elsewhere.
+                    (Value::Root(root), _) if root.is_read_only() => {}
                     (Value::Root(root), _) => unplaced(&root.tree, out),
                     (_, Some(Piece::Pending(pending))) if !pending.fate.is_placed() => out.push(Arc::clone(pending)),
                     _ => {}
@@ -86,7 +88,7 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
     }
 }
 
-/// The depth is that of the tree, and of one tree within another.
+/// The depth is that of the tree, and of one tree within another, and that within the master tree.
 fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Result<NodeRef> {
     if let Some(at) = node.placed() {
         return Ok(at);
@@ -116,7 +118,9 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
 
 fn write_held(key: &[u8], value: &Value, writing: Writing, sink: &mut dyn NodeSink) -> Result<()> {
     if let Value::Root(root) = value {
-        let space = <[u8; 8]>::try_from(key).map_or(MASTER, |id| SpaceId(u64::from_be_bytes(id)));
+        // Trees within a space of the engine's own (branch points, say) keep its name.
+        let named = <[u8; 8]>::try_from(key).map_or(MASTER, |id| SpaceId(u64::from_be_bytes(id)));
+        let space = if writing.space == MASTER { named } else { writing.space };
         write_tree(&root.tree, Writing { space, ..writing }, sink)?;
     }
     if let Some(Piece::Pending(pending)) = value.piece()

@@ -2,7 +2,7 @@
 //!
 //! Written from the documentation of the batches alone, so that an error has to be made twice to stay hidden.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
@@ -18,9 +18,9 @@ pub struct Value {
 
 pub type Space = BTreeMap<Bytes, Value>;
 
-/// Everything in a store.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Content(pub BTreeMap<SpaceId, Space>);
+/// Everything in a store; and which spaces are snapshots, as far as is known.
+#[derive(Clone, Default)]
+pub struct Content(pub BTreeMap<SpaceId, Space>, pub BTreeSet<SpaceId>);
 
 /// Why a batch has no effect.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,13 +106,18 @@ impl Content {
         self.0.get_mut(&space).map_or_else(|| no(format!("no space {}", space.0)), Ok)
     }
 
+    /// A space that may be changed.
+    fn open(&mut self, space: SpaceId) -> Answer<&mut Space> {
+        if self.1.contains(&space) { no(format!("{} is a snapshot", space.0)) } else { self.space(space) }
+    }
+
     fn source(&mut self, at: &Place) -> Answer<Bytes> {
         let value = self.space(at.space)?.get(&at.key);
         value.map_or_else(|| no(format!("no {}", name(at.space, &at.key))), |value| Ok(value.data.clone()))
     }
 
     fn change(&mut self, at: &Place, version: Option<u64>, edit: impl FnOnce(&mut Vec<u8>)) -> Answer {
-        let space = self.space(at.space)?;
+        let space = self.open(at.space)?;
         let mut data = space.get(&at.key).map(|value| value.data.to_vec()).unwrap_or_default();
         edit(&mut data);
         space.insert(at.key.clone(), Value { data: data.into(), version });
@@ -131,16 +136,16 @@ impl Content {
             }
             Operation::Truncate { at, length } => self.change(at, version, |data| data.resize(*length as usize, 0)),
             Operation::Delete { at } => {
-                self.space(at.space)?.remove(&at.key);
+                self.open(at.space)?.remove(&at.key);
                 Ok(())
             }
             Operation::DeleteRange { space, range } => {
-                self.space(*space)?.retain(|key, _| !inside(range, key));
+                self.open(*space)?.retain(|key, _| !inside(range, key));
                 Ok(())
             }
             Operation::Rename { from, to } => {
                 let data = self.source(from)?;
-                self.space(from.space)?.remove(&from.key);
+                self.open(from.space)?.remove(&from.key);
                 self.change(to, version, |old| *old = data.to_vec())
             }
             Operation::CloneRange { from, from_offset, length, to, to_offset } => {
@@ -165,16 +170,41 @@ impl Content {
                 Ok(())
             }
             Operation::DropSpace { space } => {
-                if self.0.remove(space).is_some() {
-                    Ok(())
-                } else {
-                    no("no such space")
-                }
+                self.1.remove(space);
+                if self.0.remove(space).is_some() { Ok(()) } else { no("no such space") }
             }
-            other @ (Operation::RenamePrefix { .. }
-            | Operation::CloneSpace { .. }
-            | Operation::SnapshotSpace { .. }) => panic!("not modelled: {other:?}"),
+            Operation::RenamePrefix { space, from, to } => self.rename_prefix(*space, from, to, version),
+            Operation::CloneSpace { from, to } => self.copy_space(*from, *to),
+            Operation::SnapshotSpace { from, to } => {
+                self.copy_space(*from, *to)?;
+                self.1.insert(*to);
+                Ok(())
+            }
         }
+    }
+
+    fn rename_prefix(&mut self, space: SpaceId, from: &[u8], to: &[u8], version: Option<u64>) -> Answer {
+        let keys = self.open(space)?;
+        let (moved, mut rest): (Space, Space) =
+            std::mem::take(keys).into_iter().partition(|(key, _)| key.starts_with(from));
+        for (key, value) in moved {
+            let renamed = [to, &key[from.len()..]].concat();
+            if renamed.len() > 2048 {
+                return no("a key would be too long");
+            }
+            rest.insert(renamed.into(), Value { version, ..value });
+        }
+        *self.space(space)? = rest;
+        Ok(())
+    }
+
+    fn copy_space(&mut self, from: SpaceId, to: SpaceId) -> Answer {
+        let keys = self.space(from)?.clone();
+        if self.0.contains_key(&to) {
+            return no("the space exists");
+        }
+        self.0.insert(to, keys);
+        Ok(())
     }
 
     fn clone_range(
@@ -202,7 +232,7 @@ impl Content {
         }
         if fate == Sources::Delete {
             for source in sources {
-                self.space(source.space)?.remove(&source.key);
+                self.open(source.space)?.remove(&source.key);
             }
         }
         self.change(target, version, |data| *data = joined)

@@ -443,7 +443,9 @@ fn count_commit(waiting: &Waiting, coverage: &mut Coverage) {
             Operation::AddCounter { .. } => "add to a counter",
             Operation::CreateSpace { .. } => "create a space",
             Operation::DropSpace { .. } => "drop a space",
-            _ => "other operation",
+            Operation::RenamePrefix { .. } => "rename a prefix",
+            Operation::CloneSpace { .. } => "clone a space",
+            Operation::SnapshotSpace { .. } => "snapshot a space",
         });
     }
 }

@@ -195,15 +195,26 @@ impl Generator {
                 at: Place::new(at.space, &b"counter"[..]),
                 delta: self.dice.between(0, 2_000) as i64 - 1_000,
             },
-            93..98 => {
-                let space = SpaceId(SpaceId::FIRST.0 + self.dice.below(SPACES as usize) as u64);
-                if content.0.contains_key(&space) && self.dice.percent(50) && space != SpaceId::FIRST {
-                    Operation::DropSpace { space }
-                } else {
-                    Operation::CreateSpace { space }
-                }
+            93..98 => self.space_operation(content),
+            98 => {
+                let prefixes = ["a", "b", "a/", "n/0", "n/00", ""];
+                let prefix = || Bytes::from_static(prefixes[self.dice.below(prefixes.len())].as_bytes());
+                Operation::RenamePrefix { space: at.space, from: prefix(), to: prefix() }
             }
             _ => Operation::Put { at, value: self.value() },
+        }
+    }
+
+    fn space_operation(&mut self, content: &Content) -> Operation {
+        let space = SpaceId(SpaceId::FIRST.0 + self.dice.below(SPACES as usize) as u64);
+        if content.0.contains_key(&space) && self.dice.percent(60) && space != SpaceId::FIRST {
+            return Operation::DropSpace { space };
+        }
+        let from = self.space(content);
+        match self.dice.below(3) {
+            0 => Operation::CreateSpace { space },
+            1 => Operation::CloneSpace { from, to: space },
+            _ => Operation::SnapshotSpace { from, to: space },
         }
     }
 

@@ -9,7 +9,15 @@ fn place(space: u64, key: &'static str) -> Place {
 }
 
 fn extent(start_block: u64) -> Extent {
-    Extent { start_block, run_length: 5000, skip: 10, length: 4000, chunk_log2: 12, checksums: Arc::from([1u32, 2]) }
+    Extent {
+        birth: crate::value::Generation(3),
+        start_block,
+        run_length: 5000,
+        skip: 10,
+        length: 4000,
+        chunk_log2: 12,
+        checksums: Arc::from([1u32, 2]),
+    }
 }
 
 fn every_step() -> Vec<Step> {

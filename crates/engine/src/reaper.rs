@@ -1,0 +1,65 @@
+//! The reaper: gives the space of dropped trees back, a part in each commit, in the background.
+//!
+//! Invariant: a part is small, so that commits of others go in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::batch::Durability;
+use crate::commit::is_telling;
+use crate::core::Core;
+use crate::engine::Background;
+use crate::error::{ErrorKind, Result};
+use crate::log::record::Step;
+
+/// Leaves taken down in one commit: some milliseconds of work.
+const LEAVES_A_PART: u32 = 64;
+/// Where there are no threads, so that a search over a small store sees a tree taken down in several commits.
+const LEAVES_A_STEP: u32 = 1;
+
+impl Core {
+    /// Whether something dropped is left.
+    fn has_dropped(&self) -> Result<bool> {
+        let state = self.head.lock().state.clone();
+        state.has_dropped(&self.nodes)
+    }
+
+    /// Takes a part down of what was dropped; false when there is nothing.
+    pub(crate) fn reap(self: &Arc<Core>) -> Result<bool> {
+        if self.read_only || !self.has_dropped()? {
+            return Ok(false);
+        }
+        let leaves = if self.background == Background::Manual { LEAVES_A_STEP } else { LEAVES_A_PART };
+        let ticket = self.submit_step(Step::Reap { leaves }, Durability::Memory);
+        if self.background == Background::Threads {
+            ticket.wait()?;
+        }
+        Ok(true)
+    }
+
+    /// Takes a part down because somebody needs the room; false when there is nothing, or when this thread may not wait.
+    pub(crate) fn reap_for_room(self: &Arc<Core>) -> Result<bool> {
+        Ok(!is_telling() && self.reap()?)
+    }
+
+    /// The reaper's thread.
+    pub(crate) fn run_reaper(self: Arc<Core>) {
+        loop {
+            match self.reap() {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) if error.kind() == ErrorKind::Stopped => return,
+                // Damage, or no room: looked at again later; a check tells the user.
+                Err(_) => {}
+            }
+            let mut head = self.head.lock();
+            if head.closing || self.check_running().is_err() {
+                return;
+            }
+            self.reap_work.wait_for(&mut head, Duration::from_secs(1));
+            if head.closing || self.check_running().is_err() {
+                return;
+            }
+        }
+    }
+}

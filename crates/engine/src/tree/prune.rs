@@ -1,0 +1,81 @@
+//! Taking a tree down from its first key on, a part at a time.
+//!
+//! Invariants:
+//! - What a branch point shares ([`Edit::shared`]) is let go of without being read.
+//! - Every other node is reported once through the edit, its entries before it.
+//! - What is left is a sound tree.
+
+use bytes::Bytes;
+
+use super::edit::{childless, own};
+use super::node::Body;
+use super::run::Run;
+use super::{Child, Edit, Tree};
+use crate::Result;
+use crate::value::Value;
+
+impl Tree {
+    /// Takes away up to about `most` leaves from the front and hands their entries out; true when nothing is left.
+    pub fn prune(
+        &mut self,
+        edit: &mut Edit<'_>,
+        most: u32,
+        out: &mut dyn FnMut(Bytes, Value) -> Result<()>,
+    ) -> Result<bool> {
+        let mut budget = most;
+        let Some(root) = &mut self.root else { return Ok(true) };
+        if take_down(root, None, edit, &mut budget, out)? {
+            self.root = None;
+            self.len = 0;
+        }
+        Ok(self.root.is_none())
+    }
+}
+
+/// Takes down what is below a child; true when the child itself is gone.
+fn take_down(
+    child: &mut Child,
+    level: Option<u8>,
+    edit: &mut Edit<'_>,
+    budget: &mut u32,
+    out: &mut dyn FnMut(Bytes, Value) -> Result<()>,
+) -> Result<bool> {
+    if child.stored().is_some_and(|at| at.birth <= edit.shared) {
+        return Ok(true);
+    }
+    let node = child.load(edit.source, level)?;
+    if let Body::Leaf(run) = &node.body {
+        *budget = budget.saturating_sub(1);
+        for (key, value) in run.iter() {
+            out(key.clone(), value.clone())?;
+        }
+        drop(node);
+        edit.replace(child.clone());
+        return Ok(true);
+    }
+    drop(node);
+    let node = own(child, level, edit)?;
+    let level = node.level.checked_sub(1);
+    let Body::Inner(run) = &mut node.body else { return Err(childless()) };
+    let mut rest = std::mem::replace(run, Run::new());
+    let mut left = Vec::new();
+    while let Some(first) = rest.remove(rest.start()) {
+        left.push(first);
+    }
+    let mut kept = left.into_iter();
+    let mut remaining = Vec::new();
+    for (key, mut child) in kept.by_ref() {
+        if *budget == 0 || !take_down(&mut child, level, edit, budget, out)? {
+            remaining.push((key, child));
+            break;
+        }
+    }
+    remaining.extend(kept);
+    if let Some(first) = remaining.first_mut() {
+        first.0 = Bytes::new();
+    }
+    let gone = remaining.is_empty();
+    node.body = Body::Inner(Run::from_sorted(remaining));
+    node.measure();
+    Ok(gone)
+}
