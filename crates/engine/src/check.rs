@@ -90,6 +90,8 @@ struct Branches {
     snapshots: Vec<(SpaceId, u64, Option<NodeRef>)>,
     /// Up to which generation a branch point has what its branch's dead list holds.
     lists: BTreeMap<u64, Generation>,
+    /// Points that were joined with their branch, in the order in which that happened.
+    joined: Vec<Lineage>,
     dead: Vec<Dead>,
 }
 
@@ -378,9 +380,10 @@ impl Check<'_> {
         if space == POINTS {
             self.branch(lineage, Branch::Point(number));
             self.branches.points.insert(number, root.tree.stored());
+        } else if root.flags & JOINED == 0 {
+            self.branches.lists.insert(lineage.dead, lineage.shared);
         } else {
-            let shared = if root.flags & JOINED == 0 { lineage.shared } else { lineage.frozen };
-            self.branches.lists.insert(lineage.dead, shared);
+            self.branches.joined.push(lineage);
         }
         self.space(space, root, false).map(|_| ())
     }
@@ -401,8 +404,14 @@ impl Check<'_> {
                 self.find(format!("snapshot {} is not what point {point} is", space.0));
             }
         }
+        let mut lists = branches.lists;
+        for lineage in branches.joined.iter().rev() {
+            // Its list goes to another, which may have lost its point as well meanwhile.
+            let target = lists.get(&lineage.origin).copied().unwrap_or(lineage.frozen);
+            lists.insert(lineage.dead, target.min(lineage.frozen));
+        }
         for dead in &branches.dead {
-            if branches.lists.get(&dead.list).is_some_and(|shared| dead.birth > *shared) {
+            if lists.get(&dead.list).is_some_and(|shared| dead.birth > *shared) {
                 self.name(dead.blocks);
             }
         }
