@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
 use crate::space::{Class, Runs, free_list};
 use crate::superblock::{Slot, Superblock, write_slot};
-use crate::tree::{NodeRef, NodeSink, unplaced, write_dirty};
+use crate::tree::{NodeRef, NodeSink, Stamp, unplaced, write_dirty};
 use crate::value::{BlockRange, Extent, Generation, Pending};
 
 /// Space is asked for in runs of this many blocks.
@@ -230,11 +230,12 @@ impl Core {
     /// Writes what only memory holds of a state.
     fn write_state(&self, book: &mut Book, cut: &Cut, birth: Generation) -> Result<Option<NodeRef>> {
         let mut sink = Sink { core: self, birth, run: None, used: Vec::new() };
+        let stamp = Stamp { birth, cut: cut.state.version, store: self.store };
         let mut values = Vec::new();
         unplaced(&cut.state.master, &mut values);
         let placed = sink.place_values(&values);
         drop(values);
-        let root = placed.and_then(|()| write_dirty(&cut.state.master, birth, self.store, &mut sink));
+        let root = placed.and_then(|()| write_dirty(&cut.state.master, stamp, &mut sink));
         sink.give_back()?;
         // Also after a failure: what was placed stays placed, and the next checkpoint names it.
         book.written.append(&mut sink.used);

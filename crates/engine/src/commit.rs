@@ -349,6 +349,11 @@ impl Core {
     }
 
     fn enqueue(&self, head: &mut Head, item: Item) {
+        // Looked at under the head's lock: the writer ends after a failure, and empties the queue under that lock.
+        if let Err(error) = self.check_running() {
+            item.completer.complete(Err(error));
+            return;
+        }
         let settled = head.queue.is_empty() && !head.in_flight;
         let durable = item.durability < Durability::Sync || head.unflushed_len == 0;
         if item.record.is_none() && settled && durable {

@@ -15,7 +15,7 @@ use crate::device::BLOCK_LEN;
 use crate::engine::{Engine, Usage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::{Gap, NodeRef, Tourist};
-use crate::value::{BlobId, Content, Piece, SpaceRoot, Value};
+use crate::value::{BlobId, Content, Generation, Piece, SpaceRoot, Value};
 
 /// Where the space of a store goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Engine {
         let core = self.shared();
         let view = self.view();
         let mut survey = Survey::new(core);
-        let master = SpaceRoot { tree: view.state().master.clone(), created: view.version(), flags: 0 };
+        let master = SpaceRoot { tree: view.state().master.clone(), ..SpaceRoot::new(view.version()) };
         survey.space(SpaceId(0), &master)?;
         while let Some((space, root)) = survey.roots.pop() {
             survey.space(space, &root)?;
@@ -125,7 +125,9 @@ impl<'a> Survey<'a> {
 
     fn space(&mut self, space: SpaceId, root: &SpaceRoot) -> Result<()> {
         let core = self.core;
-        let mut walk = SpaceWalk { survey: self, space, used: SpaceUse { space, ..SpaceUse::default() }, blob: None };
+        let used = SpaceUse { space, ..SpaceUse::default() };
+        let of_point = root.lineage().shared;
+        let mut walk = SpaceWalk { survey: self, space, of_point, used, blob: None };
         root.tree.tour(&core.nodes, &[], None, &mut walk)?;
         walk.end_blob();
         let used = walk.used;
@@ -173,6 +175,8 @@ impl<'a> Survey<'a> {
 struct SpaceWalk<'s, 'a> {
     survey: &'s mut Survey<'a>,
     space: SpaceId,
+    /// What was born up to here is counted for the store where the branch point is.
+    of_point: Generation,
     used: SpaceUse,
     /// The value whose pieces pass by, and how many did.
     blob: Option<(BlobId, u64)>,
@@ -192,17 +196,19 @@ impl SpaceWalk<'_, '_> {
     }
 
     fn piece(&mut self, piece: &Piece) {
-        let range = match piece {
-            Piece::Disk(extent) => Some(extent.blocks()),
-            Piece::Pending(pending) => pending.fate.placed().map(|extent| extent.blocks()),
+        let placed = match piece {
+            Piece::Disk(extent) => Some((extent.birth, extent.blocks())),
+            Piece::Pending(pending) => pending.fate.placed().map(|extent| (extent.birth, extent.blocks())),
             Piece::Inline(_) => None,
         };
-        match range {
-            Some(range) => {
+        match placed {
+            Some((birth, range)) => {
                 self.used.pieces += 1;
                 self.used.data_len += u64::from(range.count) * BLOCK;
-                *self.survey.edges.entry(range.start).or_default() += 1;
-                *self.survey.edges.entry(range.end()).or_default() -= 1;
+                if birth > self.of_point {
+                    *self.survey.edges.entry(range.start).or_default() += 1;
+                    *self.survey.edges.entry(range.end()).or_default() -= 1;
+                }
             }
             None => self.used.inline_len += piece.len(),
         }
@@ -222,9 +228,10 @@ impl Tourist for SpaceWalk<'_, '_> {
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
         match value {
             Value::Root(root) => {
-                if let Ok(id) = <[u8; 8]>::try_from(key.as_ref()) {
-                    self.survey.roots.push((SpaceId(u64::from_be_bytes(id)), root.clone()));
-                }
+                // Branch points and what was dropped count for the engine.
+                let id = <[u8; 8]>::try_from(key.as_ref()).map_or(0, u64::from_be_bytes);
+                let space = if self.space == SpaceId(0) { SpaceId(id) } else { self.space };
+                self.survey.roots.push((space, root.clone()));
             }
             Value::Record(record) => {
                 self.used.keys += 1;

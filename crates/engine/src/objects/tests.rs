@@ -47,6 +47,7 @@ fn content(object: &Object) -> Vec<u8> {
     bytes
 }
 
+#[track_caller]
 fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     result.unwrap_err().kind()
 }

@@ -127,6 +127,7 @@ pub(super) fn unreadable(trees: &Trees, source: &dyn NodeSource) -> u64 {
 struct Proven {
     at: NodeRef,
     space: SpaceId,
+    cut: Version,
     level: u8,
 }
 
@@ -161,7 +162,7 @@ impl Found {
                 continue;
             }
             if let Ok(node) = claim.verify(Bytes::from(bytes)) {
-                let proven = Proven { at: claim.at, space: claim.space, level: node.level() };
+                let proven = Proven { at: claim.at, space: claim.space, cut: claim.cut, level: node.level() };
                 found.by_store.entry(claim.store).or_default().push(proven);
             }
         }
@@ -177,13 +178,13 @@ impl Found {
     /// The state with the fewest unreadable nodes among the newest of a store.
     pub fn base(&self, store: StoreId, source: &dyn NodeSource) -> Option<Base> {
         let nodes = self.by_store.get(&store)?;
-        let cut = nodes.iter().map(|node| node.at.birth).max()?;
+        let cut = nodes.iter().map(|node| node.cut).max()?;
         if let Some(root) = best_root(nodes, SpaceId(0), source) {
-            let trees = Trees::Master(Tree::at(root, 0));
-            return Some(Base { origin: Origin::RootFound, store, cut: root.birth, trees, chain: None });
+            let trees = Trees::Master(Tree::at(root.at, 0));
+            return Some(Base { origin: Origin::RootFound, store, cut: root.cut, trees, chain: None });
         }
         let ids: std::collections::BTreeSet<SpaceId> = nodes.iter().map(|node| node.space).collect();
-        let roots = ids.into_iter().filter_map(|id| Some((id, Tree::at(best_root(nodes, id, source)?, 0))));
+        let roots = ids.into_iter().filter_map(|id| Some((id, Tree::at(best_root(nodes, id, source)?.at, 0))));
         let trees = Trees::Spaces(roots.collect());
         Some(Base { origin: Origin::SpacesFound, store, cut, trees, chain: None })
     }
@@ -191,13 +192,13 @@ impl Found {
 
 /// Of the newest roots of a space that with the fewest unreadable nodes. A checkpoint that changed the space wrote
 /// its root anew, and nothing of its level beside it.
-fn best_root(nodes: &[Proven], space: SpaceId, source: &dyn NodeSource) -> Option<NodeRef> {
+fn best_root(nodes: &[Proven], space: SpaceId, source: &dyn NodeSource) -> Option<Proven> {
     let of_space = || nodes.iter().filter(|node| node.space == space);
     let top = of_space().map(|node| node.level).max()?;
-    let mut roots: Vec<NodeRef> = of_space().filter(|node| node.level == top).map(|node| node.at).collect();
-    roots.sort_by_key(|at| std::cmp::Reverse(at.birth));
+    let mut roots: Vec<Proven> = of_space().filter(|node| node.level == top).copied().collect();
+    roots.sort_by_key(|root| std::cmp::Reverse(root.at.birth));
     roots.truncate(ROOTS_COMPARED);
-    let missing = |root: &NodeRef| unreadable(&Trees::Master(Tree::at(*root, 0)), source);
+    let missing = |root: &Proven| unreadable(&Trees::Master(Tree::at(root.at, 0)), source);
     // The first of those with the same number: the newest.
     roots.into_iter().min_by_key(missing)
 }

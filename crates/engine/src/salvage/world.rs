@@ -146,6 +146,8 @@ impl<'a> World<'a> {
                 self.slab(*stage, *offset, extents);
                 Ok(())
             }
+            // What was dropped is gone already.
+            Step::Reap { .. } => Ok(()),
             Step::StageDrop { stage } => {
                 self.stages.insert(*stage, Parts::new());
                 Ok(())

@@ -12,7 +12,7 @@ use crate::batch::SpaceId;
 use crate::codec::Reader;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
-use crate::value::Value;
+use crate::value::{Generation, Value};
 
 /// What the header of a node says, before anything is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(crate) struct Claim {
     pub store: StoreId,
     /// The space it was written for; 0: the master tree.
     pub space: SpaceId,
+    /// The last commit of the state it was written for.
+    pub cut: Version,
 }
 
 impl Claim {
@@ -34,13 +36,14 @@ impl Claim {
         }
         reader.u64().ok()?;
         let payload_len = reader.u32().ok()? as usize;
-        let birth = Version(reader.u64().ok()?);
+        let birth = Generation(reader.u64().ok()?);
         let store = StoreId(reader.u64().ok()?);
         let checksum = reader.u64().ok()?;
         let space = SpaceId(reader.u64().ok()?);
+        let cut = Version(reader.u64().ok()?);
         let length = NODE_HEADER_LEN.checked_add(payload_len).filter(|length| *length <= NODE_LEN_MAX)?;
         let blocks = length.div_ceil(BLOCK_LEN) as u16;
-        Some(Claim { at: NodeRef { start_block, blocks, checksum, birth }, store, space })
+        Some(Claim { at: NodeRef { start_block, blocks, checksum, birth }, store, space, cut })
     }
 
     /// Verifies the bytes of the node against what it says of itself.

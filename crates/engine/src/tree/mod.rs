@@ -40,7 +40,7 @@ pub use fate::Fate;
 pub(crate) use found::Claim;
 use node::Body;
 pub use node::Node;
-pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, StoreId};
+pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, Stamp, StoreId};
 pub(crate) use tour::{Gap, Tourist};
 pub use walk::{Visit, Visitor, walk};
 pub use write::{NodeSink, unplaced, write_dirty};

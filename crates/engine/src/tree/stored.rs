@@ -23,9 +23,10 @@
 //! | 24 | 8 | store id |
 //! | 32 | 8 | CRC-64/NVME of the whole node, with these eight bytes as zeros; its parent holds the same |
 //! | 40 | 8 | the space it was written for; 0: the master tree |
-//! | 48 | | entries, then zeros up to the end of the block |
+//! | 48 | 8 | the last commit of the state it was written for |
+//! | 56 | | entries, then zeros up to the end of the block |
 //!
-//! The last two fields of the header are for salvage alone: a node that no readable parent names still proves itself.
+//! The last three fields of the header are for salvage alone: a node that no readable parent names still proves itself.
 //!
 //! An entry is: key length u16, held length u16, key, held. A leaf holds values (see `value`), an inner node holds
 //! references to its children (26 bytes: start block u64, blocks u16, checksum u64, birth u64). Keys ascend strictly; an inner
@@ -40,14 +41,14 @@ use crate::batch::SpaceId;
 use crate::checksum::crc64_with_hole;
 use crate::device::BLOCK_LEN;
 use crate::value::{Generation, Value, truncated};
-use crate::{Error, Result};
+use crate::{Error, Result, Version};
 
 /// The first bytes of every stored node.
 pub const NODE_MAGIC: u32 = u32::from_le_bytes(*b"NODE");
 /// The format of stored nodes.
 pub const NODE_FORMAT: u8 = 0;
 /// Bytes before the entries.
-pub const NODE_HEADER_LEN: usize = 48;
+pub const NODE_HEADER_LEN: usize = 56;
 const CHECKSUM_AT: usize = 32;
 /// Bytes of a reference to a node.
 pub const NODE_REF_LEN: usize = 26;
@@ -60,6 +61,17 @@ const LEVEL_MAX: u8 = 63;
 /// Tells one store's nodes from another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreId(pub u64);
+
+/// What every node of a checkpoint says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// The checkpoint's generation.
+    pub birth: Generation,
+    /// The last commit of the state that it stores.
+    pub cut: Version,
+    /// The store.
+    pub store: StoreId,
+}
 
 impl NodeRef {
     /// Its length in bytes.
@@ -105,7 +117,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 impl Node {
     /// The stored form, padded to whole blocks. All that it refers to must have been placed.
-    pub(super) fn encode(&self, birth: Generation, store: StoreId, space: SpaceId) -> Result<Vec<u8>> {
+    pub(super) fn encode(&self, stamp: Stamp, space: SpaceId) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(self.encoded_len.next_multiple_of(BLOCK_LEN));
         out.put_u32_le(NODE_MAGIC);
         out.put_u8(NODE_FORMAT);
@@ -115,10 +127,11 @@ impl Node {
         out.put_u16_le(self.len() as u16);
         out.put_u16_le(0);
         out.put_u32_le(0);
-        out.put_u64_le(birth.0);
-        out.put_u64_le(store.0);
+        out.put_u64_le(stamp.birth.0);
+        out.put_u64_le(stamp.store.0);
         out.put_u64_le(0); // the checksum's place
         out.put_u64_le(space.0);
+        out.put_u64_le(stamp.cut.0);
         match &self.body {
             Body::Leaf(run) => encode_entries(run, &mut out, Value::encode)?,
             Body::Inner(run) => encode_entries(run, &mut out, |child, out| {
@@ -158,7 +171,7 @@ impl Node {
         let zero = rest.get_u8();
         let (count, zeros, payload_len) = (rest.get_u16_le(), rest.get_u16_le(), rest.get_u32_le() as usize);
         let (birth, found_store) = (Generation(rest.get_u64_le()), StoreId(rest.get_u64_le()));
-        let (own, _space) = (rest.get_u64_le(), rest.get_u64_le());
+        let (own, _space, _cut) = (rest.get_u64_le(), rest.get_u64_le(), rest.get_u64_le());
         if magic != NODE_MAGIC || format != NODE_FORMAT || zero != 0 || zeros != 0 {
             return Err(damaged(format!("is none (magic {magic:08x}, format {format})")));
         }

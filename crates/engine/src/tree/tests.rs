@@ -15,6 +15,10 @@ use crate::value::{Extent, Pending, Piece, SpaceRoot};
 
 const STORE: StoreId = StoreId(0xC0FFEE);
 
+fn stamp(birth: Generation) -> Stamp {
+    Stamp { birth, cut: Version(7), store: STORE }
+}
+
 /// Gives a node the checksum of its bytes, to reach the checks behind it.
 fn seal(bytes: &mut [u8], start_block: u64, birth: Generation) -> NodeRef {
     let at = NodeRef::of(bytes, start_block, birth);
@@ -285,7 +289,7 @@ impl World {
     fn finish(&mut self) {
         let Some((frozen, model)) = self.frozen.take() else { return };
         self.version += 1;
-        let at = write_dirty(&frozen, Generation(self.version), STORE, &mut Sink(&self.disk)).unwrap();
+        let at = write_dirty(&frozen, stamp(Generation(self.version)), &mut Sink(&self.disk)).unwrap();
         assert_eq!(at, frozen.stored());
         same(&self.disk, &frozen, &model);
         // What was written says the same when nothing of it is in memory.
@@ -368,7 +372,7 @@ proptest! {
         for number in &keys {
             tree.insert(&mut edit, name(*number), value_of(0, 64)).unwrap();
         }
-        if stored && let Some(at) = write_dirty(&tree, Generation(1), STORE, &mut Sink(&disk)).unwrap() {
+        if stored && let Some(at) = write_dirty(&tree, stamp(Generation(1)), &mut Sink(&disk)).unwrap() {
             tree = Tree::at(at, tree.len());
         }
         let range = KeyRange { start: name(bounds.0), end: bounds.1.map(name) };
@@ -415,7 +419,7 @@ proptest! {
         for number in 0..400 {
             tree.insert(&mut Edit::new(&disk), key_of(number, true), value_of(number as u8, 40)).unwrap();
         }
-        let at = write_dirty(&tree, Generation(3), STORE, &mut Sink(&disk)).unwrap().unwrap();
+        let at = write_dirty(&tree, stamp(Generation(3)), &mut Sink(&disk)).unwrap().unwrap();
         for (start, bytes) in disk.nodes.lock().iter() {
             let whole = NodeRef::of(bytes, *start, Generation(3));
             let mut wrong = bytes.to_vec();
@@ -474,7 +478,7 @@ fn ascending_keys_fill_their_nodes() {
             .unwrap();
     }
     assert!(edit.replaced.is_empty(), "nobody else saw these nodes");
-    write_dirty(&tree, Generation(1), STORE, &mut Sink(&disk)).unwrap();
+    write_dirty(&tree, stamp(Generation(1)), &mut Sink(&disk)).unwrap();
     let lower_bound = 50_000 * (4 + 8 + 52) / NODE_LEN_MAX;
     let nodes = disk.nodes.lock().len();
     assert!(nodes <= lower_bound + lower_bound / 20, "{nodes} nodes for what fits into {lower_bound}");
@@ -491,7 +495,7 @@ fn nodes_join_when_most_keys_go() {
     for number in (0..20_000u32).filter(|number| !number.is_multiple_of(20)) {
         assert!(tree.remove(&mut edit, &key_of(number, false)).unwrap().is_some());
     }
-    write_dirty(&tree, Generation(1), STORE, &mut Sink(&disk)).unwrap();
+    write_dirty(&tree, stamp(Generation(1)), &mut Sink(&disk)).unwrap();
     // At least a quarter of each node is in use, but for the last ones of a parent.
     let bytes = 1000 * (4 + 6 + 101);
     let nodes = disk.nodes.lock().len();
@@ -510,7 +514,7 @@ fn longest_entries_fit_and_longer_ones_are_refused() {
         tree.insert(&mut edit, key.into(), value).unwrap();
     }
     assert_eq!(tree.len(), 60);
-    let at = write_dirty(&tree, Generation(1), STORE, &mut Sink(&disk)).unwrap().unwrap();
+    let at = write_dirty(&tree, stamp(Generation(1)), &mut Sink(&disk)).unwrap().unwrap();
     assert_eq!(entries(&disk, &Tree::at(at, 60)).len(), 60);
     let long = tree.insert(&mut edit, vec![0; TREE_KEY_LEN_MAX + 1].into(), value_of(0, 1)).unwrap_err();
     assert_eq!(long.kind(), ErrorKind::Invalid);
@@ -541,9 +545,9 @@ fn a_tree_of_trees_is_written_with_its_leaves_and_accounted_for() {
         disk.release(edit.replaced);
         master = next;
         if round % 4 == 0 {
-            let at = write_dirty(&master, Generation(round), STORE, &mut Sink(&disk)).unwrap().unwrap();
+            let at = write_dirty(&master, stamp(Generation(round)), &mut Sink(&disk)).unwrap().unwrap();
             assert_eq!(
-                write_dirty(&master, Generation(99), STORE, &mut Sink(&disk)).unwrap(),
+                write_dirty(&master, stamp(Generation(99)), &mut Sink(&disk)).unwrap(),
                 Some(at),
                 "nothing is written twice"
             );
@@ -582,7 +586,7 @@ fn what_was_written_leaves_memory_while_edits_go_on() {
             disk.release(edit.replaced);
             tree = next;
             if number == 20 {
-                write_dirty(&frozen, Generation(round), STORE, &mut Sink(&disk)).unwrap();
+                write_dirty(&frozen, stamp(Generation(round)), &mut Sink(&disk)).unwrap();
             }
         }
         most = most.max(in_memory(&tree));
@@ -599,7 +603,7 @@ fn readers_and_a_checkpoint_run_beside_edits() {
     for round in 1..30u64 {
         let frozen = tree.clone();
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| write_dirty(&frozen, Generation(round), STORE, &mut Sink(&disk)).unwrap());
+            let writer = scope.spawn(|| write_dirty(&frozen, stamp(Generation(round)), &mut Sink(&disk)).unwrap());
             for number in 0..100u32 {
                 let mut edit = Edit::new(&disk);
                 let mut next = tree.clone();
@@ -613,6 +617,6 @@ fn readers_and_a_checkpoint_run_beside_edits() {
             assert_eq!(writer.join().unwrap(), frozen.stored());
         });
     }
-    write_dirty(&tree, Generation(99), STORE, &mut Sink(&disk)).unwrap();
+    write_dirty(&tree, stamp(Generation(99)), &mut Sink(&disk)).unwrap();
     assert_eq!(seen(&disk, &tree).blocks, *disk.used.lock());
 }

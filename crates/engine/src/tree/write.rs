@@ -10,10 +10,10 @@
 use std::sync::Arc;
 
 use super::node::Body;
-use super::stored::StoreId;
+use super::stored::Stamp;
 use super::{Child, Node, NodeRef, Tree};
 use crate::batch::SpaceId;
-use crate::value::{Generation, Pending, Value};
+use crate::value::{Pending, Value};
 use crate::{Error, Piece, Result, Version};
 
 /// Where a checkpoint writes to.
@@ -31,15 +31,14 @@ pub trait NodeSink {
 }
 
 /// Writes every node of `tree`, and of the trees in its leaves, that was not written yet. Returns the root's place.
-pub fn write_dirty(tree: &Tree, birth: Generation, store: StoreId, sink: &mut dyn NodeSink) -> Result<Option<NodeRef>> {
-    write_tree(tree, Writing { birth, store, space: MASTER }, sink)
+pub fn write_dirty(tree: &Tree, stamp: Stamp, sink: &mut dyn NodeSink) -> Result<Option<NodeRef>> {
+    write_tree(tree, Writing { stamp, space: MASTER }, sink)
 }
 
 /// What every node of one tree says of itself.
 #[derive(Clone, Copy)]
 struct Writing {
-    birth: Generation,
-    store: StoreId,
+    stamp: Stamp,
     space: SpaceId,
 }
 
@@ -107,8 +106,8 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
             }
         }
     }
-    let encoded = node.encode(writing.birth, writing.store, writing.space)?;
-    let mut at = NodeRef::of(&encoded, 0, writing.birth);
+    let encoded = node.encode(writing.stamp, writing.space)?;
+    let mut at = NodeRef::of(&encoded, 0, writing.stamp.birth);
     at.start_block = sink.write_node(encoded)?;
     if let Some(by) = node.fate.place(at) {
         sink.unneeded(at, by);
