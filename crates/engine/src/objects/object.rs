@@ -177,7 +177,10 @@ impl Object {
     /// Waits until the changes so far are as durable as asked for. `Memory` only tells of failures known already.
     fn finish_changes(&self, durability: Durability) -> Result<()> {
         match durability {
-            Durability::Memory => self.node.check(),
+            Durability::Memory => {
+                self.node.check()?;
+                self.inner.engine.shared().check_running()
+            }
             Durability::Written => {
                 self.node.settle()?;
                 self.inner.engine.submit(Batch::new(), durability).wait().map(|_| ())
