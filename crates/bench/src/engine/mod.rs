@@ -12,7 +12,10 @@ mod fio;
 mod flushes;
 mod kv;
 mod large;
+mod metadata;
 mod open;
+mod place;
+mod small;
 mod store;
 mod worker;
 
@@ -34,6 +37,10 @@ const MEMORY_LEN_MIN: u64 = 32 << 20;
 pub enum Group {
     /// Keys and values, beside LMDB, redb, fjall and RocksDB
     Kv,
+    /// Blocks of objects written and read, beside ext4, XFS and btrfs on loop devices (as root) and fio
+    Small,
+    /// Objects created, opened, asked for their status and deleted, beside the same file systems
+    Metadata,
     /// One large value written and read, beside fio
     Large,
     /// Opening a store clean and after a kill; the evenness of a long load
@@ -71,6 +78,9 @@ pub struct Arguments {
     /// Memory of each store where data is to be larger than it (a memory control group)
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "128MiB")]
     pub memory: u64,
+    /// Numbers of objects whose metadata is measured; from two million on in one round, with 8 threads
+    #[arg(long = "objects", value_name = "N", value_delimiter = ',', default_values = ["500000", "10000000"])]
+    pub objects: Vec<u64>,
     /// Size of the large value
     #[arg(long = "large-size", value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
     pub large: u64,
@@ -102,6 +112,7 @@ impl Default for Arguments {
             value_lens: vec![100, 400, 1024],
             items: None,
             memory: 128 << 20,
+            objects: vec![500_000, 10_000_000],
             large: 4 << 30,
             open: 10 << 30,
             stall_seconds: 600,
@@ -126,6 +137,9 @@ impl Arguments {
         }
         if self.large < 1 << 20 || self.open < 16 << 20 {
             return wrong("--large-size takes sizes from 1MiB, --open-size from 16MiB");
+        }
+        if self.objects.iter().any(|count| !(1..=1 << 32).contains(count)) {
+            return wrong("--objects takes numbers from 1");
         }
         if self.stall_seconds < 3 {
             return wrong("--stall-seconds takes numbers from 3");
@@ -172,6 +186,12 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     if arguments.wants(Group::Open) {
         open::measure(arguments, &mut budget, &mut report)?;
         open::measure_stall(arguments, &mut report)?;
+    }
+    if arguments.wants(Group::Small) {
+        small::measure(arguments, &mut budget, &mut report)?;
+    }
+    if arguments.wants(Group::Metadata) {
+        metadata::measure(arguments, &mut budget, &mut report)?;
     }
     if report.rows.is_empty() {
         return Err(Error::Argument("no cell is left to measure; see --only, --value-size and the groups".into()));
@@ -227,6 +247,8 @@ mod tests {
             (Arguments { value_lens: vec![8], ..base.clone() }, "--value-size"),
             (Arguments { items: Some(0), ..base.clone() }, "--items"),
             (Arguments { memory: 1 << 20, ..base.clone() }, "--memory"),
+            (Arguments { objects: vec![0], ..base.clone() }, "--objects"),
+            (Arguments { stall_seconds: 0, ..base.clone() }, "--stall-seconds"),
             (Arguments { duration: f64::NAN, ..base.clone() }, "--duration"),
             (Arguments { rounds: 0, ..base.clone() }, "--rounds"),
         ] {

@@ -1,0 +1,90 @@
+//! Our numbered objects, on a loop device or in a file, through `koine_engine::objects`.
+
+use super::super::store::forget_cached;
+use super::{Handle, Outcome, Place, failed};
+use koine_engine::device::{Device, FileDevice, OpenOptions};
+use koine_engine::objects::{Object, Store};
+use koine_engine::{Durability, Engine, FormatOptions, Options};
+use koine_env::OsRandom;
+use std::path::{Path, PathBuf};
+
+/// An open store.
+pub struct Objects {
+    path: PathBuf,
+    /// `None` between two opens.
+    store: Option<Store>,
+}
+
+impl Objects {
+    /// Formats what is at `path`.
+    pub fn make(path: &Path) -> Outcome<Objects> {
+        let device = FileDevice::open(path, OpenOptions::default()).map_err(failed("open"))?;
+        Engine::format(&device, FormatOptions::default(), &OsRandom).map_err(failed("format"))?;
+        device.close().map_err(failed("close"))?;
+        let store = Some(Store::open(path, Options::default()).map_err(failed("open"))?);
+        Ok(Objects { path: path.to_owned(), store })
+    }
+
+    fn store(&self) -> Outcome<&Store> {
+        self.store.as_ref().ok_or_else(|| "the store is not open".to_owned())
+    }
+}
+
+impl Place for Objects {
+    fn name(&self) -> &'static str {
+        super::super::OURS
+    }
+
+    fn create(&self) -> Outcome<u64> {
+        let object = self.store()?.create(0).map_err(failed("create"))?;
+        let number = object.number();
+        object.close(Durability::Memory).map_err(failed("close"))?;
+        Ok(number)
+    }
+
+    fn open(&self, number: u64) -> Outcome<Box<dyn Handle>> {
+        Ok(Box::new(Open(self.store()?.open_object(number).map_err(failed("open"))?)))
+    }
+
+    fn delete(&self, number: u64) -> Outcome<()> {
+        self.store()?.delete(number, Durability::Memory).map_err(failed("delete"))
+    }
+
+    fn settle(&self) -> Outcome<()> {
+        self.store()?.sync().map_err(failed("sync"))
+    }
+
+    fn forget(&mut self) -> Outcome<()> {
+        if let Some(store) = self.store.take() {
+            store.close().map_err(failed("close"))?;
+        }
+        forget_cached(&self.path);
+        self.store = Some(Store::open(&self.path, Options::default()).map_err(failed("open"))?);
+        Ok(())
+    }
+}
+
+struct Open(Object);
+
+impl Handle for Open {
+    fn write(&self, offset: u64, data: &[u8], synced: bool) -> Outcome<()> {
+        let durability = if synced { Durability::Sync } else { Durability::Memory };
+        self.0.write(offset, data, durability).map_err(failed("write"))
+    }
+
+    fn transact(&self, writes: &[(u64, &[u8])]) -> Outcome<bool> {
+        let mut transaction = self.0.transaction().map_err(failed("begin a transaction"))?;
+        for (offset, data) in writes {
+            transaction.write(&self.0, *offset, data).map_err(failed("write in a transaction"))?;
+        }
+        transaction.execute(Durability::Sync).map(|_| true).map_err(failed("execute a transaction"))
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Outcome<usize> {
+        self.0.read(offset, buffer).map_err(failed("read"))
+    }
+
+    fn status(&self) -> Outcome<u64> {
+        self.0.status().map(|status| status.size).map_err(failed("status"))
+    }
+}

@@ -1,0 +1,172 @@
+//! Small access: blocks of objects written and read, beside ext4, XFS and btrfs on the same kind of loop device.
+
+mod drive;
+mod plan;
+
+use super::budget::Budget;
+use super::figures::Figures;
+use super::fio::{self, Job, Manner};
+use super::place::{Field, Place};
+use super::{Arguments, OURS, say};
+use crate::Error;
+use crate::report::Report;
+use crate::statistics::Better;
+use drive::Region;
+use plan::{Cell, LARGE_LEN, PLAIN_LEN, Verb};
+
+const OBJECTS: usize = 8;
+const OBJECT_LEN: u64 = 32 << 20;
+const QUICK_OBJECT_LEN: u64 = 2 << 20;
+const DEVICE_LEN: u64 = 4 << 30;
+const QUICK_DEVICE_LEN: u64 = 512 << 20;
+/// What the issue asks of plain synced writes beside fio, and of transactions beside large synced writes.
+const FIO_GOAL: f64 = 0.9;
+const TRANSACTION_GOAL: f64 = 0.8;
+/// What the paper found: transactions against writes synced one by one.
+const PAPER_GOAL: f64 = 50.0;
+const MB: f64 = 1e6;
+const FIO: &str = "fio";
+
+/// Measures and adds the rows.
+pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
+    let cells = plan::cells(arguments);
+    if cells.is_empty() || budget.is_over() {
+        return Ok(());
+    }
+    let (object_len, device_len) =
+        if arguments.quick { (QUICK_OBJECT_LEN, QUICK_DEVICE_LEN) } else { (OBJECT_LEN, DEVICE_LEN) };
+    say("making a store and file systems on loop devices");
+    let mut field = Field::make(&arguments.dir, device_len, 1000, true)?;
+    report.notes.append(&mut field.notes);
+    let mut objects = Vec::new();
+    for place in &field.places {
+        let numbers: Result<Vec<u64>, String> = (0..OBJECTS).map(|_| place.create()).collect();
+        let numbers = numbers.map_err(Error::Worker)?;
+        drive::fill(place.as_ref(), &Region { numbers: &numbers, length: object_len }).map_err(Error::Worker)?;
+        objects.push(numbers);
+    }
+    budget.expect(cells.len() * (field.places.len() + 1));
+    let mut found = vec![Figures::default(); cells.len()];
+    for round in 0..arguments.rounds() {
+        for (cell, figures) in cells.iter().zip(&mut found) {
+            for turn in 0..field.places.len() {
+                let index = (turn + round) % field.places.len();
+                let (Some(place), Some(numbers)) = (field.places.get_mut(index), objects.get(index)) else { continue };
+                let region = Region { numbers, length: object_len };
+                let rate = sample(place.as_mut(), &region, cell, budget).unwrap_or_else(|error| {
+                    report.errors.push(format!("{}, {}: {error}", place.name(), cell.name()));
+                    None
+                });
+                figures.push(place.name(), rate);
+            }
+            if cell.is_plain() && fio::is_here() {
+                figures
+                    .push(FIO, budget.next().map(|seconds| fio_rate(&field, cell, object_len, seconds)).transpose()?);
+            }
+            say_round(round, cell, figures);
+        }
+    }
+    report.rows.extend(rows(&cells, &found));
+    Ok(())
+}
+
+fn say_round(round: usize, cell: &Cell, figures: &Figures) {
+    let last = |name: &str| figures.of(name).last().copied().flatten();
+    let names = std::iter::once(OURS.to_owned()).chain(Field::references()).chain([FIO.to_owned()]);
+    let shown: Vec<String> = names.filter_map(|name| Some(format!("{name} {:.1}", last(&name)?))).collect();
+    say(&format!("round {}, {}: {} MB/s", round + 1, cell.name(), shown.join(", ")));
+}
+
+/// MB/s of one stretch; `None` when the time is over or the place cannot do it.
+fn sample(place: &mut dyn Place, region: &Region<'_>, cell: &Cell, budget: &mut Budget) -> Result<Option<f64>, String> {
+    let Some(seconds) = budget.next() else { return Ok(None) };
+    if cell.verb == Verb::Read {
+        place.forget()?;
+    }
+    let done = drive::drive(place, region, cell, seconds)?;
+    place.settle()?;
+    Ok(done.map(|done| (done.blocks * cell.block_len) as f64 / MB / done.elapsed.as_secs_f64().max(1e-9)))
+}
+
+/// The same writes by fio: over blocks that were written before, each made durable.
+fn fio_rate(field: &Field, cell: &Cell, object_len: u64, seconds: f64) -> Result<f64, Error> {
+    let file = field.spare();
+    let job = |access, block_len, sync_each, seconds| Job {
+        file: &file,
+        access,
+        block_len,
+        file_len: object_len,
+        manner: Manner::Direct,
+        sync_each,
+        seconds,
+    };
+    fio::run(job("write", LARGE_LEN, false, None))?;
+    let access = if cell.access == plan::Access::Random { "randwrite" } else { "write" };
+    Ok(fio::run(job(access, PLAIN_LEN, true, Some(seconds)))?.bytes / MB)
+}
+
+/// A row a cell, and those that compare two cells of ours.
+fn rows(cells: &[Cell], found: &[Figures]) -> Vec<crate::report::Row> {
+    let mut rows = Vec::new();
+    for (cell, figures) in cells.iter().zip(found) {
+        if cell.verb == Verb::Transact {
+            continue;
+        }
+        let row = figures.row(&cell.name(), "MB/s", Better::Higher, 1.0, &Field::references());
+        rows.push(row.in_section(cell.section()));
+        if cell.is_plain() {
+            let case = format!("{} beside fio", cell.name());
+            rows.push(
+                figures.row(&case, "MB/s", Better::Higher, FIO_GOAL, &[FIO.to_owned()]).in_section(cell.section()),
+            );
+        }
+    }
+    for (cell, figures) in cells.iter().zip(found).filter(|(cell, _)| cell.verb == Verb::Transact) {
+        for (block_len, name, goal) in
+            [(LARGE_LEN, "1 MiB synced", TRANSACTION_GOAL), (PLAIN_LEN, "4 KiB synced", PAPER_GOAL)]
+        {
+            let like = Cell { verb: Verb::WriteSynced, block_len, ..*cell };
+            let mut compared = Figures::default();
+            figures.of(OURS).iter().for_each(|figure| compared.push(OURS, *figure));
+            if let Some((_, other)) = cells.iter().zip(found).find(|(cell, _)| **cell == like) {
+                other.of(OURS).iter().for_each(|figure| compared.push(name, *figure));
+            }
+            let case = format!("{} beside {name}", cell.name());
+            rows.push(compared.row(&case, "MB/s", Better::Higher, goal, &[name.into()]).in_section(cell.section()));
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_are_compared_with_our_own_writes() {
+        let cells: Vec<Cell> = plan::full().into_iter().filter(|cell| cell.threads == 1).collect();
+        let figure = |cell: &Cell| match (cell.verb, cell.block_len) {
+            (Verb::Transact, _) => 100.0,
+            (_, LARGE_LEN) => 200.0,
+            _ => 2.0,
+        };
+        let found: Vec<Figures> = cells
+            .iter()
+            .map(|cell| {
+                let mut figures = Figures::default();
+                figures.push(OURS, Some(figure(cell)));
+                figures.push("ext4", Some(4.0));
+                figures
+            })
+            .collect();
+        let rows = rows(&cells, &found);
+        let row = |case: &str| rows.iter().find(|row| row.case == case).unwrap_or_else(|| panic!("{case}"));
+        let plain = row("4 KiB random private write synced x1");
+        assert_eq!((plain.ratio, plain.references["ext4"], plain.references["xfs"]), (Some(0.5), Some(4.0), None));
+        let large = row("4 KiB random private write in transactions x1 beside 1 MiB synced");
+        assert_eq!((large.ratio, large.goal), (Some(0.5), 0.8));
+        let paper = row("4 KiB random private write in transactions x1 beside 4 KiB synced");
+        assert_eq!((paper.ratio, paper.goal, paper.holds()), (Some(50.0), 50.0, Some(true)));
+        assert_eq!(row("4 KiB random private write synced x1 beside fio").ratio, None);
+    }
+}
