@@ -20,7 +20,7 @@ def folder():
 
 def bench(folder, *args):
     """A quick run with tiny stores below a folder; the document, when the folder is empty again."""
-    sizes = ["--items", "500", "--duration", "0.02", "--large-size", "1MiB", "--open-size", "16MiB"]
+    sizes = ["--items", "500", "--duration", "0.02", "--large-size", "1MiB", "--open-size", "16MiB", "--objects", "100"]
     done = koine("bench", "engine", *args, "--quick", "--json", "--dir", folder, *sizes, timeout=120)
     assert list(folder.iterdir()) == [], "stores were left behind"
     lines = done.stdout.splitlines()
@@ -63,3 +63,14 @@ def test_large_values_and_opening_are_judged_against_their_limits(folder):
     assert rows["large write of 1 MiB"]["ours"] > 0
     for case, limit in [("open 16 MiB clean", 100), ("open 16 MiB after a kill", 2000)]:
         assert rows[case]["references"]["limit"] == limit and rows[case]["ours"] > 0
+
+
+def test_file_systems_stand_beside_objects_or_are_null(folder):
+    rows = bench(folder, "small", "metadata")
+    write = rows["4 KiB random private write synced x1"]
+    created = rows["create of 100 x8"]
+    for row in (write, created):
+        assert row["ours"] > 0 and set(row["references"]) == {"ext4", "xfs", "btrfs"}
+    assert created["goal"] == 10 and rows["4 KiB random private write synced x1 beside fio"]["goal"] == 0.9
+    mounts = Path("/proc/self/mounts").read_text()
+    assert str(folder) not in mounts

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// The quick run has used its time after so long; the rest is for what is not sampled.
-const QUICK_LIMIT: Duration = Duration::from_secs(42);
+const QUICK_LIMIT: Duration = Duration::from_secs(40);
 /// Of the time left so much is for samples, the rest for what they need beforehand.
 const SAMPLED_SHARE: f64 = 0.4;
 

@@ -182,27 +182,28 @@ impl Work {
         Ok(Vec::new())
     }
 
-    /// All threads begin together; the seconds to the end of the last.
+    /// All threads begin together; the seconds from the first begin to the last end.
     fn together(&self, work: impl Fn(usize) -> Outcome<Vec<u64>> + Sync) -> Outcome<(Vec<u64>, f64)> {
-        let barrier = Barrier::new(self.threads + 1);
+        let barrier = Barrier::new(self.threads);
         let (work, barrier) = (&work, &barrier);
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.threads)
-                .map(|thread| {
-                    scope.spawn(move || {
-                        barrier.wait();
-                        work(thread)
-                    })
+        let done = std::thread::scope(|scope| {
+            let begin = |thread: usize| {
+                scope.spawn(move || {
+                    barrier.wait();
+                    let begun = Instant::now();
+                    work(thread).map(|numbers| (numbers, begun, Instant::now()))
                 })
-                .collect();
-            barrier.wait();
-            let begun = Instant::now();
-            let mut all = Vec::new();
-            for thread in threads {
-                all.extend(thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))?);
-            }
-            Ok((all, begun.elapsed().as_secs_f64()))
-        })
+            };
+            let threads: Vec<_> = (0..self.threads).map(begin).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned()))
+            };
+            threads.into_iter().map(join).collect::<Outcome<Vec<_>>>()
+        })?;
+        let first = done.iter().map(|(_, begun, _)| *begun).min();
+        let last = done.iter().map(|(.., ended)| *ended).max();
+        let seconds = first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64());
+        Ok((done.into_iter().flat_map(|(numbers, ..)| numbers).collect(), seconds))
     }
 }
 

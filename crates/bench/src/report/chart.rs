@@ -13,6 +13,9 @@ const COLOURS: [&str; 7] = ["#2a7de1", "#d9822b", "#5b9a3c", "#9a5bb5", "#7a7a7a
 const REACHED: &str = "#3c9a5f";
 const MISSED: &str = "#cc4b4b";
 
+/// An axis from here on gets one mark a decade.
+const WIDE: f64 = 2e3;
+
 /// A logarithmic axis over whole steps of 1, 2 and 5.
 struct Axis {
     low: f64,
@@ -39,7 +42,9 @@ impl Axis {
     /// Marks inside the range.
     fn marks(&self) -> Vec<f64> {
         let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
-        let decade = |power: i32| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(power));
+        // Over a wide range there is no room for all of them.
+        let digits: &[f64] = if self.high / self.low > WIDE { &[1.0] } else { &[1.0, 2.0, 5.0] };
+        let decade = |power: i32| digits.iter().map(move |digit| digit * 10_f64.powi(power));
         decades.flat_map(decade).filter(|mark| *mark >= self.low && *mark <= self.high).collect()
     }
 }
@@ -126,7 +131,8 @@ pub fn latencies(latencies: &[Latency]) -> Option<String> {
         let here = latencies.iter().filter(|latency| latency.case == *case);
         for latency in here {
             let place = servers.iter().position(|known| *known == latency.server).unwrap_or(0) as f64;
-            let y = y + (place - (servers.len() as f64 - 1.0) / 2.0) * 5.0;
+            let step = (18.0 / servers.len() as f64).min(5.0);
+            let y = y + (place - (servers.len() as f64 - 1.0) / 2.0) * step;
             if let (Some(p50), Some(p99)) = (latency.p50_ms, latency.p99_ms) {
                 plot.line((axis.x(p50), y), (axis.x(p99), y), colour(&latency.server), 2.0);
                 plot.dot(axis.x(p50), y, colour(&latency.server));
@@ -134,6 +140,17 @@ pub fn latencies(latencies: &[Latency]) -> Option<String> {
         }
     }
     Some(plot.finish())
+}
+
+/// A mark in few characters.
+fn short(mark: f64) -> String {
+    match mark {
+        mark if mark >= 1e6 => format!("{}M", mark / 1e6),
+        mark if mark >= 1e4 => format!("{}k", mark / 1e3),
+        // Powers of ten are not exact below one.
+        mark if mark < 1.0 => format!("{mark:.6}").trim_end_matches('0').to_owned(),
+        mark => mark.to_string(),
+    }
 }
 
 /// A drawing that grows.
@@ -174,8 +191,9 @@ impl Plot {
             let colour = if Some(mark) == anchor { "#888" } else { "#ddd" };
             self.line((x, TOP), (x, bottom), colour, 1.0);
             self.add(format_args!(
-                "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{mark}</text>",
-                bottom + 16.0
+                "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"#444\">{}</text>",
+                bottom + 16.0,
+                short(mark)
             ));
         }
     }
@@ -242,6 +260,16 @@ mod tests {
         assert!((axis.x(4.0) - axis.x(2.0) - step).abs() < 1e-6);
         assert!(axis.x(0.0) >= LABEL_WIDTH && axis.x(1e9) <= LABEL_WIDTH + PLOT_WIDTH);
         assert!(Axis::over(std::iter::empty()).is_none());
+    }
+
+    #[test]
+    fn marks_are_short_and_few_on_a_wide_axis() {
+        let axis = Axis::over([100.0, 2e6].into_iter()).unwrap();
+        assert_eq!(axis.marks(), [100.0, 1e3, 1e4, 1e5, 1e6]);
+        for (mark, shown) in [(0.2, "0.2"), (0.00005, "0.00005"), (5.0, "5"), (5e3, "5000"), (2e4, "20k"), (5e6, "5M")]
+        {
+            assert_eq!(short(mark), shown);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! These do not depend on how fast the machine is, so they are measured in few rounds and with as little memory as an
 //! embedding program would give.
 
+use super::super::budget::Budget;
 use super::super::child::{Start, Worker};
 use super::super::data::KEY_LEN;
 use super::super::figures::Figures;
@@ -21,6 +22,8 @@ use crate::statistics::Better;
 const MEMORY: Memory = Memory { total_len: 64 << 20 };
 /// Rounds at most.
 const ROUNDS: usize = 3;
+/// How long items are overwritten, for each second that a cell takes.
+const OVERWRITE_SECONDS: f64 = 10.0;
 /// Commits under strace.
 const TRACED: u64 = 200;
 /// Items loaded there beforehand.
@@ -47,17 +50,16 @@ struct Found {
 }
 
 /// Measures the costs of each set and adds their rows.
-pub fn measure(arguments: &Arguments, field: &[StoreKind], sets: &[Set], report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &Arguments, field: &[StoreKind], sets: &[Set], budget: &mut Budget, report: &mut Report) {
     for set in sets {
         let wanted = |case: &str| arguments.names(&format!("{}: {case}", set.name()));
         if CASES.iter().any(|case| wanted(case)) {
-            costs_of(arguments, field, set, report);
+            costs_of(arguments, field, set, budget, report);
         }
         if wanted(FLUSHES_ONE) || wanted(FLUSHES_MANY) {
-            flushes_of(arguments, field, set, report);
+            flushes_of(arguments, field, set, budget, report);
         }
     }
-    Ok(())
 }
 
 const LOAD_WRITTEN: &str = "bytes written, load at random";
@@ -69,10 +71,13 @@ const CASES: [&str; 5] = [LOAD_WRITTEN, OVERWRITE_WRITTEN, DISK, MEMORY_PEAK, IT
 const FLUSHES_ONE: &str = "flushes a commit, one writer";
 const FLUSHES_MANY: &str = "flushes a commit, 32 in flight";
 
-fn costs_of(arguments: &Arguments, field: &[StoreKind], set: &Set, report: &mut Report) {
+fn costs_of(arguments: &Arguments, field: &[StoreKind], set: &Set, budget: &mut Budget, report: &mut Report) {
     let mut found = Found::default();
     for round in 0..arguments.rounds().min(ROUNDS) {
         for kind in field {
+            if budget.is_over() {
+                break;
+            }
             let name = kind.name();
             let cost = cost(arguments, *kind, set).unwrap_or_else(|error| {
                 report.errors.push(format!("{}: costs of {name}: {error}", set.name()));
@@ -117,13 +122,14 @@ fn cost(arguments: &Arguments, kind: StoreKind, set: &Set) -> Result<Cost, Error
         overwrite_written: None,
     };
     if !arguments.quick {
-        // As many as there are items: one after the other until what is put off has been done more than once.
+        // For a time in which what is put off comes due more than once; what is left of it is done by the close.
         worker.open(MEMORY)?;
-        let phase = overwrites(set, IN_FLIGHT, set.items);
-        worker.run(&phase)?;
+        let seconds = OVERWRITE_SECONDS * arguments.duration;
+        let measured = worker.run(&Phase { operations: None, seconds, ..overwrites(set, IN_FLIGHT, 0) })?;
         let end = worker.close()?;
+        let stored = (measured.operations * (KEY_LEN + set.value_len) as u64) as f64;
         let written = end.written_len.zip(closed.written_len).map(|(after, before)| after - before);
-        cost.overwrite_written = written.map(|written| written as f64 / stored);
+        cost.overwrite_written = written.map(|written| written as f64 / stored.max(1.0));
     }
     Ok(cost)
 }
@@ -134,10 +140,13 @@ fn overwrites(set: &Set, in_flight: usize, operations: u64) -> Phase {
     Phase { operations: Some(operations), ..cell.phase(set, 0.0) }
 }
 
-fn flushes_of(arguments: &Arguments, field: &[StoreKind], set: &Set, report: &mut Report) {
+fn flushes_of(arguments: &Arguments, field: &[StoreKind], set: &Set, budget: &mut Budget, report: &mut Report) {
     let (mut one, mut many, mut inside) = (Figures::default(), Figures::default(), None);
     if flushes::can_trace() {
         for kind in field {
+            if budget.is_over() {
+                break;
+            }
             let counted = flushes_of_store(arguments, *kind, set).unwrap_or_else(|error| {
                 report.errors.push(format!("{}: flushes of {}: {error}", set.name(), kind.name()));
                 Counted::default()

@@ -26,7 +26,7 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
     let sets = if arguments.quick { plan::quick(arguments) } else { plan::full(arguments) };
     let costs_of: Vec<plan::Set> = sets.iter().filter(|set| set.limit_len.is_none()).cloned().collect();
     trial::measure(arguments, &field, sets, budget, report)?;
-    costs::measure(arguments, &field, &costs_of, report)?;
+    costs::measure(arguments, &field, &costs_of, budget, report);
     report.notes.push(format!(
         "{OURS} is the engine itself (koine_engine::Engine), in this process as the references are; unsynced commits of \
          all but redb survive the end of the process, those of redb do not."

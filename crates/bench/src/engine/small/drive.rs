@@ -6,12 +6,20 @@ use super::plan::{Access, Cell, LARGE_LEN, Verb};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// Objects that a cell works on: one for each thread, or one for all.
-pub struct Region<'a> {
-    /// The numbers of all objects, each of `length` bytes.
-    pub numbers: &'a [u64],
-    /// Length of an object in bytes.
+/// Objects that a cell works on: the same bytes in all, whether threads have their own objects or share one.
+pub struct Region {
+    /// Objects of `length` bytes each; every thread has as many of them for itself.
+    pub private: Vec<u64>,
+    /// One as long as all the others together.
+    pub shared: u64,
+    /// Length of a private object in bytes.
     pub length: u64,
+}
+
+impl Region {
+    fn whole(&self) -> u64 {
+        self.length * self.private.len() as u64
+    }
 }
 
 /// What was done, and in which time.
@@ -23,26 +31,28 @@ pub struct Done {
     pub elapsed: Duration,
 }
 
-/// The block that a thread meets as its `turn`th, of `blocks` in the object. In a shared object the threads meet
-/// different ones: blocksize * (threads * i + thread).
+/// The block, counted over all bytes of the region, that a thread meets as its `turn`th.
+///
+/// In a shared object the threads meet different ones: blocksize * (threads * i + thread). Private ones they go through
+/// one after the other.
 fn block_of(cell: &Cell, thread: u64, turn: u64, blocks: u64) -> u64 {
-    let threads = if cell.shared { cell.threads as u64 } else { 1 };
+    let threads = cell.threads as u64;
     let own = (blocks / threads).max(1);
     let place = match cell.access {
         Access::Sequential => turn % own,
         Access::Random => shuffled(turn % own, own, 5),
     };
-    let thread = if cell.shared { thread } else { 0 };
-    (threads * place + thread) % blocks.max(1)
+    if cell.shared { threads * place + thread } else { thread * own + place }
 }
 
 /// Fills all objects, so that every write overwrites and every read finds something.
-pub fn fill(place: &dyn Place, region: &Region<'_>) -> Outcome<()> {
-    for number in region.numbers {
-        let handle = place.open(*number)?;
+pub fn fill(place: &dyn Place, region: &Region) -> Outcome<()> {
+    let private = region.private.iter().map(|number| (*number, region.length));
+    for (number, length) in private.chain([(region.shared, region.whole())]) {
+        let handle = place.open(number)?;
         let mut block = Vec::new();
-        for offset in (0..region.length).step_by(LARGE_LEN as usize) {
-            stamp(&mut block, offset, LARGE_LEN.min(region.length - offset));
+        for offset in (0..length).step_by(LARGE_LEN as usize) {
+            stamp(&mut block, offset, LARGE_LEN.min(length - offset));
             handle.write(offset, &block, false)?;
         }
     }
@@ -62,85 +72,105 @@ fn stamp(block: &mut Vec<u8>, offset: u64, length: u64) {
     }
 }
 
-/// Works for so many seconds; a read ends earlier when everything was read once.
-pub fn drive(place: &dyn Place, region: &Region<'_>, cell: &Cell, seconds: f64) -> Outcome<Option<Done>> {
-    let object = |thread: usize| if cell.shared { region.numbers.first() } else { region.numbers.get(thread) };
-    let handles = (0..cell.threads)
-        .map(|thread| place.open(*object(thread).ok_or("there are too few objects")?))
-        .collect::<Outcome<Vec<_>>>()?;
-    let barrier = Barrier::new(handles.len());
-    let work = |thread: usize, handle: &dyn Handle| {
+/// Works for so many seconds. Reads and writes that are not synced one by one end earlier when every block was met
+/// once; such writes are over when all of them are durable.
+pub fn drive(place: &dyn Place, region: &Region, cell: &Cell, seconds: f64) -> Outcome<Option<Done>> {
+    let numbers = if cell.shared { std::slice::from_ref(&region.shared) } else { region.private.as_slice() };
+    let handles = numbers.iter().map(|number| place.open(*number)).collect::<Outcome<Vec<_>>>()?;
+    let open = Open { handles: &handles, object_len: if cell.shared { region.whole() } else { region.length } };
+    let blocks = region.whole() / cell.block_len;
+    let barrier = Barrier::new(cell.threads);
+    let work = |thread: usize| {
         barrier.wait();
         let begun = Instant::now();
-        let done = stretch(handle, region, cell, thread as u64, seconds, begun);
+        let done = stretch(&open, cell, thread as u64, blocks, seconds);
         done.map(|done| (done, begun, Instant::now()))
     };
     let work = &work;
     let done = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0_usize..)
-            .zip(&handles)
-            .map(|(thread, handle)| scope.spawn(move || work(thread, handle.as_ref())))
-            .collect();
+        let threads: Vec<_> = (0..cell.threads).map(|thread| scope.spawn(move || work(thread))).collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
             thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned()))
         };
         threads.into_iter().map(join).collect::<Outcome<Vec<_>>>()
     })?;
+    if cell.verb == Verb::Write {
+        place.settle()?;
+    }
     let first = done.iter().map(|(_, begun, _)| *begun).min();
     let last = done.iter().map(|(_, _, ended)| *ended).max();
+    let last = if cell.verb == Verb::Write { Some(Instant::now()) } else { last };
     let blocks: Option<u64> = done.iter().map(|(blocks, ..)| *blocks).sum();
     let elapsed = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);
     Ok(blocks.map(|blocks| Done { blocks, elapsed }))
 }
 
+/// The objects of a cell, open.
+struct Open<'a> {
+    handles: &'a [Box<dyn Handle>],
+    object_len: u64,
+}
+
+impl Open<'_> {
+    /// Where a byte of the region lies.
+    fn find(&self, at: u64) -> Outcome<(&dyn Handle, u64)> {
+        let handle = self.handles.get((at / self.object_len) as usize).ok_or("there are too few objects")?;
+        Ok((handle.as_ref(), at % self.object_len))
+    }
+}
+
 /// Blocks that one thread did; `None` where there are no transactions.
-fn stretch(
-    handle: &dyn Handle,
-    region: &Region<'_>,
-    cell: &Cell,
-    thread: u64,
-    seconds: f64,
-    begun: Instant,
-) -> Outcome<Option<u64>> {
-    let blocks = (region.length / cell.block_len).max(1);
-    let offset = |turn: u64| block_of(cell, thread, turn, blocks) * cell.block_len;
-    let own = if cell.shared { blocks / cell.threads as u64 } else { blocks };
+fn stretch(open: &Open<'_>, cell: &Cell, thread: u64, blocks: u64, seconds: f64) -> Outcome<Option<u64>> {
+    let find = |turn: u64| open.find(block_of(cell, thread, turn, blocks) * cell.block_len);
+    let own = (blocks / cell.threads as u64).max(1);
+    let begun = Instant::now();
     let mut block = Vec::new();
     let mut turn = 0;
     while begun.elapsed().as_secs_f64() < seconds {
         match cell.verb {
+            Verb::Write | Verb::Read if turn >= own => break,
             Verb::Write | Verb::WriteSynced => {
-                stamp(&mut block, offset(turn), cell.block_len);
-                handle.write(offset(turn), &block, cell.verb == Verb::WriteSynced)?;
+                let (handle, offset) = find(turn)?;
+                stamp(&mut block, offset, cell.block_len);
+                handle.write(offset, &block, cell.verb == Verb::WriteSynced)?;
                 turn += 1;
             }
             Verb::Transact => {
                 let count = (LARGE_LEN / cell.block_len).max(1);
-                let blocks: Vec<(u64, Vec<u8>)> = (turn..turn + count)
-                    .map(|turn| {
-                        stamp(&mut block, offset(turn), cell.block_len);
-                        (offset(turn), block.clone())
-                    })
-                    .collect();
-                let writes: Vec<(u64, &[u8])> =
-                    blocks.iter().map(|(offset, block)| (*offset, block.as_slice())).collect();
-                if !handle.transact(&writes)? {
+                if !transact(cell.block_len, &mut block, (turn..turn + count).map(find))? {
                     return Ok(None);
                 }
                 turn += count;
             }
-            Verb::Read if turn >= own => break,
             Verb::Read => {
+                let (handle, offset) = find(turn)?;
                 block.resize(cell.block_len as usize, 0);
-                let count = handle.read(offset(turn), &mut block)?;
-                if count != block.len() || block.get(..8) != Some(&offset(turn).to_le_bytes()) {
-                    return Err(format!("a read at {} gave wrong bytes", offset(turn)));
+                let count = handle.read(offset, &mut block)?;
+                if count != block.len() || block.get(..8) != Some(&offset.to_le_bytes()) {
+                    return Err(format!("a read at {offset} gave wrong bytes"));
                 }
                 turn += 1;
             }
         }
     }
     Ok(Some(turn))
+}
+
+/// Writes blocks in one transaction on the object of the first; false where there are no transactions.
+fn transact<'a>(
+    block_len: u64,
+    block: &mut Vec<u8>,
+    mut places: impl Iterator<Item = Outcome<(&'a dyn Handle, u64)>>,
+) -> Outcome<bool> {
+    let Some(first) = places.next().transpose()? else { return Ok(true) };
+    let mut blocks: Vec<(u64, Vec<u8>)> = Vec::new();
+    for place in std::iter::once(Ok(first)).chain(places) {
+        let (_, offset) = place?;
+        stamp(block, offset, block_len);
+        blocks.push((offset, block.clone()));
+    }
+    let writes: Vec<(u64, &[u8])> = blocks.iter().map(|(offset, block)| (*offset, block.as_slice())).collect();
+    first.0.transact(&writes)
 }
 
 #[cfg(test)]
@@ -153,16 +183,18 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_shared_object_meet_every_block_once() {
-        for access in [Access::Sequential, Access::Random] {
-            let cell = cell(access, true, 3);
+    fn threads_meet_every_block_once() {
+        for (access, shared) in
+            [(Access::Sequential, true), (Access::Random, true), (Access::Sequential, false), (Access::Random, false)]
+        {
+            let cell = cell(access, shared, 3);
             let mut met: Vec<u64> =
                 (0..3).flat_map(|thread| (0..4).map(move |turn| block_of(&cell, thread, turn, 12))).collect();
             met.sort_unstable();
-            assert_eq!(met, (0..12).collect::<Vec<_>>(), "{access:?}");
+            assert_eq!(met, (0..12).collect::<Vec<_>>(), "{access:?} {shared}");
         }
         assert_eq!(block_of(&cell(Access::Sequential, true, 3), 1, 2, 12), 7, "threads * i + thread");
-        assert_eq!(block_of(&cell(Access::Sequential, false, 3), 2, 5, 12), 5, "a private object is one's own");
+        assert_eq!(block_of(&cell(Access::Sequential, false, 3), 2, 3, 12), 11, "private ones one after the other");
     }
 
     #[test]

@@ -38,12 +38,14 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
     say("making a store and file systems on loop devices");
     let mut field = Field::make(&arguments.dir, device_len, 1000, true)?;
     report.notes.append(&mut field.notes);
-    let mut objects = Vec::new();
+    let mut regions = Vec::new();
     for place in &field.places {
-        let numbers: Result<Vec<u64>, String> = (0..OBJECTS).map(|_| place.create()).collect();
-        let numbers = numbers.map_err(Error::Worker)?;
-        drive::fill(place.as_ref(), &Region { numbers: &numbers, length: object_len }).map_err(Error::Worker)?;
-        objects.push(numbers);
+        let private: Result<Vec<u64>, String> = (0..OBJECTS).map(|_| place.create()).collect();
+        let region = private.and_then(|private| {
+            let region = Region { private, shared: place.create()?, length: object_len };
+            drive::fill(place.as_ref(), &region).map(|()| region)
+        });
+        regions.push(region.map_err(Error::Worker)?);
     }
     budget.expect(cells.len() * (field.places.len() + 1));
     let mut found = vec![Figures::default(); cells.len()];
@@ -51,17 +53,21 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
         for (cell, figures) in cells.iter().zip(&mut found) {
             for turn in 0..field.places.len() {
                 let index = (turn + round) % field.places.len();
-                let (Some(place), Some(numbers)) = (field.places.get_mut(index), objects.get(index)) else { continue };
-                let region = Region { numbers, length: object_len };
-                let rate = sample(place.as_mut(), &region, cell, budget).unwrap_or_else(|error| {
+                let (Some(place), Some(region)) = (field.places.get_mut(index), regions.get(index)) else { continue };
+                let rate = sample(place.as_mut(), region, cell, budget).unwrap_or_else(|error| {
                     report.errors.push(format!("{}, {}: {error}", place.name(), cell.name()));
                     None
                 });
                 figures.push(place.name(), rate);
             }
             if cell.is_plain() && fio::is_here() {
-                figures
-                    .push(FIO, budget.next().map(|seconds| fio_rate(&field, cell, object_len, seconds)).transpose()?);
+                figures.push(
+                    FIO,
+                    budget
+                        .next()
+                        .map(|seconds| fio_rate(&field, cell, object_len * OBJECTS as u64, seconds))
+                        .transpose()?,
+                );
             }
             say_round(round, cell, figures);
         }
@@ -78,7 +84,7 @@ fn say_round(round: usize, cell: &Cell, figures: &Figures) {
 }
 
 /// MB/s of one stretch; `None` when the time is over or the place cannot do it.
-fn sample(place: &mut dyn Place, region: &Region<'_>, cell: &Cell, budget: &mut Budget) -> Result<Option<f64>, String> {
+fn sample(place: &mut dyn Place, region: &Region, cell: &Cell, budget: &mut Budget) -> Result<Option<f64>, String> {
     let Some(seconds) = budget.next() else { return Ok(None) };
     if cell.verb == Verb::Read {
         place.forget()?;

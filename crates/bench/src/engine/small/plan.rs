@@ -15,7 +15,7 @@ pub enum Access {
 /// What is done with each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Overwritten; what is lost with the process or at a power cut is not asked.
+    /// Overwritten once, and made durable at the end, which is part of the time.
     Write,
     /// Overwritten and made durable before the next.
     WriteSynced,
@@ -65,7 +65,7 @@ impl Cell {
     /// The table it stands in.
     pub fn section(&self) -> String {
         let verb = match self.verb {
-            Verb::Write => "writes, not synced",
+            Verb::Write => "writes, durable at the end",
             Verb::WriteSynced => "writes, each synced",
             Verb::Transact => "writes in transactions of 1 MiB, each synced",
             Verb::Read => "reads, caches dropped",
