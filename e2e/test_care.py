@@ -183,6 +183,24 @@ def test_salvage_after_kill_has_what_was_acknowledged(store, tmp_path):
     assert objects_of(new) == expected
 
 
+def test_salvage_into_a_folder_makes_files(store, tmp_path):
+    with Server(store) as server:
+        s3 = clients.s3(server.url)
+        s3.put_object(Bucket="data", Key="odd//name", Body=b"x")
+        assert server.stop() == 0
+    damage(store, place_of(store, body("big/3")[:100]))
+    folder = tmp_path / "files"
+    done = koine("--json", "salvage", store, "--to", f"{folder}/", check=False)
+    assert done.returncode == 1
+    told = json.loads(done.stdout.splitlines()[0])
+    assert [lost["key"] for lost in told["objects_lost"]] == ["big/3"]
+    assert len(told["not_written"]) == 1 and "odd//name" in told["not_written"][0]
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert found == {f"data/{key}": body(key) for key in OBJECTS if key != "big/3"}
+    again = koine("salvage", store, "--to", folder, check=False)
+    assert again.returncode == 1 and "not empty" in again.stderr
+
+
 def test_salvage_never_overwrites(store, tmp_path):
     before = store.read_bytes()
     other = tmp_path / "other"

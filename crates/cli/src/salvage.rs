@@ -1,6 +1,8 @@
 //! `koine salvage`: copies out of a damaged store what can be proven.
 
-use std::path::PathBuf;
+mod folder;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -13,12 +15,13 @@ use crate::size;
 
 const EXAMPLES: &str = "Examples:
   koine salvage damaged.koine --to new.koine         then: koine check new.koine; koine serve new.koine
+  koine salvage damaged.koine --to files/            the objects as files, a folder for each bucket
   koine salvage /dev/sdx1 --to /mnt/new.koine --json > report.json
 
 The damaged store is only read; the new store is made and must not hold anything. What goes into it matched its checksums.
 Everything that is missing is told: keys of which bytes are lost (left out, unless --partial is given), keys of which
 nothing is known, commits that the log has lost. When both superblocks are lost, the index is found by looking at
-every block. To get files: koine serve the new store, then koine cp -r s3://BUCKET ./FOLDER. Exit code 0: nothing is missing, 1: something is, or nothing could be done.";
+every block. A folder gets objects only (no metadata, nothing but buckets) and needs room for them twice. Exit code 0: nothing is missing, 1: something is, or nothing could be done.";
 
 /// So many of each kind are told to people; --json tells all.
 const TOLD_MAX: usize = 50;
@@ -30,8 +33,8 @@ pub struct SalvageArgs {
     /// The damaged store: a file or a block device.
     #[arg(value_name = "STORE")]
     store: PathBuf,
-    /// The new store: a file that is not there yet, or an empty device.
-    #[arg(long, value_name = "NEW_STORE")]
+    /// The new store: a file that is not there yet, or an empty device. Or a folder, new or empty: with a slash at its end.
+    #[arg(long, value_name = "NEW_STORE_OR_FOLDER/")]
     to: PathBuf,
     /// Keep values of which bytes are lost, with zeros in their place.
     #[arg(long)]
@@ -43,10 +46,22 @@ pub struct SalvageArgs {
 
 /// Runs `koine salvage`.
 pub fn run(args: &SalvageArgs, output: Output) -> Outcome {
+    if !folder::is_folder(&args.to) {
+        let salvaged = copy(args, &args.to, output)?;
+        return tell_all(args, &salvaged, &[], output);
+    }
+    let between = folder::begin(&args.to)?;
+    let salvaged = copy(args, &between, output)?;
+    let problems = folder::finish(&args.to, &salvaged, args.partial)?;
+    tell_all(args, &salvaged, &problems, output)
+}
+
+/// Into a new store, with a bar.
+fn copy(args: &SalvageArgs, to: &Path, output: Output) -> Outcome<Salvaged> {
     let options = SalvageOptions { keep_partial: args.partial, size_max: args.size };
     let bar = output.bytes_bar(0, "reading the index");
     bar.enable_steady_tick(Duration::from_millis(200));
-    let salvaged = koine::salvage(&args.store, &args.to, &options, &mut |progress| match progress {
+    let salvaged = koine::salvage(&args.store, to, &options, &mut |progress| match progress {
         SalvageProgress::Looking(done, total) => {
             bar.set_message("looking for index nodes");
             bar.set_length(total);
@@ -61,11 +76,29 @@ pub fn run(args: &SalvageArgs, output: Output) -> Outcome {
         }
     });
     bar.finish_and_clear();
-    let salvaged = salvaged?;
-    output.json(&as_json(args, &salvaged))?;
-    output.people(tell(args, &salvaged))?;
-    if salvaged.report.is_whole() {
-        return output.people(format!("nothing is missing; next: koine check {}", args.to.display()));
+    Ok(salvaged?)
+}
+
+/// Tells what came of it; `problems` are objects that could not be written as files.
+fn tell_all(args: &SalvageArgs, salvaged: &Salvaged, problems: &[String], output: Output) -> Outcome {
+    let mut value = as_json(args, salvaged);
+    if let Some(object) = value.as_object_mut() {
+        object.insert("not_written".to_owned(), json!(problems));
+    }
+    output.json(&value)?;
+    output.people(tell(args, salvaged))?;
+    let mut lines = Vec::new();
+    several(&mut lines, problems, |problem| format!("  not written: {problem}"));
+    if !lines.is_empty() {
+        output.people(printable_lines(&lines))?;
+    }
+    if salvaged.report.is_whole() && problems.is_empty() {
+        let next = if folder::is_folder(&args.to) {
+            String::new()
+        } else {
+            format!("; next: koine check {}", args.to.display())
+        };
+        return output.people(format!("nothing is missing{next}"));
     }
     Err(Failure::failed(format!("{} has what could be proven; something is missing (told above)", args.to.display())))
 }

@@ -9,7 +9,7 @@ use koine_engine::{
 };
 use koine_env::{OsRandom, SystemClock};
 use koine_kv::EngineKv;
-use koine_object::{BucketInfo, BucketQuery, ListQuery, ObjectSummary, Objects};
+use koine_object::{BucketInfo, BucketQuery, ListQuery, ObjectReader, ObjectSummary, Objects};
 
 use crate::error::{Error, Result};
 use crate::probe::{Found, probe};
@@ -93,6 +93,16 @@ impl Inspection {
             Ok(())
         })?;
         Ok(counts)
+    }
+
+    /// Calls `act` with every object of every bucket, opened for reading, and the bucket's name.
+    pub fn read_objects(&self, act: &mut dyn FnMut(&str, &ObjectReader)) -> Result<()> {
+        self.each_object(&mut |objects, bucket, page| {
+            for object in page {
+                act(&bucket.name, &objects.get(&bucket.name, &object.key)?);
+            }
+            Ok(())
+        })
     }
 
     /// Calls `act` for every page of every bucket, at least once a bucket.

@@ -11,6 +11,8 @@ mod download;
 mod plan;
 mod upload;
 
+pub use plan::below as file_below;
+
 use std::sync::Arc;
 use std::time::Instant;
 

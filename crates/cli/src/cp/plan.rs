@@ -129,7 +129,7 @@ fn as_folder(key: &str) -> String {
 }
 
 /// The file below a folder that a key means.
-fn below(folder: &Path, key: &str) -> Outcome<PathBuf> {
+pub fn below(folder: &Path, key: &str) -> Outcome<PathBuf> {
     let plain = Path::new(key).components().all(|part| matches!(part, Component::Normal(_)));
     let doubled = key.contains("//") || key.contains("/./") || key.ends_with('/') || key.ends_with("/.");
     if key.is_empty() || !plain || doubled || key.contains('\0') {
