@@ -347,6 +347,37 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<R
     Ok(check.report)
 }
 
+/// Verifies the sequenced state without looking at what is said to be free; gives the blocks that nothing names.
+pub(crate) fn unnamed(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<(Report, Runs)> {
+    let blocks = core.book.lock().newest.blocks;
+    let state = core.head.lock().state.clone();
+    let done = Progress { blocks_done: 0, blocks_total: blocks };
+    let report = Report::default();
+    let (edges, branches) = (BTreeMap::new(), Branches::default());
+    let mut check = Check { core, report, progress, done, edges, shared: Vec::new(), branches, blocks };
+    check.spaces(&state)?;
+    check.compare_branches();
+    let block = crate::device::BLOCK_LEN as u64;
+    let ring = (core.ring.start() / block, core.ring.length() / block);
+    for (start, count) in [(0, 1), (SECOND_SLOT_BLOCK, 1), ring] {
+        *check.edges.entry(start).or_default() += 1;
+        *check.edges.entry(start + count).or_default() -= 1;
+    }
+    let (mut free, mut names, mut at) = (Runs::new(), 0i64, 0u64);
+    for (bound, change) in std::mem::take(&mut check.edges) {
+        if names == 0 && at < bound.min(blocks) {
+            free.add(at, bound.min(blocks) - at)?;
+        }
+        (names, at) = (names + change, bound);
+    }
+    if at > blocks {
+        check.find(format!("blocks up to {at} are named, the store has {blocks}"));
+    } else {
+        free.add(at, blocks - at)?;
+    }
+    Ok((check.report, free))
+}
+
 impl Check<'_> {
     fn spaces(&mut self, state: &State) -> Result<()> {
         let master = SpaceRoot { tree: state.master.clone(), created: state.version, ..SpaceRoot::default() };

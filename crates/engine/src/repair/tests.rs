@@ -4,7 +4,7 @@ use super::*;
 use crate::device::{BLOCK_LEN, MemoryDevice, ReadMode};
 use crate::scrub::tests::{SPACE, commit, place, put, put_large, store};
 use crate::space::free_list;
-use crate::superblock::write_slot;
+use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, write_slot};
 use crate::{Background, ErrorKind, Operation};
 
 const OPTIONS: Options =
@@ -22,6 +22,10 @@ fn made() -> (Arc<MemoryDevice>, Vec<u8>) {
     }
     let (from, to) = (place("large 01"), place("clone"));
     commit(&engine, Operation::CloneRange { from, from_offset: 0, length: 60_000, to, to_offset: 0 });
+    // A branch with a life of its own, so that lists of what it has outlived are there too.
+    commit(&engine, Operation::CloneSpace { from: SPACE, to: crate::SpaceId(21) });
+    commit(&engine, Operation::Delete { at: place("large 02") });
+    put_large(&engine, "large 02", 60_000, 2);
     engine.close().unwrap();
     let image = device.to_vec();
     (device, image)
@@ -132,6 +136,6 @@ fn a_sound_store_and_one_with_other_damage_are_left_alone() {
     assert!(device.to_vec() == before, "more than the free list is wrong");
     flip(&device, superblock.root.unwrap().start_block);
     let before = device.to_vec();
-    assert_eq!(repair(&device).unwrap_err().kind(), ErrorKind::Damaged);
+    assert!(!repair(&device).is_ok_and(|repaired| repaired.report.is_sound()));
     assert!(device.to_vec() == before);
 }
