@@ -42,6 +42,8 @@
 //!
 //! This module knows no names, no owners and no times: those are for the floors above.
 
+#[cfg(test)]
+mod crash_tests;
 mod hint;
 mod inner;
 mod layout;
