@@ -61,6 +61,31 @@ def test_a_program_is_built_against_it(prefix, environment, tmp_path, linked):
     assert "test.koine" in run("koine", "check", tmp_path / "test.koine", env=environment)
 
 
+def test_a_limit_of_objects_is_fixed_by_format(environment, tmp_path):
+    """`koine format --object-limit` is what `koine_store_create` with a limit is."""
+    store = tmp_path / "store.koine"
+    run("koine", "format", store, "--size", "32MiB", "--object-limit", "5", env=environment)
+    source = tmp_path / "limit.c"
+    source.write_text("""
+        #include <koine.h>
+        #include <stdio.h>
+        int main(int argc, char **argv) {
+            koine_error *error = NULL;
+            koine_store_status status;
+            koine_store *store = koine_store_open(argv[argc - 1], &error);
+            uint64_t first;
+            if (!koine_store_get_status(store, &status, &error)) { puts(koine_error_message(error)); return 1; }
+            printf("%llu %d ", (unsigned long long)status.object_limit,
+                   koine_store_create_many(store, 6, 0, KOINE_SYNC, &first, &error));
+            puts(koine_error_message(error));
+            return !koine_store_close(store, NULL);
+        }""")
+    flags = run("pkg-config", "--cflags", "--libs", "koine", env=environment).split()
+    run("cc", "-Wall", "-Werror", source, *flags, "-o", tmp_path / "limit")
+    told = run(tmp_path / "limit", store, env=environment)
+    assert told.startswith("5 0 ") and "5 objects" in told
+
+
 def commands(environment):
     listed = run("koine", "--help", env=environment).split("Commands:")[1].split("Options:")[0]
     names = re.findall(r"^  ([a-z]+)", listed, re.MULTILINE)

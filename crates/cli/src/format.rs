@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use koine::FormatOptions;
+use koine::numbered;
 use serde_json::json;
 
 use crate::failure::Outcome;
@@ -29,6 +30,9 @@ pub struct FormatArgs {
     /// Up to what a file may grow [default: as far as the disk allows].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
+    /// The most numbered objects (libkoine, `koine::numbered`) that there may be at once, for ever [default: as many as fit].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    object_limit: Option<u64>,
     /// Overwrite what is there.
     #[arg(long)]
     force: bool,
@@ -37,6 +41,10 @@ pub struct FormatArgs {
 /// Runs `koine format`.
 pub fn run(args: &FormatArgs, output: Output) -> Outcome {
     let made = koine::format(&args.store, &FormatOptions { size_max: args.size, force: args.force })?;
+    if args.object_limit.is_some() {
+        // The limit is kept with the objects, of which this makes an empty store.
+        numbered::open_with(&args.store, args.object_limit, None)?.close().map_err(koine::Error::from)?;
+    }
     let limit = match made.size_max {
         Some(limit) if limit == made.size => "a fixed size".to_owned(),
         Some(limit) => format!("grows up to {}", size::show(limit)),
@@ -48,5 +56,5 @@ pub fn run(args: &FormatArgs, output: Output) -> Outcome {
         size::show(made.size)
     ))?;
     output
-        .json(&json!({ "type": "formatted", "store": store.to_string(), "size": made.size, "size_max": made.size_max }))
+        .json(&json!({ "type": "formatted", "store": store.to_string(), "size": made.size, "size_max": made.size_max, "object_limit": args.object_limit }))
 }

@@ -54,8 +54,13 @@ pub fn create(path: &Path, options: &CreateStore) -> Result<Store> {
 
 /// Opens the store of objects in a file or on a block device.
 pub fn open(path: &Path, memory: Option<u64>) -> Result<Store> {
+    open_with(path, None, memory)
+}
+
+/// As [`open`], with the limit of objects that is fixed when no objects were used there yet; later it must be the same.
+pub fn open_with(path: &Path, object_limit: Option<u64>, memory: Option<u64>) -> Result<Store> {
     refuse_other(path)?;
-    begin(path, None, memory)
+    begin(path, object_limit, memory)
 }
 
 fn begin(path: &Path, object_limit: Option<u64>, memory: Option<u64>) -> Result<Store> {
@@ -64,4 +69,47 @@ fn begin(path: &Path, object_limit: Option<u64>, memory: Option<u64>) -> Result<
     let engine = Engine::open(Arc::new(device), options).map_err(FacadeError::at(path))?;
     let name = path.display().to_string();
     Store::own(engine, StoreOptions { name, object_limit }).map_err(FacadeError::at(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_fixed_by_whoever_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        format(&path, &FormatOptions { size_max: Some(32 << 20), force: false }).unwrap();
+        let store = open_with(&path, Some(2), None).unwrap();
+        assert_eq!(store.create_many(3, 0, Durability::Sync).unwrap_err().kind(), ErrorKind::Full);
+        store.create_many(2, 0, Durability::Sync).unwrap();
+        store.close().unwrap();
+        let store = open(&path, None).unwrap();
+        assert_eq!(store.status().unwrap().possible, Some(0));
+        assert_eq!(store.name(), path.display().to_string());
+        store.close().unwrap();
+        let other = open_with(&path, Some(3), None).map(drop).unwrap_err();
+        assert_eq!(other.store_kind(), Some(ErrorKind::Invalid), "{other}");
+    }
+
+    #[test]
+    fn nothing_is_overwritten_or_invented() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        assert!(matches!(open(&path, None).map(drop), Err(FacadeError::Missing(_))));
+        create(&path, &CreateStore::default()).unwrap().close().unwrap();
+        assert!(matches!(create(&path, &CreateStore::default()).map(drop), Err(FacadeError::Occupied { .. })));
+        let forced = CreateStore { force: true, object_limit: Some(7), ..CreateStore::default() };
+        let store = create(&path, &forced).unwrap();
+        assert_eq!(store.status().unwrap().limit, Some(7));
+        let held = open(&path, None).map(drop).unwrap_err();
+        assert!(held.is_held(), "{held}");
+        // Buckets and objects by name may lie in the same file.
+        store.close().unwrap();
+        let named = crate::open(&path.display().to_string(), &crate::OpenOptions::default()).unwrap();
+        named.objects().create_bucket("first").wait().unwrap();
+        named.close().unwrap();
+        let store = open(&path, None).unwrap();
+        assert_eq!(store.status().unwrap().limit, Some(7));
+    }
 }
