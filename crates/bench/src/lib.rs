@@ -53,3 +53,8 @@ impl Benchmark {
         Ok(report)
     }
 }
+
+/// Progress for people, on standard error.
+pub(crate) fn say(text: &str) {
+    eprintln!("bench: {text}");
+}

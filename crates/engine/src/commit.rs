@@ -127,14 +127,10 @@ impl Core {
 
     /// Before a space is branched, a checkpoint writes what of it is in memory only: else it would be copied.
     fn write_what_branches(&self, steps: &[Step]) -> Result<()> {
-        for step in steps.iter().filter(|step| branches(step)) {
-            let Step::Operation(Operation::CloneSpace { from, .. } | Operation::SnapshotSpace { from, .. }) = step
-            else {
-                continue;
-            };
+        for from in steps.iter().filter_map(branched) {
             let unwritten = {
                 let head = self.head.lock();
-                let space = head.state.space(&self.nodes, *from)?;
+                let space = head.state.space(&self.nodes, from)?;
                 space.map_or(0, |space| space.tree.unwritten(UNWRITTEN_MAX + 1))
             };
             if unwritten > UNWRITTEN_MAX {
@@ -162,7 +158,7 @@ impl Core {
         // Dropped after the head's lock: the end of a stage that was logged takes that lock.
         let _stages = stages_of(&steps);
         let entered = self.enter(&steps);
-        let (_no_checkpoint, entered) = if steps.iter().any(branches) {
+        let (_no_checkpoint, entered) = if steps.iter().any(|step| branched(step).is_some()) {
             // A branch shares what checkpoints have written: none may be under way. Its lock goes before the head's.
             let entered = entered.map(drop);
             let book = self.book.lock();
@@ -390,9 +386,12 @@ impl Item {
     }
 }
 
-/// Whether a step makes a branch of a space.
-fn branches(step: &Step) -> bool {
-    matches!(step, Step::Operation(Operation::CloneSpace { .. } | Operation::SnapshotSpace { .. }))
+/// The space that a step makes a branch of.
+fn branched(step: &Step) -> Option<SpaceId> {
+    match step {
+        Step::Operation(Operation::CloneSpace { from, .. } | Operation::SnapshotSpace { from, .. }) => Some(*from),
+        _ => None,
+    }
 }
 
 /// The stages that steps name, to be held for a while.

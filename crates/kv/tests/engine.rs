@@ -33,7 +33,7 @@ mod memory {
         Opened { kv: reopen(), reopen: Some(Arc::new(reopen)) }
     }
 
-    koine_kv::conformance_tests!(Suite { open: open_new, lacks: &[] });
+    koine_kv::conformance_tests!(Suite { open: open_new });
 }
 
 /// A store in a file.
@@ -56,5 +56,5 @@ mod file {
         Opened { kv, reopen: Some(Arc::new(reopen)) }
     }
 
-    koine_kv::conformance_tests!(Suite { open: open_new, lacks: &[] });
+    koine_kv::conformance_tests!(Suite { open: open_new });
 }

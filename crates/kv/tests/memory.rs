@@ -9,4 +9,4 @@ fn open() -> Opened {
     Opened { kv: Arc::new(MemoryKv::default()), reopen: None }
 }
 
-koine_kv::conformance_tests!(Suite { open, lacks: &[] });
+koine_kv::conformance_tests!(Suite { open });

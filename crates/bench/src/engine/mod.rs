@@ -209,11 +209,6 @@ pub fn work() -> Result<(), Error> {
     worker::run()
 }
 
-/// Progress for people, on standard error.
-fn say(text: &str) {
-    eprintln!("bench: {text}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

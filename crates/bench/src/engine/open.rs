@@ -5,10 +5,11 @@ use super::child::{Start, Worker};
 use super::figures::Figures;
 use super::store::{Koine, Level, Memory, StoreKind, forget_cached};
 use super::worker::{Kind, Order, Phase};
-use super::{Arguments, OURS, say};
+use super::{Arguments, OURS};
 use crate::Error;
 use crate::report::Report;
 use crate::s3::show_size;
+use crate::say;
 use crate::statistics::{Better, median};
 use std::path::Path;
 

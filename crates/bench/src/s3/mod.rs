@@ -20,7 +20,7 @@ pub use plan::Operation;
 pub(crate) use plan::{parse_size, show_size};
 
 use crate::report::Report;
-use crate::{Error, machine};
+use crate::{Error, machine, say};
 use server::{OURS, Server};
 use sign::Credentials;
 use std::path::PathBuf;
@@ -190,11 +190,6 @@ fn gather_endpoints(arguments: &Arguments) -> Result<Field, Error> {
         notes.push(format!("{} was given without a process id: its CPU time is not known.", server.name));
     }
     Ok(Field { servers, missing, notes })
-}
-
-/// Progress for people, on standard error.
-fn say(text: &str) {
-    eprintln!("bench: {text}");
 }
 
 fn seconds(value: f64) -> Duration {

@@ -9,7 +9,6 @@ use bytes::Bytes;
 
 use super::edit::{childless, own};
 use super::node::Body;
-use super::run::Run;
 use super::{Child, Edit, Tree};
 use crate::Result;
 use crate::value::Value;
@@ -57,25 +56,17 @@ fn take_down(
     let node = own(child, level, edit)?;
     let level = node.level.checked_sub(1);
     let Body::Inner(run) = &mut node.body else { return Err(childless()) };
-    let mut rest = std::mem::replace(run, Run::new());
-    let mut left = Vec::new();
-    while let Some(first) = rest.remove(rest.start()) {
-        left.push(first);
+    while *budget > 0
+        && let Some((_, first)) = run.get_mut(run.start())
+        && take_down(first, level, edit, budget, out)?
+    {
+        run.remove(run.start());
     }
-    let mut kept = left.into_iter();
-    let mut remaining = Vec::new();
-    for (key, mut child) in kept.by_ref() {
-        if *budget == 0 || !take_down(&mut child, level, edit, budget, out)? {
-            remaining.push((key, child));
-            break;
-        }
-    }
-    remaining.extend(kept);
-    if let Some(first) = remaining.first_mut() {
+    if let Some(first) = run.get_mut(run.start()) {
+        // The first separator stands for the lowest key.
         first.0 = Bytes::new();
     }
-    let gone = remaining.is_empty();
-    node.body = Body::Inner(Run::from_sorted(remaining));
+    let gone = run.is_empty();
     node.measure();
     Ok(gone)
 }

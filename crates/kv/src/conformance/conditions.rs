@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use koine_engine::{Batch, Condition, Durability, KeyRange, Operation, Place, Refusal, SpaceId, Version};
 
+use super::Suite;
 use super::fixture::{A, B, Fixture, add, append, at, clone_range, delete, put, rename, truncate, write_at};
-use super::{Capability, Suite};
 
 fn absent(key: &str) -> Condition {
     Condition::Absent { space: A, key: Bytes::from(key.to_owned()) }
@@ -102,7 +102,7 @@ pub(super) fn range_unchanged_notices_every_kind_of_change(suite: &Suite) {
     fixture.commit(Batch::new().put(A, "m1", "one").put(A, "m2", counter).put(A, "x", "outside"));
     let concatenate =
         |target: &str, fate| Operation::Concatenate { sources: vec![at("m1"), at("x")], target: at(target), fate };
-    let mut kinds = vec![
+    let kinds = vec![
         put(at("m"), "new"),
         put(at("m1"), "one"),
         write_at(at("m1"), 1, "!"),
@@ -116,11 +116,9 @@ pub(super) fn range_unchanged_notices_every_kind_of_change(suite: &Suite) {
         concatenate("m7", koine_engine::Sources::Keep),
         concatenate("y", koine_engine::Sources::Delete),
         add(at("m2"), 1),
+        Operation::RenamePrefix { space: A, from: "m".into(), to: "w".into() },
+        Operation::RenamePrefix { space: A, from: "x".into(), to: "m".into() },
     ];
-    if suite.has(Capability::RenamePrefix) {
-        kinds.push(Operation::RenamePrefix { space: A, from: "m".into(), to: "w".into() });
-        kinds.push(Operation::RenamePrefix { space: A, from: "x".into(), to: "m".into() });
-    }
     for kind in kinds {
         let counter = 7i64.to_le_bytes().to_vec();
         let all = Operation::DeleteRange { space: A, range: KeyRange::all() };

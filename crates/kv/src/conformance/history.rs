@@ -13,8 +13,8 @@ use koine_engine::{
 };
 use koine_env::{Random, SeededRandom};
 
+use super::Suite;
 use super::fixture::{A, B, C, Dump, Fixture, SPACES, dump, fit, pattern, stage};
-use super::{Capability, Suite};
 use crate::memory::MemoryKv;
 use crate::seam::{Direction, Kv, KvExt, View};
 
@@ -60,8 +60,7 @@ struct Plan {
     request: Option<RequestId>,
 }
 
-struct History<'a> {
-    suite: &'a Suite,
+struct History {
     seed: u64,
     scale: Scale,
     random: SeededRandom,
@@ -73,15 +72,15 @@ struct History<'a> {
     pinned: Vec<(std::sync::Arc<dyn View>, Dump)>,
 }
 
-impl<'a> History<'a> {
-    fn new(suite: &'a Suite, seed: u64, scale: Scale) -> Self {
+impl History {
+    fn new(suite: &Suite, seed: u64, scale: Scale) -> Self {
         let subject = Fixture::new(suite);
         let model = MemoryKv::default();
         let create = Batch::new().then(Operation::CreateSpace { space: A });
         let commit = model.commit(create, Durability::Memory).expect("the first space");
         let versions = BTreeMap::from([(subject.view().version(), commit.version)]);
         let random = SeededRandom::new(seed);
-        History { suite, seed, scale, random, subject, model, versions, requests: Vec::new(), pinned: Vec::new() }
+        History { seed, scale, random, subject, model, versions, requests: Vec::new(), pinned: Vec::new() }
     }
 
     fn run(mut self, steps: u32, reopens: Reopens) {
@@ -178,7 +177,7 @@ impl<'a> History<'a> {
                 let delta = self.random.next_u64() as i64 >> self.below(60);
                 Operation::AddCounter { at: Place::new(self.space(), format!("n{}", self.below(3))), delta }
             }
-            20 if self.suite.has(Capability::RenamePrefix) => {
+            20 => {
                 let prefixes: [&[u8]; 4] = [b"p/", b"k", b"p/1", b"q"];
                 let pick = || Bytes::from_static(prefixes[self.below(4) as usize]);
                 Operation::RenamePrefix { space: self.space(), from: pick(), to: pick() }
@@ -213,8 +212,8 @@ impl<'a> History<'a> {
     fn space_operation(&self) -> Operation {
         let (space, other) = (SPACES[1 + self.below(2) as usize], self.space());
         match self.below(6) {
-            0 if self.suite.has(Capability::CloneSpace) => Operation::CloneSpace { from: other, to: space },
-            1 if self.suite.has(Capability::SnapshotSpace) => Operation::SnapshotSpace { from: other, to: space },
+            0 => Operation::CloneSpace { from: other, to: space },
+            1 => Operation::SnapshotSpace { from: other, to: space },
             2 => Operation::DropSpace { space },
             _ => Operation::CreateSpace { space },
         }

@@ -38,31 +38,11 @@ pub struct Opened {
     pub reopen: Option<Reopen>,
 }
 
-/// What a back end of level `Full` may not offer yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capability {
-    /// `Operation::CloneSpace`.
-    CloneSpace,
-    /// `Operation::SnapshotSpace`.
-    SnapshotSpace,
-    /// `Operation::RenamePrefix`.
-    RenamePrefix,
-}
-
 /// A back end under test.
 #[derive(Clone, Copy)]
 pub struct Suite {
     /// Opens a new, empty store.
     pub open: fn() -> Opened,
-    /// What it must refuse as `Unsupported`.
-    pub lacks: &'static [Capability],
-}
-
-impl Suite {
-    /// Whether the back end offers this.
-    pub fn has(&self, capability: Capability) -> bool {
-        !self.lacks.contains(&capability)
-    }
 }
 
 /// One behaviour.
@@ -151,8 +131,7 @@ cases! { $
         spaces_are_created_and_dropped_once,
         a_space_made_again_is_empty,
         clone_space_makes_an_independent_copy,
-        snapshot_space_is_read_only,
-        what_is_lacking_is_refused_as_unsupported;
+        snapshot_space_is_read_only;
     views:
         a_view_shows_one_version_for_ever,
         a_view_keeps_what_is_overwritten_many_times,

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use koine_engine::batch::KEY_LEN_MAX;
 use koine_engine::{Batch, KeyRange, Operation, Place, Refusal, Sources, SpaceId, Version};
 
+use super::Suite;
 use super::fixture::{
     A, B, C, Fixture, add, append, at, clone_range, delete, pattern, put, rename, truncate, write_at,
 };
-use super::{Capability, Suite};
 
 /// Around every size at which a back end may change how it keeps a value.
 pub(super) const SIZES: [usize; 21] = [
@@ -207,9 +207,6 @@ pub(super) fn rename_moves_and_replaces(suite: &Suite) {
 }
 
 pub(super) fn rename_prefix_moves_every_key(suite: &Suite) {
-    if !suite.has(Capability::RenamePrefix) {
-        return super::spaces::what_is_lacking_is_refused_as_unsupported(suite);
-    }
     let fixture = Fixture::new(suite);
     let prefix =
         |from: &'static str, to: &'static str| Operation::RenamePrefix { space: A, from: from.into(), to: to.into() };

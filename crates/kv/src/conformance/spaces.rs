@@ -1,10 +1,9 @@
 //! Spaces: apart, made, copied and dropped.
 
-use bytes::Bytes;
-use koine_engine::{Batch, ErrorKind, KeyRange, Operation, Place, Refusal, RequestId, SpaceId};
+use koine_engine::{Batch, KeyRange, Operation, Place, Refusal, SpaceId};
 
+use super::Suite;
 use super::fixture::{A, B, C, Fixture, append, at, delete, pattern, put, rename, write_at};
-use super::{Capability, Suite};
 
 fn create(space: SpaceId) -> Operation {
     Operation::CreateSpace { space }
@@ -67,9 +66,6 @@ fn fill(fixture: &Fixture) {
 }
 
 pub(super) fn clone_space_makes_an_independent_copy(suite: &Suite) {
-    if !suite.has(Capability::CloneSpace) {
-        return what_is_lacking_is_refused_as_unsupported(suite);
-    }
     let fixture = Fixture::new(suite);
     fill(&fixture);
     let clone = |from, to| Operation::CloneSpace { from, to };
@@ -101,9 +97,6 @@ pub(super) fn clone_space_makes_an_independent_copy(suite: &Suite) {
 }
 
 pub(super) fn snapshot_space_is_read_only(suite: &Suite) {
-    if !suite.has(Capability::SnapshotSpace) {
-        return what_is_lacking_is_refused_as_unsupported(suite);
-    }
     let fixture = Fixture::new(suite);
     fill(&fixture);
     fixture.done(Operation::SnapshotSpace { from: A, to: B });
@@ -120,31 +113,9 @@ pub(super) fn snapshot_space_is_read_only(suite: &Suite) {
         fixture.not_done(operation);
     }
     // A clone of it may be written, and it may be dropped.
-    if suite.has(Capability::CloneSpace) {
-        fixture.done(Operation::CloneSpace { from: B, to: C });
-        fixture.done(append(Place::new(C, "small"), "t"));
-        fixture.check(&Place::new(B, "small"), b"s");
-    }
+    fixture.done(Operation::CloneSpace { from: B, to: C });
+    fixture.done(append(Place::new(C, "small"), "t"));
+    fixture.check(&Place::new(B, "small"), b"s");
     fixture.done(drop_space(B));
     assert!(!fixture.view().has_space(B).expect("has_space"));
-}
-
-pub(super) fn what_is_lacking_is_refused_as_unsupported(suite: &Suite) {
-    let fixture = Fixture::new(suite);
-    fill(&fixture);
-    let request = RequestId([5; 16]);
-    for capability in suite.lacks {
-        let operation = match capability {
-            Capability::CloneSpace => Operation::CloneSpace { from: A, to: B },
-            Capability::SnapshotSpace => Operation::SnapshotSpace { from: A, to: B },
-            Capability::RenamePrefix => {
-                Operation::RenamePrefix { space: A, from: Bytes::from_static(b"l"), to: Bytes::from_static(b"m") }
-            }
-        };
-        let batch = Batch::new().put(A, "before", "").then(operation).put(A, "after", "").with_request(request);
-        let error = fixture.fails(batch, ErrorKind::Unsupported);
-        assert_eq!(error.refusal(), None);
-    }
-    // It was no outcome: the request may be used for what is offered.
-    assert!(!fixture.commit(Batch::new().put(A, "other", "").with_request(request)).repeated);
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use koine_engine::{Batch, ErrorKind, KeyRange, Operation, Place, Sources, SpaceId, Version};
 
+use super::Suite;
 use super::fixture::{A, B, Fixture, add, append, at, clone_range, delete, put, rename, truncate, write_at};
-use super::{Capability, Suite};
 use crate::seam::{Change, Watch, WatchEvent};
 
 /// Long enough that only a hang reaches it.
@@ -111,14 +111,11 @@ pub(super) fn a_watch_tells_of_every_kind_of_change(suite: &Suite) {
         ),
         (delete(at("d")), &["d"]),
         (Operation::DeleteRange { space: A, range: KeyRange::new("e", "o") }, &["e", "n"]),
+        (put(at("p/1"), ""), &["p/1"]),
+        (Operation::RenamePrefix { space: A, from: "p/".into(), to: "q/".into() }, &["p/1", "q/1"]),
+        (put(at("last"), ""), &["last"]),
+        (Operation::DropSpace { space: A }, &["last"]),
     ];
-    let mut kinds = kinds;
-    if suite.has(Capability::RenamePrefix) {
-        kinds.push((put(at("p/1"), ""), &["p/1"]));
-        kinds.push((Operation::RenamePrefix { space: A, from: "p/".into(), to: "q/".into() }, &["p/1", "q/1"]));
-    }
-    kinds.push((put(at("last"), ""), &["last"]));
-    kinds.push((Operation::DropSpace { space: A }, &["last"]));
     let from = fixture.view().version();
     let mut told = fixture.kv().watch(A, KeyRange::all(), from).expect("a watch");
     for (operation, keys) in kinds {

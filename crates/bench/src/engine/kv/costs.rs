@@ -10,12 +10,13 @@ use super::super::figures::Figures;
 use super::super::flushes;
 use super::super::store::{Level, Memory, StoreKind};
 use super::super::worker::{Kind, Phase};
-use super::super::{Arguments, OURS, say};
+use super::super::{Arguments, OURS};
 use super::names;
 use super::plan::{Cell, IN_FLIGHT, Set};
 use super::trial::loading;
 use crate::Error;
 use crate::report::Report;
+use crate::say;
 use crate::statistics::Better;
 
 /// Memory of each store.

@@ -8,12 +8,13 @@ use super::super::child::{Start, Worker};
 use super::super::figures::Figures;
 use super::super::store::StoreKind;
 use super::super::worker::{Kind, Measured, Order, Phase};
-use super::super::{Arguments, OURS, say};
+use super::super::{Arguments, OURS};
 use super::names;
 use super::plan::{Cell, IN_FLIGHT, Set};
 use crate::Error;
 use crate::engine::cgroup::MemoryGroup;
 use crate::report::{Latency, Report, Row};
+use crate::say;
 use crate::statistics::{Better, holds};
 
 /// What was found of one cell.

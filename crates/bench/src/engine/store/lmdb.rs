@@ -78,6 +78,16 @@ struct Reads<'a> {
     pinned: Option<RoTxn<'a, WithTls>>,
 }
 
+impl<'a> Reads<'a> {
+    /// The pinned transaction, or a new one that `newest` keeps.
+    fn transaction<'t>(&'t self, newest: &'t mut Option<RoTxn<'a, WithTls>>) -> Outcome<&'t RoTxn<'a, WithTls>> {
+        match &self.pinned {
+            Some(transaction) => Ok(transaction),
+            None => Ok(newest.insert(self.lmdb.env.read_txn().map_err(failed("begin"))?)),
+        }
+    }
+}
+
 impl Session for Reads<'_> {
     fn pin(&mut self) -> Outcome<()> {
         self.pinned = Some(self.lmdb.env.read_txn().map_err(failed("begin"))?);
@@ -85,27 +95,15 @@ impl Session for Reads<'_> {
     }
 
     fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
-        let newest;
-        let transaction = match &self.pinned {
-            Some(transaction) => transaction,
-            None => {
-                newest = self.lmdb.env.read_txn().map_err(failed("begin"))?;
-                &newest
-            }
-        };
+        let mut newest = None;
+        let transaction = self.transaction(&mut newest)?;
         let value = self.lmdb.items.get(transaction, key).map_err(failed("get"))?;
         Ok(value.map(found).is_some())
     }
 
     fn scan(&mut self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Outcome<()> {
-        let newest;
-        let transaction = match &self.pinned {
-            Some(transaction) => transaction,
-            None => {
-                newest = self.lmdb.env.read_txn().map_err(failed("begin"))?;
-                &newest
-            }
-        };
+        let mut newest = None;
+        let transaction = self.transaction(&mut newest)?;
         let range = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
         for entry in self.lmdb.items.range(transaction, &range).map_err(failed("scan"))? {
             let (key, value) = entry.map_err(failed("scan"))?;
