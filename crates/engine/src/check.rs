@@ -127,15 +127,12 @@ impl Check<'_> {
 
     fn piece(&mut self, piece: &Piece, of_point: Generation, place: &str) {
         self.report.pieces += 1;
-        let extent = match piece {
-            Piece::Disk(extent) if extent.birth <= of_point => return,
-            Piece::Disk(extent) => extent.clone(),
-            Piece::Pending(pending) => match pending.fate.placed() {
-                Some(extent) => extent,
-                None => return,
-            },
-            Piece::Inline(_) => return,
+        let placed = match piece {
+            Piece::Disk(extent) => Some(extent.clone()),
+            Piece::Pending(pending) => pending.fate.placed(),
+            Piece::Inline(_) => None,
         };
+        let Some(extent) = placed.filter(|extent| extent.birth > of_point) else { return };
         self.name(extent.blocks());
         let reading = Reading { source: &self.core.nodes, device: self.core.device.as_ref(), mode: ReadMode::Direct };
         let mut buffer = vec![0; extent.length as usize];

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{Device, ReadMode, check_read, check_write};
+use super::{Device, Image, ReadMode, check_read, check_write};
 
 /// A medium in memory.
 pub struct MemoryDevice {
-    bytes: RwLock<Vec<u8>>,
+    image: RwLock<Image>,
     closed: AtomicBool,
     length_max: u64,
     fixed: bool,
@@ -22,27 +22,43 @@ pub struct MemoryDevice {
 impl MemoryDevice {
     /// Zeros, as long as this for ever.
     pub fn fixed(length: usize) -> Self {
-        MemoryDevice { fixed: true, ..MemoryDevice::from_bytes(vec![0; length], length as u64) }
+        MemoryDevice::fixed_from(Image::zeros(length))
     }
 
     /// Zeros that can grow up to `length_max` bytes.
     pub fn growable(length: usize, length_max: u64) -> Self {
-        MemoryDevice::from_bytes(vec![0; length], length_max)
+        MemoryDevice::from_image(Image::zeros(length), length_max)
     }
 
     /// With this content, growing up to `length_max` bytes.
     pub fn from_bytes(bytes: Vec<u8>, length_max: u64) -> Self {
+        MemoryDevice::from_image(Image::from(&bytes[..]), length_max)
+    }
+
+    /// With what this image holds, growing up to `length_max` bytes. Blocks are copied when they are written.
+    pub fn from_image(image: Image, length_max: u64) -> Self {
         MemoryDevice {
-            length_max: length_max.max(bytes.len() as u64),
-            bytes: RwLock::new(bytes),
+            length_max: length_max.max(image.len() as u64),
+            image: RwLock::new(image),
             closed: AtomicBool::new(false),
             fixed: false,
         }
     }
 
+    /// With what this image holds, as long as that for ever.
+    pub fn fixed_from(image: Image) -> Self {
+        let length = image.len() as u64;
+        MemoryDevice { fixed: true, ..MemoryDevice::from_image(image, length) }
+    }
+
     /// A copy of the content, also of a closed device.
     pub fn to_vec(&self) -> Vec<u8> {
-        self.bytes.read().clone()
+        self.image.read().to_vec()
+    }
+
+    /// The content, shared until either is written; also of a closed device.
+    pub fn image(&self) -> Image {
+        self.image.read().clone()
     }
 
     /// Lets a closed device be used again, with what it held.
@@ -50,16 +66,16 @@ impl MemoryDevice {
         self.closed.store(false, Ordering::SeqCst);
     }
 
-    fn read(&self) -> io::Result<RwLockReadGuard<'_, Vec<u8>>> {
-        let bytes = self.bytes.read();
+    fn read(&self) -> io::Result<RwLockReadGuard<'_, Image>> {
+        let image = self.image.read();
         self.check_open()?;
-        Ok(bytes)
+        Ok(image)
     }
 
-    fn write(&self) -> io::Result<RwLockWriteGuard<'_, Vec<u8>>> {
-        let bytes = self.bytes.write();
+    fn write(&self) -> io::Result<RwLockWriteGuard<'_, Image>> {
+        let image = self.image.write();
         self.check_open()?;
-        Ok(bytes)
+        Ok(image)
     }
 
     fn check_open(&self) -> io::Result<()> {
@@ -74,8 +90,8 @@ impl Device for MemoryDevice {
     }
 
     fn grow(&self, length: u64) -> io::Result<()> {
-        let mut bytes = self.write()?;
-        if length <= bytes.len() as u64 {
+        let mut image = self.write()?;
+        if length <= image.len() as u64 {
             return Ok(());
         }
         if self.fixed {
@@ -86,21 +102,21 @@ impl Device for MemoryDevice {
             return Err(io::Error::new(io::ErrorKind::StorageFull, message));
         }
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        bytes.resize(length, 0);
+        image.grow(length);
         Ok(())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64, _mode: ReadMode) -> io::Result<()> {
-        let bytes = self.read()?;
-        let range = check_read(buffer.len(), offset, bytes.len() as u64)?;
-        buffer.copy_from_slice(bytes.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
+        let image = self.read()?;
+        let range = check_read(buffer.len(), offset, image.len() as u64)?;
+        image.read(range.start, buffer);
         Ok(())
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        let mut bytes = self.write()?;
-        let range = check_write(data.len(), offset, bytes.len() as u64)?;
-        bytes.get_mut(range).ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(data);
+        let mut image = self.write()?;
+        let range = check_write(data.len(), offset, image.len() as u64)?;
+        image.write(range.start, data);
         Ok(())
     }
 
@@ -109,16 +125,16 @@ impl Device for MemoryDevice {
     }
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        let mut bytes = self.write()?;
+        let mut image = self.write()?;
         let length = usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let range = check_write(length, offset, bytes.len() as u64)?;
-        bytes.get_mut(range).ok_or(io::ErrorKind::InvalidInput)?.fill(0);
+        let range = check_write(length, offset, image.len() as u64)?;
+        image.zero(range.start, length);
         Ok(())
     }
 
     fn close(&self) -> io::Result<()> {
         // Waits for who is at work.
-        let _bytes = self.bytes.write();
+        let _image = self.image.write();
         self.closed.store(true, Ordering::SeqCst);
         Ok(())
     }

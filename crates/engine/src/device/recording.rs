@@ -15,7 +15,7 @@ use std::io;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{Device, ReadMode};
+use super::{Device, Image, ReadMode};
 
 pub use image::ImageWalker;
 
@@ -43,7 +43,7 @@ enum Event {
 /// A recorder over any device, mostly memory.
 pub struct RecordingDevice<D> {
     inner: D,
-    initial: Bytes,
+    initial: Image,
     events: Mutex<Vec<Event>>,
 }
 
@@ -53,7 +53,12 @@ impl<D: Device> RecordingDevice<D> {
         let length = usize::try_from(inner.len()?).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let mut initial = vec![0; length];
         inner.read_at(&mut initial, 0, ReadMode::Direct)?;
-        Ok(RecordingDevice { inner, initial: initial.into(), events: Mutex::new(Vec::new()) })
+        Ok(RecordingDevice::holding(inner, Image::from(&initial[..])))
+    }
+
+    /// As `new`, where it is known already what `inner` holds.
+    pub fn holding(inner: D, initial: Image) -> Self {
+        RecordingDevice { inner, initial, events: Mutex::new(Vec::new()) }
     }
 
     /// The device beneath.
@@ -133,7 +138,7 @@ impl<D: Device> Device for RecordingDevice<D> {
 /// What a [`RecordingDevice`] saw, and the source of images.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    initial: Bytes,
+    initial: Image,
     events: Vec<Event>,
 }
 
@@ -152,6 +157,13 @@ impl Recording {
     pub fn syncs(&self) -> Vec<usize> {
         let is_sync = |(position, event): (usize, &Event)| matches!(event, Event::SyncDone(_)).then_some(position + 1);
         self.events.iter().enumerate().filter_map(is_sync).collect()
+    }
+
+    /// The cuts right after each write, growth or discard began.
+    pub fn changes(&self) -> Vec<usize> {
+        let changes = |event: &Event| matches!(event, Event::Write { .. } | Event::Grow { .. } | Event::Discard { .. });
+        let begun = self.events.iter().enumerate().filter(|(_, event)| changes(event));
+        begun.map(|(position, _)| position + 1).collect()
     }
 
     /// The marks that were set before a cut, in order.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use koine_env::{Random, SeededRandom};
 
 use super::{Store, StoreOptions, TransactionOptions};
-use crate::device::{MemoryDevice, RecordingDevice};
+use crate::device::{Image, MemoryDevice, RecordingDevice};
 use crate::{Background, Durability, Engine, FormatOptions, Options};
 
 /// Numbers and contents.
@@ -118,9 +118,9 @@ impl Run {
     }
 
     /// Opens an image of a cut, and looks.
-    fn check(&self, cut: usize, image: Vec<u8>) {
+    fn check(&self, cut: usize, image: Image) {
         let (_, durable, highest) = *self.known.iter().rev().find(|known| known.0 <= cut).unwrap_or(&(0, 0, 0));
-        let (_, store) = open(Arc::new(MemoryDevice::from_bytes(image, 8 << 20)));
+        let (_, store) = open(Arc::new(MemoryDevice::from_image(image, 8 << 20)));
         let mut found = State::new();
         for number in store.list(0, usize::MAX).unwrap() {
             let object = store.open_object(number).unwrap();

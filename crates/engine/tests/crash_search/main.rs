@@ -1,15 +1,18 @@
 //! Proof by search that commits survive power cuts, I/O errors and damaged bytes as promised.
 //!
-//! `KOINE_CRASH_SEED=N` runs one workload of the crash search; `KOINE_CRASH_SCALE=N` N times as many.
+//! `KOINE_CRASH_SEED=N` runs one workload of the crash search, `KOINE_CRASH_SEQUENCE=Growing,Small,Delete` one
+//! sequence of operations: a failure tells which. `KOINE_CRASH_SCALE=N` searches N times as many workloads.
 
 mod coverage;
 mod dice;
 mod faults;
 mod flips;
 mod model;
+mod reuse;
 mod run;
 mod salvage;
 mod search;
+mod sequences;
 mod store;
 mod workload;
 
@@ -21,29 +24,40 @@ use parking_lot::Mutex;
 
 use coverage::Coverage;
 use search::{Effort, Failure, Found, search};
+use sequences::{Base, Sequence};
 use store::Build;
 
 const EFFORT: Effort = Effort { cuts: 14, parts: 3, again_percent: 40 };
 const WORKLOADS: u64 = 220;
-const IMAGES_MIN: usize = 10_000;
+const IMAGES_MIN: u64 = 10_000;
+const SEQUENCE_IMAGES_MIN: u64 = 20_000;
+const SEQUENCE_IMAGES_MIN_FULL: u64 = 40_000;
 
 fn number_from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
-/// Searches these workloads on all cores; stops at the first failure.
-fn search_all(seeds: std::ops::Range<u64>, build: Build) -> (usize, Coverage, Option<Failure>) {
-    let next = AtomicU64::new(seeds.start);
+/// What a search over many lives gave.
+struct All {
+    /// Distinct by content.
+    images: usize,
+    coverage: Coverage,
+    failure: Option<Failure>,
+}
+
+/// Searches `count` lives on all cores; stops at the first failure.
+fn search_all(count: u64, one: impl Fn(u64) -> Found + Sync) -> All {
+    let next = AtomicU64::new(0);
     let all = Mutex::new((HashSet::new(), Coverage::default(), None));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end || all.lock().2.is_some() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count || all.lock().2.is_some() {
                         return;
                     }
-                    let Found { images, coverage, failure } = search(seed, build, EFFORT);
+                    let Found { images, coverage, failure } = one(number);
                     let mut all = all.lock();
                     all.0.extend(images);
                     all.1.merge(&coverage);
@@ -53,7 +67,22 @@ fn search_all(seeds: std::ops::Range<u64>, build: Build) -> (usize, Coverage, Op
         }
     });
     let (images, coverage, failure) = all.into_inner();
-    (images.len(), coverage, failure)
+    All { images: images.len(), coverage, failure }
+}
+
+fn must_hold(found: Option<Failure>) {
+    if let Some(failure) = found {
+        panic!("{failure}");
+    }
+}
+
+fn scale() -> u64 {
+    number_from_environment("KOINE_CRASH_SCALE").unwrap_or(1)
+}
+
+/// Whether only one life is asked for, of either kind.
+fn is_replay() -> bool {
+    ["KOINE_CRASH_SEED", "KOINE_CRASH_SEQUENCE"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
 #[test]
@@ -61,25 +90,68 @@ fn every_image_of_a_power_cut_holds_an_acknowledged_state() {
     if let Some(seed) = number_from_environment("KOINE_CRASH_SEED") {
         let found = search(seed, Build::Right, EFFORT);
         println!("{}", found.coverage);
-        assert!(found.failure.is_none(), "{}", found.failure.unwrap());
+        return must_hold(found.failure);
+    }
+    if is_replay() {
         return;
     }
-    let scale = number_from_environment("KOINE_CRASH_SCALE").unwrap_or(1);
-    let (images, coverage, failure) = search_all(0..WORKLOADS * scale, Build::Right);
-    println!("{images} images, distinct by hash, of {} workloads\n{coverage}", WORKLOADS * scale);
-    if let Some(failure) = failure {
-        panic!("{failure}");
-    }
-    assert!(images >= IMAGES_MIN, "only {images} images");
+    let workloads = WORKLOADS * scale();
+    let All { images, coverage, failure } = search_all(workloads, |seed| search(seed, Build::Right, EFFORT));
+    println!("{images} images, distinct by content, of {workloads} workloads\n{coverage}");
+    must_hold(failure);
+    assert!(images as u64 >= IMAGES_MIN * scale(), "only {images} images");
     coverage.must_have(store::MUST_BE_REACHED);
 }
 
 #[test]
+fn every_sequence_of_three_operations_survives_power_cuts() {
+    let bases = sequences::Bases::make().unwrap_or_else(|stop| panic!("{stop}"));
+    if let Ok(text) = std::env::var("KOINE_CRASH_SEQUENCE") {
+        let sequence = Sequence::parse(&text).unwrap_or_else(|| panic!("{text} is no sequence"));
+        let found = sequences::search(&bases, &sequence, sequences::EFFORT);
+        println!("{}", found.coverage);
+        return must_hold(found.failure);
+    }
+    if is_replay() {
+        return;
+    }
+    let mut all = Sequence::all(Base::Growing, 3);
+    all.extend(Sequence::all(Base::Crowded, 3));
+    let effort = if scale() > 1 { sequences::EFFORT_FULL } else { sequences::EFFORT };
+    let All { images, coverage, failure } = search_all(all.len() as u64, |number| {
+        let sequence = all.get(number as usize).expect("one of them");
+        sequences::search(&bases, sequence, effort)
+    });
+    println!("{images} images, distinct by content, of {} sequences\n{coverage}", all.len());
+    must_hold(failure);
+    assert!(
+        images as u64 >= if scale() > 1 { SEQUENCE_IMAGES_MIN_FULL } else { SEQUENCE_IMAGES_MIN },
+        "only {images} images"
+    );
+    coverage.must_have(sequences::MUST_BE_REACHED);
+}
+
+#[test]
 fn a_build_that_reuses_space_too_early_is_found_out() {
-    let (images, _, failure) = search_all(0..WORKLOADS, Build::ReusesTooEarly);
+    if is_replay() {
+        return;
+    }
+    let All { images, failure, .. } = search_all(WORKLOADS, |seed| search(seed, Build::ReusesTooEarly, EFFORT));
     let failure = failure.expect("the search must notice that space is reused before it may be");
     println!("found out after {images} images: {failure}");
     assert!(failure.place.starts_with("cut "), "it must show in what a power cut leaves, not only to readers");
+}
+
+#[test]
+fn freed_space_waits_until_a_durable_group_says_that_its_commit_is_durable() {
+    if is_replay() {
+        return;
+    }
+    let found = reuse::search(Build::Right);
+    println!("{}", found.coverage);
+    must_hold(found.failure);
+    found.coverage.must_have(&["stages until the store was full", "block reused", "checkpoint", "images"]);
+    reuse::must_lose_commits(&reuse::search(Build::ReusesTooEarly)).unwrap_or_else(|stop| panic!("{stop}"));
 }
 
 #[test]

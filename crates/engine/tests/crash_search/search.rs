@@ -4,12 +4,12 @@
 //! was acknowledged as synced; `check` finds nothing; requests that survived get their first outcome again;
 //! a new commit gets a version that nobody has seen. Then the same for cuts in the recovery itself, twice.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use koine_engine::device::{MemoryDevice, Recording, RecordingDevice};
+use koine_engine::device::{Image, MemoryDevice, Recording, RecordingDevice};
 use koine_engine::{Batch, Durability, ErrorKind, Operation};
 
 use crate::coverage::Coverage;
@@ -44,7 +44,8 @@ pub struct Found {
 /// What does not hold, and how to see it again.
 #[derive(Debug)]
 pub struct Failure {
-    pub seed: u64,
+    /// The environment variable that brings it back.
+    pub again: String,
     /// Where in the search: the cut and the part, level by level.
     pub place: String,
     pub message: String,
@@ -52,24 +53,14 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { seed, place, message } = self;
-        write!(f, "workload {seed}, {place}: {message}\nsee it again with KOINE_CRASH_SEED={seed}")
+        let Failure { again, place, message } = self;
+        write!(f, "{place}: {message}\nsee it again with {again} cargo test -p koine-engine --test crash_search")
     }
 }
 
 /// Runs the workload of a seed and looks at its images.
 pub fn search(seed: u64, build: Build, effort: Effort) -> Found {
-    let mut search =
-        Search { dice: Dice::new(!seed), build, effort, place: Vec::new(), length_max: 0, found: Found::default() };
-    let outcome = catch_unwind(AssertUnwindSafe(|| search.workload(seed)));
-    let message = match outcome {
-        Ok(Ok(())) => return search.found,
-        Ok(Err(stop)) => stop.to_string(),
-        Err(panic) => format!("panic: {}", panic_message(panic.as_ref())),
-    };
-    let place = if search.place.is_empty() { "before any cut".to_owned() } else { search.place.join(", then ") };
-    search.found.failure = Some(Failure { seed, place, message });
-    search.found
+    Search::new(!seed, build, effort).run(format!("KOINE_CRASH_SEED={seed}"), |search| search.workload(seed))
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -77,14 +68,21 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-struct Search {
+/// A search under way.
+pub struct Search {
     dice: Dice,
     build: Build,
     effort: Effort,
     place: Vec<String>,
-    length_max: u64,
-    found: Found,
+    /// How long a store may grow, in bytes; `None`: not at all.
+    pub length_max: Option<u64>,
+    pub found: Found,
+    /// The version of the state that an image held, of images that cuts of the workload left.
+    seen: HashMap<u64, u64>,
 }
+
+/// A store in memory whose writes are recorded.
+pub type Recorder = RecordingDevice<MemoryDevice>;
 
 /// What an image may hold.
 struct Allowed<'a> {
@@ -94,26 +92,33 @@ struct Allowed<'a> {
 }
 
 impl Search {
+    pub fn new(seed: u64, build: Build, effort: Effort) -> Search {
+        let (dice, found) = (Dice::new(seed), Found::default());
+        Search { dice, build, effort, place: Vec::new(), length_max: None, found, seen: HashMap::new() }
+    }
+
+    /// Does a part of the search; `again` says how to see it again when something does not hold.
+    pub fn run(mut self, again: String, part: impl FnOnce(&mut Search) -> Verdict) -> Found {
+        let outcome = catch_unwind(AssertUnwindSafe(|| part(&mut self)));
+        let message = match outcome {
+            Ok(Ok(())) => return self.found,
+            Ok(Err(stop)) => stop.to_string(),
+            Err(panic) => format!("panic: {}", panic_message(panic.as_ref())),
+        };
+        let place = if self.place.is_empty() { "before any cut".to_owned() } else { self.place.join(", then ") };
+        self.found.failure = Some(Failure { again, place, message });
+        self.found
+    }
+
     fn workload(&mut self, seed: u64) -> Verdict {
         let mut generator = Generator::new(seed);
-        self.length_max = generator.shape.length_max;
+        self.length_max = (!generator.shape.fixed).then_some(generator.shape.length_max);
         let device = store::formatted(&generator.shape, seed)?;
-        let device = Arc::new(RecordingDevice::new(device).map_err(|error| error.to_string())?);
-        let engine = store::open(device.clone(), self.build).map_err(stop("opening failed"))?;
-        let mut run = Run::new(device.clone(), engine)?;
-        // Readers notice early reuse at once; here it is to be found in what a crash leaves.
-        run.holds_views = self.build == Build::Right;
+        let mut run = self.begin(device.image())?;
         let outcome = run.live(&mut generator);
         self.found.coverage.merge(&run.coverage);
         outcome?;
-        store::must_be_sound(&run.engine)?;
-        let recording = device.recording();
-        store::count_events(&run.engine, &recording, &mut self.found.coverage);
-        self.cuts(&run, &recording)
-    }
-
-    /// Goes through cuts of a workload's recording.
-    fn cuts(&mut self, run: &Run<RecordingDevice<MemoryDevice>>, recording: &Recording) -> Verdict {
+        let recording = self.end(&run)?;
         let mut cuts: Vec<usize> = Vec::new();
         let syncs = recording.syncs();
         for _ in 0..self.effort.cuts / 2 {
@@ -122,6 +127,37 @@ impl Search {
             cuts.push(sync.saturating_sub(usize::from(self.dice.percent(70))));
             cuts.push(self.dice.below(recording.len() + 1));
         }
+        self.cuts(&run, &recording, cuts)
+    }
+
+    /// Opens a store whose writes are recorded from here on.
+    pub fn begin(&self, image: Image) -> Verdict<Run<Recorder>> {
+        let device = Arc::new(self.recorder(image));
+        let engine = store::open(device.clone(), self.build).map_err(stop("opening failed"))?;
+        let mut run = Run::new(device, engine)?;
+        // Readers notice early reuse at once; here it is to be found in what a crash leaves.
+        run.holds_views = self.build == Build::Right;
+        Ok(run)
+    }
+
+    /// The store is sound; what happened is counted.
+    pub fn end(&mut self, run: &Run<Recorder>) -> Verdict<Recording> {
+        store::must_be_sound(&run.engine)?;
+        let recording = run.device.recording();
+        store::count_events(&run.engine, &recording, &mut self.found.coverage);
+        Ok(recording)
+    }
+
+    fn recorder(&self, image: Image) -> Recorder {
+        let memory = match self.length_max {
+            Some(length_max) => MemoryDevice::from_image(image.clone(), length_max),
+            None => MemoryDevice::fixed_from(image.clone()),
+        };
+        RecordingDevice::holding(memory, image)
+    }
+
+    /// Looks at images of these cuts of a recording.
+    pub fn cuts(&mut self, run: &Run<Recorder>, recording: &Recording, mut cuts: Vec<usize>) -> Verdict {
         cuts.sort_unstable();
         cuts.dedup();
         let mut walker = recording.images(self.dice.number());
@@ -141,18 +177,23 @@ impl Search {
         Ok(())
     }
 
-    /// Opens an image, unless it was seen before, and holds it against what is allowed.
-    fn image(&mut self, image: Vec<u8>, allowed: &Allowed<'_>, level: usize) -> Verdict {
-        if !self.found.images.insert(hash(&image)) {
+    /// Opens an image, unless it is known to hold what is allowed, and looks.
+    fn image(&mut self, image: Image, allowed: &Allowed<'_>, level: usize) -> Verdict {
+        let fingerprint = image.fingerprint();
+        self.found.images.insert(fingerprint);
+        let before = self.seen.get(&fingerprint).filter(|_| level == 1);
+        if before.is_some_and(|version| allowed.states.iter().any(|state| state.version == *version)) {
             return Ok(());
         }
         self.found.coverage.count(["", "images", "images of recoveries", "images of recoveries of recoveries"][level]);
-        let device = MemoryDevice::from_bytes(image, self.length_max);
-        let device = Arc::new(RecordingDevice::new(device).map_err(|error| error.to_string())?);
+        let device = Arc::new(self.recorder(image));
         let engine = store::open(device.clone(), self.build).map_err(stop("opening failed"))?;
         let opened = device.position();
         let content = store::read_all(&engine).map_err(stop("cannot read all"))?;
         let state = which(allowed, &content)?;
+        if level == 1 {
+            self.seen.insert(fingerprint, state.version);
+        }
         let recovered = engine.info().recovered;
         self.found.coverage.add("commits applied by recoveries", recovered.commits);
         if recovered.groups_dropped > 0 {
@@ -224,7 +265,7 @@ impl Search {
 }
 
 /// The states that may be there when the power is cut at this position of the workload.
-fn allowed_at(run: &Run<RecordingDevice<MemoryDevice>>, cut: usize) -> Allowed<'_> {
+fn allowed_at(run: &Run<Recorder>, cut: usize) -> Allowed<'_> {
     let before = |told: &&Answered| told.position <= cut;
     let synced = run.told.iter().filter(before).filter(|told| told.durability == Durability::Sync);
     let first = synced.map(|told| told.state).max().unwrap_or_default();
@@ -246,8 +287,4 @@ fn which<'a>(allowed: &Allowed<'a>, content: &Content) -> Verdict<&'a State> {
     let count = allowed.states.len();
     let differences = differences.join("\n");
     Err(Stop::Wrong(format!("{content:?} is none of {count} allowed states, of which the first are\n{differences}")))
-}
-
-fn hash(image: &[u8]) -> u64 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, image)
 }

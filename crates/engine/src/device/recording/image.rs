@@ -6,6 +6,7 @@
 
 use koine_env::{Random, SeededRandom};
 
+use super::super::Image;
 use super::{Event, Recording};
 
 const UNIT_LEN: usize = 512;
@@ -16,7 +17,7 @@ pub struct ImageWalker<'a> {
     random: SeededRandom,
     cut: usize,
     /// What is durable at the cut.
-    durable: Vec<u8>,
+    durable: Image,
     /// Changes before the cut that are not durable, by position.
     pending: Vec<Pending>,
 }
@@ -56,7 +57,7 @@ impl<'a> ImageWalker<'a> {
             recording,
             random: SeededRandom::new(seed),
             cut: 0,
-            durable: recording.initial.to_vec(),
+            durable: recording.initial.clone(),
             pending: Vec::new(),
         }
     }
@@ -91,12 +92,12 @@ impl<'a> ImageWalker<'a> {
     }
 
     /// The image in which nothing that is in doubt happened.
-    pub fn durable(&self) -> Vec<u8> {
+    pub fn durable(&self) -> Image {
         self.durable.clone()
     }
 
     /// An image in which a part, chosen by the seed, of what is in doubt happened.
-    pub fn partial(&self, seed: u64) -> Vec<u8> {
+    pub fn partial(&self, seed: u64) -> Image {
         let random = SeededRandom::new(seed ^ (self.cut as u64).wrapping_mul(0xA24B_AED4_963E_E407));
         let mut image = self.durable.clone();
         // The length first: a file system writes it apart from the data.
@@ -151,7 +152,7 @@ impl<'a> ImageWalker<'a> {
         }
     }
 
-    fn apply_in_part(&self, image: &mut [u8], position: usize, fate: Fate, random: &SeededRandom) {
+    fn apply_in_part(&self, image: &mut Image, position: usize, fate: Fate, random: &SeededRandom) {
         match (self.recording.events.get(position), fate) {
             (_, Fate::Dropped) => {}
             (Some(Event::Write { offset, data }), Fate::Kept) => write(image, *offset, data),
@@ -194,23 +195,14 @@ fn shuffle<T>(items: &mut [T], random: &SeededRandom) {
 }
 
 /// Writes what lies inside: a write past the end was to space whose growth is in doubt and did not happen.
-fn write(image: &mut [u8], offset: u64, data: &[u8]) {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    if let Some(rest) = image.get_mut(start..) {
-        let length = rest.len().min(data.len());
-        rest[..length].copy_from_slice(&data[..length]);
-    }
+fn write(image: &mut Image, offset: u64, data: &[u8]) {
+    image.write(usize::try_from(offset).unwrap_or(usize::MAX), data);
 }
 
-fn zero(image: &mut [u8], offset: u64, length: u64) {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX).min(image.len());
-    let end = usize::try_from(offset.saturating_add(length)).unwrap_or(usize::MAX).min(image.len());
-    image[start..end].fill(0);
+fn zero(image: &mut Image, offset: u64, length: u64) {
+    image.zero(usize::try_from(offset).unwrap_or(usize::MAX), usize::try_from(length).unwrap_or(usize::MAX));
 }
 
-fn resize(image: &mut Vec<u8>, length: u64) {
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    if length > image.len() {
-        image.resize(length, 0);
-    }
+fn resize(image: &mut Image, length: u64) {
+    image.grow(usize::try_from(length).unwrap_or(usize::MAX));
 }

@@ -33,13 +33,13 @@ fn synced_writes_are_in_every_image_and_later_ones_in_some() {
     assert_eq!(recording.marks_before(recording.len()).collect::<Vec<_>>(), [77]);
 
     let mut walker = recording.images(1);
-    assert_eq!(walker.durable(), vec![0; 2 * BLOCK_LEN]);
+    assert_eq!(walker.durable().to_vec(), vec![0; 2 * BLOCK_LEN]);
     walker.advance(recording.len());
-    assert_eq!((walker.in_doubt(), walker.durable()), (1, [block(1), block(0)].concat()));
+    assert_eq!((walker.in_doubt(), walker.durable().to_vec()), (1, [block(1), block(0)].concat()));
     let (mut torn, mut all, mut none) = (0, 0, 0);
     for seed in 0..200 {
-        let image = walker.partial(seed);
-        assert_eq!(image, walker.partial(seed), "the same seed gives the same image");
+        let image = walker.partial(seed).to_vec();
+        assert_eq!(image, walker.partial(seed).to_vec(), "the same seed gives the same image");
         assert_eq!(image[..BLOCK_LEN], block(1)[..]);
         let units = units(&image[BLOCK_LEN..]);
         assert!(units.iter().all(|unit| [0, 2].contains(unit)));
@@ -60,7 +60,7 @@ fn before_a_sync_nothing_is_certain_and_order_is_free() {
     let recording = device.recording();
     let mut walker = recording.images(0);
     walker.advance(recording.len());
-    let seen: BTreeSet<Vec<u8>> = (0..300).map(|seed| units(&walker.partial(seed))).collect();
+    let seen: BTreeSet<Vec<u8>> = (0..300).map(|seed| units(&walker.partial(seed).to_vec())).collect();
     for whole in [0, 1, 2] {
         assert!(seen.contains(&vec![whole; 8]), "the older write may win, the newer too, or neither");
     }
@@ -116,7 +116,7 @@ fn a_write_beside_a_sync_is_not_made_durable_by_it() {
     let recording = device.recording();
     let mut walker = recording.images(0);
     walker.advance(recording.syncs()[0]);
-    assert_eq!((walker.in_doubt(), walker.durable()), (1, [block(1), block(0)].concat()));
+    assert_eq!((walker.in_doubt(), walker.durable().to_vec()), (1, [block(1), block(0)].concat()));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn growth_and_discards_are_in_doubt_like_writes() {
     let recording = device.recording();
     let mut walker = recording.images(0);
     walker.advance(recording.len());
-    let images: Vec<Vec<u8>> = (0..200).map(|seed| walker.partial(seed)).collect();
+    let images: Vec<Vec<u8>> = (0..200).map(|seed| walker.partial(seed).to_vec()).collect();
     assert!(images.iter().any(|image| image.len() == BLOCK_LEN));
     assert!(images.iter().any(|image| image.len() == 2 * BLOCK_LEN && image[BLOCK_LEN] == 3));
     assert!(images.iter().any(|image| image.len() == 2 * BLOCK_LEN && image[BLOCK_LEN] == 0));
@@ -144,7 +144,7 @@ fn growth_and_discards_are_in_doubt_like_writes() {
             let mut walker = recording.images(seed);
             walker.advance(recording.len());
             assert_eq!((walker.in_doubt(), walker.durable().len()), (0, 2 * BLOCK_LEN));
-            walker.durable()[0]
+            walker.durable().to_vec()[0]
         })
         .collect();
     assert_eq!(discarded, BTreeSet::from([0, 9]), "also a durable discard is only a hint");
