@@ -15,8 +15,10 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::apply::{Applied, Counters, State};
 use crate::batch::{Commit, Durability, KeyRange, SpaceId, Version};
+use crate::buffers::Buffers;
 use crate::changes::{Changes, Watchers};
 use crate::checkpoint::Book;
+use crate::crew::Crew;
 use crate::device::Device;
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
@@ -121,6 +123,10 @@ pub struct Core {
     pub(crate) epoch: u64,
     pub(crate) ring: Ring,
     pub(crate) background: Background,
+    /// Who writes and reads for streams.
+    pub(crate) crew: Crew,
+    /// What streams write from and read into.
+    pub(crate) buffers: Arc<Buffers>,
     pub(crate) read_only: bool,
     pub(crate) reuse_at_once: bool,
     pub(crate) book: Mutex<Book>,

@@ -14,10 +14,12 @@ use koine_env::Random;
 
 use crate::apply::Counters;
 use crate::batch::{Batch, Durability, KeyRange, SpaceId, Version};
+use crate::buffers::Buffers;
 use crate::changes::{Changes, Watch, Watchers};
 use crate::check::{self, Progress, Report};
 use crate::checkpoint::Book;
 use crate::core::{Core, Cut, Head, Reuse};
+use crate::crew::Crew;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -36,6 +38,9 @@ use crate::ticket::Ticket;
 use crate::tree::StoreId;
 use crate::value::{BlockRange, Generation};
 use crate::view::View;
+
+/// Streams may use one byte of so many of the memory budget.
+const BUFFERS_SHARE: u64 = 8;
 
 /// Who does the work between calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -321,6 +326,7 @@ impl Engine {
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
+        self.core.crew.close();
         self.core.watchers.close();
         let done = if self.core.read_only { Ok(()) } else { self.finish() };
         self.core.fail(&Error::new(ErrorKind::Stopped, "the store was closed"));
@@ -424,7 +430,8 @@ pub(crate) fn new_core(
     let store = StoreId(superblock.store_id);
     let memory_len = options.memory_len.max(1 << 20);
     let mode = if options.read_only { ReadMode::Direct } else { ReadMode::Cached };
-    let nodes = NodeCache::new(Arc::clone(&device), store, memory_len / 2, mode);
+    let cache_len = memory_len / 2 - memory_len / BUFFERS_SHARE;
+    let nodes = NodeCache::new(Arc::clone(&device), store, cache_len, mode);
     let book = book(device.as_ref(), &nodes)?;
     let state = recovery::stored_state(superblock);
     let requests = Requests::load(&state, &nodes)?;
@@ -460,6 +467,8 @@ pub(crate) fn new_core(
         epoch: superblock.epoch + 1,
         ring,
         background: options.background,
+        crew: Crew::new(options.background == Background::Threads),
+        buffers: Buffers::new(memory_len / BUFFERS_SHARE),
         read_only: options.read_only,
         reuse_at_once: options.reuse_at_once,
         book: Mutex::new(book),

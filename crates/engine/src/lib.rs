@@ -6,6 +6,7 @@
 
 mod apply;
 pub mod batch;
+mod buffers;
 pub mod changes;
 pub mod check;
 mod checkpoint;
@@ -14,6 +15,7 @@ mod codec;
 mod commit;
 mod content;
 mod core;
+mod crew;
 pub mod device;
 pub mod engine;
 pub mod error;

@@ -1,0 +1,178 @@
+//! Threads that write and read for streams, so that a stream goes on while a piece of it is under way.
+//!
+//! Invariants:
+//! - At most [`CREW_MAX`] threads; each begins when work finds nobody idle and ends when it had nothing to do for a while.
+//! - With [`Background::Manual`](crate::Background), once closed, or where no thread can be had, the caller does the work
+//!   itself before `run` returns.
+//! - `close` returns when everything that was handed over is done.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// The most threads of a store's crew: as many calls of the device under way as keep one busy.
+pub const CREW_MAX: usize = 4;
+/// An idle thread ends after so long.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// A piece of work.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    ended: Condvar,
+}
+
+/// The threads of one store.
+pub struct Crew {
+    shared: Arc<Shared>,
+}
+
+impl Crew {
+    /// A crew; one that is not to have threads leaves all work to its callers.
+    pub fn new(with_threads: bool) -> Crew {
+        let crew = Crew { shared: Arc::default() };
+        crew.shared.state.lock().closed = !with_threads;
+        crew
+    }
+
+    /// Has a job done, soon or before this returns.
+    pub fn run(&self, job: Job) {
+        let mut state = self.shared.state.lock();
+        if state.closed {
+            drop(state);
+            return job();
+        }
+        state.jobs.push_back(job);
+        if state.idle >= state.jobs.len() || state.threads == CREW_MAX {
+            self.shared.work.notify_one();
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let begun = std::thread::Builder::new().name("koine-io".into()).spawn(move || shared.serve());
+        match begun {
+            Ok(_) => state.threads += 1,
+            // Somebody else will come to it.
+            Err(_) if state.threads > 0 => {
+                self.shared.work.notify_one();
+            }
+            Err(_) => {
+                let job = state.jobs.pop_back();
+                drop(state);
+                job.into_iter().for_each(|job| job());
+            }
+        }
+    }
+
+    /// Whether jobs are done by others than the caller.
+    pub fn is_at_work(&self) -> bool {
+        !self.shared.state.lock().closed
+    }
+
+    /// Ends the threads once everything is done.
+    pub fn close(&self) {
+        let mut state = self.shared.state.lock();
+        state.closed = true;
+        self.shared.work.notify_all();
+        while state.threads > 0 {
+            self.shared.ended.wait(&mut state);
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // Not waited for: this may be one of the crew that drops the last handle of a store.
+        self.shared.state.lock().closed = true;
+        self.shared.work.notify_all();
+    }
+}
+
+impl Shared {
+    fn serve(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                // Whoever waits for the job learns of a panic by what the job leaves behind when it is dropped.
+                let _ = catch_unwind(AssertUnwindSafe(job));
+                state = self.state.lock();
+                continue;
+            }
+            if state.closed {
+                break;
+            }
+            state.idle += 1;
+            let slept = self.work.wait_for(&mut state, IDLE);
+            state.idle -= 1;
+            if slept.timed_out() && state.jobs.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+        self.ended.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn everything_is_done_when_it_is_closed() {
+        let (crew, done) = (Crew::new(true), Arc::new(AtomicUsize::new(0)));
+        for number in 0..200 {
+            let done = Arc::clone(&done);
+            crew.run(Box::new(move || {
+                done.fetch_add(1, Ordering::SeqCst);
+                assert!(number % 50 != 7, "a job that panics harms no other");
+            }));
+        }
+        assert!(crew.is_at_work() && crew.shared.state.lock().threads <= CREW_MAX);
+        crew.close();
+        assert_eq!(done.load(Ordering::SeqCst), 200);
+        assert_eq!(crew.shared.state.lock().threads, 0);
+        // From then on the caller does it.
+        let after = Arc::clone(&done);
+        crew.run(Box::new(move || {
+            after.fetch_add(1, Ordering::SeqCst);
+        }));
+        assert_eq!(done.load(Ordering::SeqCst), 201);
+    }
+
+    #[test]
+    fn jobs_run_beside_each_other() {
+        let crew = Crew::new(true);
+        let meeting = Arc::new(std::sync::Barrier::new(CREW_MAX));
+        for _ in 0..CREW_MAX {
+            let meeting = Arc::clone(&meeting);
+            crew.run(Box::new(move || drop(meeting.wait())));
+        }
+        crew.close();
+    }
+
+    #[test]
+    fn without_threads_the_caller_works() {
+        let crew = Crew::new(false);
+        let caller = std::thread::current().id();
+        let (tell, told) = std::sync::mpsc::channel();
+        crew.run(Box::new(move || tell.send(std::thread::current().id()).unwrap()));
+        assert_eq!(told.try_recv(), Ok(caller));
+        assert!(!crew.is_at_work());
+    }
+}

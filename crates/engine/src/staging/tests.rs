@@ -1,0 +1,206 @@
+//! Streams: written while they go on, bounded, told of every failure, given back whole.
+
+use std::io;
+
+use koine_env::SeededRandom;
+use parking_lot::{Condvar, Mutex};
+
+use super::*;
+use crate::device::{Call, Device, Fault, FaultyDevice, MemoryDevice, ReadMode, Times, Trouble};
+use crate::{Background, Batch, Engine, FormatOptions, Operation, Options, Payload, Place, SpaceId};
+
+const SPACE: SpaceId = SpaceId(20);
+const MIB: usize = 1 << 20;
+
+/// Memory whose writes wait while it is shut.
+struct Gated {
+    memory: MemoryDevice,
+    shut: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gated {
+    fn set_shut(&self, shut: bool) {
+        *self.shut.lock() = shut;
+        self.opened.notify_all();
+    }
+}
+
+impl Device for Gated {
+    fn len(&self) -> io::Result<u64> {
+        self.memory.len()
+    }
+    fn grow(&self, length: u64) -> io::Result<()> {
+        self.memory.grow(length)
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
+        self.memory.read_at(buffer, offset, mode)
+    }
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let mut shut = self.shut.lock();
+        while *shut {
+            self.opened.wait(&mut shut);
+        }
+        drop(shut);
+        self.memory.write_at(data, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.memory.sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.memory.discard(offset, length)
+    }
+    fn close(&self) -> io::Result<()> {
+        self.memory.close()
+    }
+    fn is_fixed(&self) -> bool {
+        self.memory.is_fixed()
+    }
+}
+
+fn open<D: Device + 'static>(device: D) -> (Arc<D>, Engine) {
+    let device = Arc::new(device);
+    Engine::format(device.as_ref(), FormatOptions { ring_len: 1 << 20, size_max: 0 }, &SeededRandom::new(7)).unwrap();
+    let engine = Engine::open(device.clone(), Options { background: Background::Threads, ..Options::default() });
+    let engine = engine.unwrap();
+    let made = Batch::new().then(Operation::CreateSpace { space: SPACE });
+    engine.submit(made, Durability::Sync).wait().unwrap();
+    (device, engine)
+}
+
+fn piece(number: usize) -> Vec<u8> {
+    (0..MIB).map(|index| (index * 7 + index / 251 + number * 31) as u8).collect()
+}
+
+#[test]
+fn a_long_value_comes_back_as_it_was() {
+    let (_, engine) = open(MemoryDevice::fixed(64 << 20));
+    let all = engine.shared().buffers.free();
+    for (key, hint) in [("known", Some(12 * MIB as u64 + 777)), ("unknown", None)] {
+        let mut stage = engine.stage(StageHint { length: hint, access: Access::Sequential }).unwrap();
+        let mut expected = Vec::new();
+        for number in 0..12 {
+            let piece = piece(number);
+            // Parts that meet no boundary.
+            piece.chunks(300_001).for_each(|part| stage.write(part).unwrap());
+            expected.extend_from_slice(&piece);
+        }
+        stage.write(&expected[..777]).unwrap();
+        expected.extend_from_within(..777);
+        let value = Payload::Stage(stage.finish().unwrap());
+        let put = Operation::Put { at: Place::new(SPACE, key), value };
+        engine.submit(Batch::new().then(put), Durability::Sync).wait().unwrap();
+        assert!(engine.view().bytes(SPACE, key.as_bytes(), 0, usize::MAX).unwrap() == expected, "{key}");
+    }
+    assert_eq!(engine.shared().buffers.free(), all, "every buffer came back");
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_value_of_known_length_lies_in_a_row() {
+    let (_, engine) = open(MemoryDevice::fixed(64 << 20));
+    let free = engine.usage().free;
+    let mut stages: Vec<Stage> = (0..2)
+        .map(|_| engine.stage(StageHint { length: Some(5 * MIB as u64 + 1), access: Access::Sequential }).unwrap())
+        .collect();
+    for number in 0..5 {
+        stages.iter_mut().for_each(|stage| stage.write(&piece(number)).unwrap());
+    }
+    for mut stage in stages {
+        stage.write(&[1]).unwrap();
+        let token = stage.finish().unwrap();
+        let staged = token.content_ref::<Staged>().unwrap();
+        let blocks: Vec<BlockRange> = staged.extents().iter().map(Extent::blocks).collect();
+        assert_eq!(blocks.len(), 6);
+        assert!(blocks.windows(2).all(|pair| pair[0].end() == pair[1].start), "{blocks:?}");
+    }
+    assert_eq!(engine.usage().free, free, "what no commit named is free again");
+}
+
+#[test]
+fn more_than_was_needed_is_given_back() {
+    let (_, engine) = open(MemoryDevice::fixed(64 << 20));
+    let free = engine.usage().free;
+    let mut stage = engine.stage(StageHint { length: Some(9 * MIB as u64), access: Access::Sequential }).unwrap();
+    (0..2).for_each(|number| stage.write(&piece(number)).unwrap());
+    let token = stage.finish().unwrap();
+    assert_eq!(engine.usage().free, free - 2 * MIB as u64);
+    drop(token);
+    assert_eq!(engine.usage().free, free);
+}
+
+#[test]
+fn a_stream_goes_on_while_it_is_written_but_not_without_end() {
+    let memory = MemoryDevice::fixed(64 << 20);
+    let (device, engine) = open(Gated { memory, shut: Mutex::new(false), opened: Condvar::new() });
+    let free = engine.usage().free;
+    let mut stage = engine.stage(StageHint::default()).unwrap();
+    device.set_shut(true);
+    // One that is being filled, and three on their way.
+    (0..=FLIGHTS_MAX).for_each(|number| stage.write(&piece(number)).unwrap());
+    assert_eq!(stage.flights.len(), FLIGHTS_MAX);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            stage.write(&piece(9)).unwrap();
+            stage
+        });
+        // The fifth finds no buffer until a write has returned.
+        while engine.usage().free > free - (FLIGHTS_MAX as u64 + 1) * MIB as u64 {
+            std::thread::yield_now();
+        }
+        assert!(!writer.is_finished());
+        device.set_shut(false);
+        stage = writer.join().unwrap();
+        device.set_shut(true);
+        stage.write(&piece(10)).unwrap();
+        // Dropped while writes are under way: the blocks stay taken until the last has returned.
+        let dropper = scope.spawn(|| drop(stage));
+        for _ in 0..100 {
+            std::thread::yield_now();
+            assert!(engine.usage().free < free);
+        }
+        device.set_shut(false);
+        dropper.join().unwrap();
+    });
+    assert_eq!(engine.usage().free, free);
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_failed_write_fails_the_stage_and_stops_the_store() {
+    // The ring and the space take some writes before the first piece.
+    for nth in 1..=6 {
+        let (device, engine) = open(FaultyDevice::new(MemoryDevice::fixed(64 << 20), Vec::new(), 1));
+        let mut stage = engine.stage(StageHint::default()).unwrap();
+        let nth = device.calls().writes + nth;
+        device.set_plan(vec![Fault { call: Call::Write, nth, times: Times::Once, trouble: Trouble::Error }]);
+        let written = (0..5).try_for_each(|number| stage.write(&piece(number)));
+        let kind = match written.and_then(|()| stage.write(&[1])) {
+            Err(error) => {
+                assert_eq!(stage.write(&[1]).unwrap_err().kind(), error.kind(), "nothing comes after a failure");
+                assert!(stage.finish().is_err());
+                error.kind()
+            }
+            Ok(()) => stage.finish().map(drop).unwrap_err().kind(),
+        };
+        assert!([ErrorKind::Device, ErrorKind::Stopped].contains(&kind), "{nth}: {kind:?}");
+        let put = Batch::new().put(SPACE, "k", "v");
+        assert_eq!(engine.submit(put, Durability::Memory).wait().unwrap_err().kind(), ErrorKind::Stopped);
+    }
+}
+
+#[test]
+fn a_stage_that_finds_the_store_full_takes_nothing_more() {
+    let (_, engine) = open(MemoryDevice::fixed(16 << 20));
+    let free = engine.usage().free;
+    let mut stage = engine.stage(StageHint::default()).unwrap();
+    let outcome = (0..20).try_for_each(|number| stage.write(&piece(number)));
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(stage.write(&[1]).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(stage.finish().map(drop).unwrap_err().kind(), ErrorKind::Full);
+    // All but what the checkpoints wrote that were to make room.
+    assert!(engine.usage().free > free - MIB as u64 / 2);
+    let mut small = engine.stage(StageHint::default()).unwrap();
+    small.write(&piece(1)).unwrap();
+    assert_eq!(small.finish().unwrap().length(), MIB as u64);
+}
