@@ -6,6 +6,7 @@
 //! - Keys inside a space's tree: byte 1 and the user's key for a record; byte 2, the blob's number and an
 //!   offset (both big-endian) for a piece of a large value.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 
 use bytes::{Bytes, BytesMut};
@@ -132,6 +133,37 @@ impl Pieces {
     }
 }
 
+/// Pieces of at least this length are read past the page cache when it does not hold them.
+const STREAM_LEN_MIN: usize = 128 << 10;
+/// A chunk of at most this length is kept for the next read.
+const KEPT_LEN_MAX: u64 = 64 << 10;
+
+/// What a read tells beside its bytes.
+#[derive(Default)]
+pub struct Notes {
+    cold: Cell<bool>,
+    chunk: RefCell<Option<(u64, Vec<u8>)>>,
+}
+
+impl Notes {
+    /// Whether a large piece had to be waited for.
+    pub fn is_cold(&self) -> bool {
+        self.cold.get()
+    }
+
+    /// Verified bytes around the last part of a chunk that was read, and their offset in the value.
+    pub fn into_chunk(self) -> Option<(u64, Vec<u8>)> {
+        self.chunk.into_inner()
+    }
+
+    /// The value ends here, whatever a piece holds.
+    pub fn cut(&self, size: u64) {
+        if let Some((start, bytes)) = &mut *self.chunk.borrow_mut() {
+            bytes.truncate(size.saturating_sub(*start).min(bytes.len() as u64) as usize);
+        }
+    }
+}
+
 /// Where a read takes its bytes from.
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
@@ -146,22 +178,35 @@ pub struct Reading<'a> {
 impl Reading<'_> {
     /// Fills `buffer` from `offset` of a value; the caller has cut it at the value's end.
     pub fn read(&self, tree: &Tree, record: &Record, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read_noting(tree, record, offset, buffer, &Notes::default())
+    }
+
+    /// As `read`, and tells what it met.
+    pub fn read_noting(
+        &self,
+        tree: &Tree,
+        record: &Record,
+        offset: u64,
+        buffer: &mut [u8],
+        notes: &Notes,
+    ) -> Result<()> {
         match &record.content {
             Content::Empty => buffer.fill(0),
-            Content::Single(piece) => self.read_single(piece, offset, buffer)?,
-            Content::Pieces(blob) => self.read_pieces(tree, *blob, offset, buffer)?,
+            Content::Single(piece) => self.read_single(piece, offset, buffer, notes)?,
+            Content::Pieces(blob) => self.read_pieces(tree, *blob, offset, buffer, notes)?,
         }
+        notes.cut(record.size);
         Ok(())
     }
 
-    fn read_single(&self, piece: &Piece, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_single(&self, piece: &Piece, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         let held = piece.len().saturating_sub(offset).min(buffer.len() as u64) as usize;
         let (head, tail) = buffer.split_at_mut(held);
         tail.fill(0);
-        if head.is_empty() { Ok(()) } else { self.read_piece(piece, offset, head) }
+        if head.is_empty() { Ok(()) } else { self.read_part(piece, 0, offset, head, notes) }
     }
 
-    fn read_pieces(&self, tree: &Tree, blob: BlobId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_pieces(&self, tree: &Tree, blob: BlobId, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         let end = offset + buffer.len() as u64;
         let mut pieces = Pieces::new(tree, self.source, blob, offset, end)?;
         let mut at = offset;
@@ -172,7 +217,8 @@ impl Reading<'_> {
                 continue;
             }
             buffer[(at - offset) as usize..(from - offset) as usize].fill(0);
-            self.read_piece(&piece, from - start, &mut buffer[(from - offset) as usize..(to - offset) as usize])?;
+            let part = &mut buffer[(from - offset) as usize..(to - offset) as usize];
+            self.read_part(&piece, start, from - start, part, notes)?;
             at = to;
         }
         buffer[(at - offset) as usize..].fill(0);
@@ -181,46 +227,88 @@ impl Reading<'_> {
 
     /// Fills `buffer` from `from` of a piece, which holds so much.
     pub fn read_piece(&self, piece: &Piece, from: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read_part(piece, 0, from, buffer, &Notes::default())
+    }
+
+    /// As `read_piece`, of a piece that begins at `piece_at` of its value.
+    fn read_part(&self, piece: &Piece, piece_at: u64, from: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         match piece {
             Piece::Inline(bytes) => copy_from(bytes, from, buffer),
             Piece::Pending(pending) => copy_from(&pending.bytes, from, buffer),
-            Piece::Disk(extent) => self.read_extent(extent, from, buffer),
+            Piece::Disk(extent) => self.read_extent(extent, piece_at, from, buffer, notes),
         }
     }
 
-    fn read_extent(&self, extent: &Extent, from: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_extent(&self, extent: &Extent, piece_at: u64, from: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         let chunk = 1u64 << extent.chunk_log2;
         let run = u64::from(extent.run_length);
         let start = u64::from(extent.skip) + from;
         let end = start + buffer.len() as u64;
-        let first = start - start % chunk;
-        let last = end.next_multiple_of(chunk).min(run);
         if end > run {
             return Err(Error::damaged(format!(
                 "the extent at block {} is shorter than its piece",
                 extent.start_block
             )));
         }
-        if first == start && last == end {
-            return self.read_chunks(extent, start, buffer);
+        let around = Around { extent, piece_at };
+        // Chunks that are wanted whole are read where they belong; of the first and the last maybe only a part is.
+        let inner_start = start.next_multiple_of(chunk).min(end);
+        let inner_end = if end == run { end } else { (end - end % chunk).max(inner_start) };
+        if inner_end - inner_start < STREAM_LEN_MIN as u64 && (inner_start, inner_end) != (start, end) {
+            return self.read_around(around, start, buffer, notes);
         }
+        let (head, rest) = buffer.split_at_mut((inner_start - start) as usize);
+        let (inner, tail) = rest.split_at_mut((inner_end - inner_start) as usize);
+        if !head.is_empty() {
+            self.read_around(around, start, head, notes)?;
+        }
+        if !inner.is_empty() {
+            self.read_chunks(extent, inner_start, inner, notes)?;
+        }
+        if tail.is_empty() { Ok(()) } else { self.read_around(around, inner_end, tail, notes) }
+    }
+
+    /// Reads parts of chunks through memory of its own.
+    fn read_around(&self, around: Around<'_>, start: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
+        let extent = around.extent;
+        let chunk = 1u64 << extent.chunk_log2;
+        let first = start - start % chunk;
+        let last = (start + buffer.len() as u64).next_multiple_of(chunk).min(u64::from(extent.run_length));
         let mut whole = vec![0; (last - first) as usize];
-        self.read_chunks(extent, first, &mut whole)?;
+        self.read_chunks(extent, first, &mut whole, notes)?;
         let skip = (start - first) as usize;
         buffer.copy_from_slice(&whole[skip..skip + buffer.len()]);
+        if last - first <= KEPT_LEN_MAX {
+            // Of the run only this part is the value's.
+            let (part, part_end) = (u64::from(extent.skip), u64::from(extent.skip) + u64::from(extent.length));
+            whole.truncate(last.min(part_end).saturating_sub(first) as usize);
+            whole.drain(..(part.saturating_sub(first) as usize).min(whole.len()));
+            let offset = around.piece_at + first.max(part) - part;
+            *notes.chunk.borrow_mut() = Some((offset, whole));
+        }
         Ok(())
     }
 
+    /// How chunks at `at` of the device are read.
+    fn mode_for(&self, at: u64, length: usize, notes: &Notes) -> ReadMode {
+        if self.mode != ReadMode::Cached || length < STREAM_LEN_MIN || self.device.holds(at, length) {
+            return self.mode;
+        }
+        notes.cold.set(true);
+        ReadMode::Stream
+    }
+
     /// Reads whole chunks from `start` of the run and verifies each.
-    fn read_chunks(&self, extent: &Extent, start: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_chunks(&self, extent: &Extent, start: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         let at = extent.start_block * BLOCK_LEN as u64 + start;
-        self.device.read_at(buffer, at, self.mode).map_err(|e| read_failed(at, e))?;
+        let mode = self.mode_for(at, buffer.len(), notes);
+        self.device.read_at(buffer, at, mode).map_err(|e| read_failed(at, e))?;
         let Some(first_bad) = first_damaged(extent, start, buffer) else { return Ok(()) };
-        match self.mode {
+        match mode {
             // The page cache may hold what was there before: a read of neighbouring bytes while these were
             // written past it can leave old pages behind. Only the medium's word counts.
             ReadMode::Now => return Err(would_block()),
-            ReadMode::Cached => {
+            ReadMode::Cached | ReadMode::Stream => {
                 self.device.read_at(buffer, at, ReadMode::Direct).map_err(|e| read_failed(at, e))?;
                 if first_damaged(extent, start, buffer).is_none() {
                     return Ok(());
@@ -231,6 +319,13 @@ impl Reading<'_> {
         let (place, length) = first_bad;
         Err(Error::damaged(format!("data at byte {place} of the store ({length} bytes) is damaged")))
     }
+}
+
+/// An extent, and where its part begins in the value.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    extent: &'a Extent,
+    piece_at: u64,
 }
 
 /// Where the first chunk lies that does not match its checksum, and how long it is.

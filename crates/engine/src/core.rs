@@ -26,6 +26,7 @@ use crate::limits::Limits;
 use crate::log::record::Step;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
+use crate::read_ahead::Readers;
 use crate::requests::Requests;
 use crate::space::{Allocator, Class, ReuseQueue};
 use crate::ticket::{Completer, Ticket};
@@ -127,6 +128,8 @@ pub struct Core {
     pub(crate) crew: Crew,
     /// What streams write from and read into.
     pub(crate) buffers: Arc<Buffers>,
+    /// Who has some of them to read ahead.
+    pub(crate) readers: Readers,
     pub(crate) read_only: bool,
     pub(crate) reuse_at_once: bool,
     pub(crate) book: Mutex<Book>,

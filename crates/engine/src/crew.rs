@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -24,7 +25,7 @@ pub type Job = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    threads: usize,
+    threads: Vec<ThreadId>,
     idle: usize,
     closed: bool,
 }
@@ -57,16 +58,16 @@ impl Crew {
             return job();
         }
         state.jobs.push_back(job);
-        if state.idle >= state.jobs.len() || state.threads == CREW_MAX {
+        if state.idle >= state.jobs.len() || state.threads.len() == CREW_MAX {
             self.shared.work.notify_one();
             return;
         }
         let shared = Arc::clone(&self.shared);
         let begun = std::thread::Builder::new().name("koine-io".into()).spawn(move || shared.serve());
         match begun {
-            Ok(_) => state.threads += 1,
+            Ok(thread) => state.threads.push(thread.thread().id()),
             // Somebody else will come to it.
-            Err(_) if state.threads > 0 => {
+            Err(_) if !state.threads.is_empty() => {
                 self.shared.work.notify_one();
             }
             Err(_) => {
@@ -87,7 +88,9 @@ impl Crew {
         let mut state = self.shared.state.lock();
         state.closed = true;
         self.shared.work.notify_all();
-        while state.threads > 0 {
+        // One of the crew may have dropped the last handle of the store: it does not wait for itself.
+        let here = std::thread::current().id();
+        while state.threads.iter().any(|thread| *thread != here) {
             self.shared.ended.wait(&mut state);
         }
     }
@@ -122,7 +125,8 @@ impl Shared {
                 break;
             }
         }
-        state.threads -= 1;
+        let here = std::thread::current().id();
+        state.threads.retain(|thread| *thread != here);
         self.ended.notify_all();
     }
 }
@@ -143,10 +147,10 @@ mod tests {
                 assert!(number % 50 != 7, "a job that panics harms no other");
             }));
         }
-        assert!(crew.is_at_work() && crew.shared.state.lock().threads <= CREW_MAX);
+        assert!(crew.is_at_work() && crew.shared.state.lock().threads.len() <= CREW_MAX);
         crew.close();
         assert_eq!(done.load(Ordering::SeqCst), 200);
-        assert_eq!(crew.shared.state.lock().threads, 0);
+        assert!(crew.shared.state.lock().threads.is_empty());
         // From then on the caller does it.
         let after = Arc::clone(&done);
         crew.run(Box::new(move || {
@@ -163,6 +167,19 @@ mod tests {
             let meeting = Arc::clone(&meeting);
             crew.run(Box::new(move || drop(meeting.wait())));
         }
+        crew.close();
+    }
+
+    #[test]
+    fn one_of_the_crew_can_close_it() {
+        let crew = Arc::new(Crew::new(true));
+        let (tell, told) = std::sync::mpsc::channel();
+        let other = Arc::clone(&crew);
+        crew.run(Box::new(move || {
+            other.close();
+            tell.send(()).unwrap();
+        }));
+        told.recv().unwrap();
         crew.close();
     }
 

@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
+use crate::read_ahead::Readers;
 use crate::recovery::{self, Recovered};
 use crate::requests::Requests;
 use crate::space::{Allocator, ReuseQueue};
@@ -469,6 +470,7 @@ pub(crate) fn new_core(
         background: options.background,
         crew: Crew::new(options.background == Background::Threads),
         buffers: Buffers::new(memory_len / BUFFERS_SHARE),
+        readers: Readers::default(),
         read_only: options.read_only,
         reuse_at_once: options.reuse_at_once,
         book: Mutex::new(book),

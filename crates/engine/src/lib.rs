@@ -26,6 +26,7 @@ mod limits;
 mod log;
 mod node_cache;
 pub mod objects;
+mod read_ahead;
 mod reaper;
 mod recovery;
 pub mod repair;

@@ -6,18 +6,20 @@
 //! - Views expire only beyond a limit of pinned space or of age, or where a checkpoint finds no other room; oldest first.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
-use crate::content::{Pieces, Reading, as_record, find_record, record_key, record_range, user_key};
+use crate::content::{Notes, Pieces, Reading, as_record, find_record, record_key, record_range, user_key};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
+use crate::read_ahead::{ReadAhead, Reader, Source};
 use crate::tree::{NodeSource, Tree};
 use crate::value::{BlockRange, Content, INLINE_LEN_MAX, Piece, Record};
 
@@ -27,6 +29,8 @@ const AGE_MAX: Duration = Duration::from_secs(3600);
 const PINNED_SHARE: u64 = 10;
 /// …or this many blocks of a store that can grow: 256 MiB.
 const PINNED_BLOCKS_MIN: u64 = 1 << 16;
+/// Reads of values from this length on are watched for an order.
+const STREAM_LEN_MIN: u64 = 128 << 10;
 
 struct Pin {
     version: Version,
@@ -60,6 +64,47 @@ struct Pinned {
     state: State,
     pin: u64,
     expired: Arc<AtomicBool>,
+    /// Whether there is a `stream`.
+    streams: AtomicBool,
+    /// The large value that was read last.
+    stream: Mutex<Option<Stream>>,
+}
+
+/// How a large value is being read.
+#[derive(Clone)]
+struct Stream {
+    value: LargeValue,
+    ahead: Arc<ReadAhead>,
+}
+
+/// A large value of a view, as long as somebody has the view.
+#[derive(Clone)]
+struct LargeValue {
+    view: Weak<Pinned>,
+    space: SpaceId,
+    key: Bytes,
+}
+
+impl LargeValue {
+    fn view(&self) -> Result<View> {
+        let pinned = self.view.upgrade();
+        pinned.map(|pinned| View { pinned }).ok_or_else(|| Error::new(ErrorKind::Expired, "the view is gone"))
+    }
+}
+
+impl Source for LargeValue {
+    fn read(&self, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<usize> {
+        self.view()?.read_noting(self.space, &self.key, offset, buffer, notes)
+    }
+
+    fn size(&self) -> Result<u64> {
+        let stat = self.view()?.stat(self.space, &self.key)?;
+        stat.map(|stat| stat.size).ok_or_else(absent)
+    }
+
+    fn still_holds(&self) -> bool {
+        self.view().is_ok_and(|view| view.still_holds())
+    }
 }
 
 impl Drop for Pinned {
@@ -95,7 +140,8 @@ impl View {
         let entry = Pin { version: state.version, began: Instant::now(), expired: Arc::clone(&expired) };
         pins.pins.insert(pin, entry);
         drop(pins);
-        View { pinned: Arc::new(Pinned { core: Arc::clone(core), state, pin, expired }) }
+        let (streams, stream) = (AtomicBool::new(false), Mutex::new(None));
+        View { pinned: Arc::new(Pinned { core: Arc::clone(core), state, pin, expired, streams, stream }) }
     }
 
     /// The last commit that it sees.
@@ -155,18 +201,71 @@ impl View {
 
     /// Reads into `buffer` from `offset`; a short count only at the value's end. `NotFound` when the key is absent.
     pub fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        if let Some(stream) = self.stream_of(space, key) {
+            let read = self.reader(&stream).read(offset, buffer);
+            return self.checked(read);
+        }
         let core = self.core();
         let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
-        let read = self.read_with(&reading, space, key, offset, buffer);
+        let found = self.find(reading.source, space, key);
+        let Some((tree, record)) = self.checked(found)? else { return Err(absent()) };
+        if record.size >= STREAM_LEN_MIN && in_memory(&record.content).is_none() {
+            let stream = self.begin_stream(space, key);
+            let read = self.reader(&stream).read(offset, buffer);
+            return self.checked(read);
+        }
+        let read = read_found(&reading, &tree, &record, offset, buffer, &Notes::default());
         self.checked(read)
+    }
+
+    /// As `read`, without windows; tells what it met.
+    pub(crate) fn read_noting(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        notes: &Notes,
+    ) -> Result<usize> {
+        let core = self.core();
+        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let read = self.read_with(&reading, space, key, offset, buffer, notes);
+        self.checked(read)
+    }
+
+    /// How the value is being read, if it is the one that was read last.
+    fn stream_of(&self, space: SpaceId, key: &[u8]) -> Option<Stream> {
+        if !self.pinned.streams.load(Ordering::Relaxed) {
+            return None;
+        }
+        let stream = self.pinned.stream.lock();
+        stream.as_ref().filter(|stream| stream.value.space == space && stream.value.key == key).cloned()
+    }
+
+    fn begin_stream(&self, space: SpaceId, key: &[u8]) -> Stream {
+        let value = LargeValue { view: Arc::downgrade(&self.pinned), space, key: Bytes::copy_from_slice(key) };
+        let stream = Stream { value, ahead: Arc::default() };
+        *self.pinned.stream.lock() = Some(stream.clone());
+        self.pinned.streams.store(true, Ordering::Relaxed);
+        stream
+    }
+
+    /// A view never changes: all windows are of one epoch.
+    fn reader<'a>(&'a self, stream: &'a Stream) -> Reader<'a, LargeValue> {
+        Reader { core: &self.pinned.core, ahead: &stream.ahead, source: &stream.value, epoch: 0, eager: false }
     }
 
     /// As `read`, but `None` when the device would have to be waited for.
     pub fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<Option<usize>> {
+        if let Some(stream) = self.stream_of(space, key)
+            && let Some(count) = self.reader(&stream).read_now(offset, buffer)
+        {
+            return self.checked(Ok(Some(count)));
+        }
         let core = self.core();
         let nodes = core.nodes.now();
         let reading = Reading { source: &nodes, device: core.device.as_ref(), mode: ReadMode::Now };
-        let read = self.read_with(&reading, space, key, offset, buffer);
+        let read = self.read_with(&reading, space, key, offset, buffer, &Notes::default());
         match self.checked(read) {
             Ok(count) => Ok(Some(count)),
             Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
@@ -181,14 +280,10 @@ impl View {
         key: &[u8],
         offset: u64,
         buffer: &mut [u8],
+        notes: &Notes,
     ) -> Result<usize> {
         let Some((tree, record)) = self.find(reading.source, space, key)? else { return Err(absent()) };
-        let count = record.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
-        let (head, _) = buffer.split_at_mut(count);
-        if !head.is_empty() {
-            reading.read(&tree, &record, offset, head)?;
-        }
-        Ok(count)
+        read_found(reading, &tree, &record, offset, buffer, notes)
     }
 
     /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
@@ -232,6 +327,23 @@ impl View {
         }
         Ok(Cursor { view: self.clone(), cursor, range, backward })
     }
+}
+
+/// Reads what there is of a value from `offset` on.
+fn read_found(
+    reading: &Reading<'_>,
+    tree: &Tree,
+    record: &Record,
+    offset: u64,
+    buffer: &mut [u8],
+    notes: &Notes,
+) -> Result<usize> {
+    let count = record.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
+    let (head, _) = buffer.split_at_mut(count);
+    if !head.is_empty() {
+        reading.read_noting(tree, record, offset, head, notes)?;
+    }
+    Ok(count)
 }
 
 fn absent() -> Error {

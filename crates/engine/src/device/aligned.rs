@@ -77,9 +77,9 @@ pub fn is_aligned(memory: &[u8]) -> bool {
 }
 
 /// The length of a piece of a bounce pool, in bytes.
-pub(super) const BOUNCE_LEN: usize = 256 << 10;
+pub(super) const BOUNCE_LEN: usize = 1 << 20;
 /// The most pieces alive at once, so the most memory is this times [`BOUNCE_LEN`].
-const BOUNCE_COUNT_MAX: usize = 8;
+const BOUNCE_COUNT_MAX: usize = 4;
 
 /// A few aligned pieces, made when first needed, through which unaligned memory goes to the device.
 #[derive(Default)]

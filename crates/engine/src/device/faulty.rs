@@ -210,6 +210,10 @@ impl<D: Device> Device for FaultyDevice<D> {
         self.inner.grow(length)
     }
 
+    fn holds(&self, offset: u64, length: usize) -> bool {
+        self.inner.holds(offset, length)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
         let mut state = self.state.lock();
         let troubles = state.count(Call::Read);

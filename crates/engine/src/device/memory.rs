@@ -106,6 +106,10 @@ impl Device for MemoryDevice {
         Ok(())
     }
 
+    fn holds(&self, _offset: u64, _length: usize) -> bool {
+        true
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64, _mode: ReadMode) -> io::Result<()> {
         let image = self.read()?;
         let range = check_read(buffer.len(), offset, image.len() as u64)?;

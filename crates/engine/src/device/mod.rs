@@ -10,6 +10,7 @@
 
 mod aligned;
 mod block;
+mod cached;
 mod faulty;
 mod file;
 mod image;
@@ -41,6 +42,9 @@ pub enum ReadMode {
     Direct,
     /// Through the page cache, only if that needs no wait; else `WouldBlock`.
     Now,
+    /// Large pieces of a stream: past the page cache, which takes them several times as long to come through; where
+    /// the same range was read so a short while ago, through it, so that it stays there.
+    Stream,
 }
 
 /// A medium: a file, a block device, memory, or one of the two for proof.
@@ -52,6 +56,9 @@ pub trait Device: Send + Sync {
     /// Makes the device at least `length` bytes long; `Unsupported` where the size is fixed,
     /// `StorageFull` where there is no room. New bytes read as zeros.
     fn grow(&self, length: u64) -> io::Result<()>;
+
+    /// Whether a range would probably be read without waiting for the medium.
+    fn holds(&self, offset: u64, length: usize) -> bool;
 
     /// Fills `buffer` from `offset`.
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()>;
@@ -104,6 +111,10 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn grow(&self, length: u64) -> io::Result<()> {
         (**self).grow(length)
+    }
+
+    fn holds(&self, offset: u64, length: usize) -> bool {
+        (**self).holds(offset, length)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {

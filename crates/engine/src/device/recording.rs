@@ -106,6 +106,10 @@ impl<D: Device> Device for RecordingDevice<D> {
         self.change(Event::Grow { length }, |inner| inner.grow(length))
     }
 
+    fn holds(&self, offset: u64, length: usize) -> bool {
+        self.inner.holds(offset, length)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
         self.inner.read_at(buffer, offset, mode)
     }

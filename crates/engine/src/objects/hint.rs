@@ -2,7 +2,7 @@
 //!
 //! | hint | what it does |
 //! |---|---|
-//! | [`Access::Sequential`](crate::Access) | reads of a handle go through a window of [`READ_AHEAD_LEN`](super::READ_AHEAD_LEN) read at once; writes get checksum chunks of 32 KiB |
+//! | [`Access::Sequential`](crate::Access) | reads of a handle go through windows read ahead from the first read on; writes get checksum chunks of 32 KiB |
 //! | [`Access::Random`](crate::Access) | no window; writes longer than the log takes get checksum chunks of 4 KiB, so that a small read verifies no more |
 //! | [`Hint::expected_len`] | creating is refused when the store has not that much room; nothing is set aside |
 //! | [`Lifetime`] | kept with the handle; nothing yet |

@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use super::hint::Hint;
 use super::inner::Inner;
 use super::layout::{SPACE, object_key, object_place};
-use super::read_ahead::{READ_AHEAD_LEN, Window};
 use super::status::ObjectStatus;
 use super::table::{Node, absent};
 use super::transaction::{Transaction, TransactionOptions};
 use crate::batch::{Batch, Condition, Durability, Operation, Payload, VALUE_LEN_MAX};
+use crate::content::Notes;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::read_ahead::{ReadAhead, Reader, Source};
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint};
 use crate::view::View;
 
@@ -29,14 +29,14 @@ pub struct Object {
     inner: Arc<Inner>,
     node: Arc<Node>,
     hint: Hint,
-    window: Mutex<Window>,
+    ahead: Arc<ReadAhead>,
     closed: AtomicBool,
 }
 
 impl Object {
     /// A handle that has entered the store and the table already.
     pub(super) fn new(inner: Arc<Inner>, node: Arc<Node>, hint: Hint) -> Object {
-        Object { inner, node, hint, window: Mutex::default(), closed: AtomicBool::new(false) }
+        Object { inner, node, hint, ahead: Arc::default(), closed: AtomicBool::new(false) }
     }
 
     /// Its number.
@@ -74,37 +74,30 @@ impl Object {
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.check_open()?;
         let epoch = self.node.settle()?;
-        // Another thread reads through the window: then not through it.
-        let Some(mut window) = self.window.try_lock() else { return self.read_at(offset, buffer) };
-        if let Some(count) = window.read(epoch, offset, buffer) {
-            return Ok(count);
-        }
-        if self.hint.access != Some(Access::Sequential) || buffer.len() > READ_AHEAD_LEN / 2 || buffer.is_empty() {
-            drop(window);
-            return self.read_at(offset, buffer);
-        }
-        window.fill(epoch, offset, READ_AHEAD_LEN, |bytes| self.read_at(offset, bytes))?;
-        Ok(window.read(epoch, offset, buffer).unwrap_or(0))
+        self.reader(&self.state(epoch)).read(offset, buffer)
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        read_visible(&self.inner.engine.view(), self.number(), offset, buffer)
+    /// The object as it is at an epoch.
+    fn state(&self, epoch: u64) -> ObjectState {
+        ObjectState { inner: Arc::clone(&self.inner), node: Arc::clone(&self.node), epoch }
     }
 
-    /// Says that a range will be read soon: reads it now, on this thread, and keeps the first
-    /// [`READ_AHEAD_LEN`] bytes for the next reads of this handle.
+    fn reader<'a>(&'a self, source: &'a ObjectState) -> Reader<'a, ObjectState> {
+        let eager = self.hint.access == Some(Access::Sequential);
+        Reader { core: self.inner.engine.shared(), ahead: &self.ahead, source, epoch: source.epoch, eager }
+    }
+
+    /// Says that a range will be read soon: reads it now, on this thread. The first megabytes are kept for the next
+    /// reads of this handle, as far as memory for reading ahead is free; the rest comes into the page cache.
     pub fn will_need(&self, offset: u64, length: u64) -> Result<()> {
         self.check_open()?;
-        let epoch = self.node.settle()?;
-        let mut window = self.window.lock();
-        let first = length.min(READ_AHEAD_LEN as u64);
-        window.fill(epoch, offset, first as usize, |bytes| self.read_at(offset, bytes))?;
-        drop(window);
-        let mut scratch = vec![0; (length - first).min(READ_AHEAD_LEN as u64) as usize];
-        let (mut at, end) = (offset.saturating_add(first), offset.saturating_add(length));
+        let source = self.state(self.node.settle()?);
+        let end = offset.saturating_add(length);
+        let mut at = self.reader(&source).prepare(offset, end)?;
+        let mut scratch = vec![0; end.saturating_sub(at).min(CACHED_LEN) as usize];
         while at < end {
             let part = (end - at).min(scratch.len() as u64) as usize;
-            if self.read_at(at, &mut scratch[..part])? < part {
+            if source.read(at, &mut scratch[..part], &Notes::default())? < part {
                 break;
             }
             at += part as u64;
@@ -236,6 +229,41 @@ impl std::fmt::Debug for Object {
     }
 }
 
+/// An object in one state: from one change of it to the next.
+#[derive(Clone)]
+struct ObjectState {
+    inner: Arc<Inner>,
+    node: Arc<Node>,
+    epoch: u64,
+}
+
+impl Source for ObjectState {
+    fn read(&self, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<usize> {
+        let number = self.node.number();
+        let read = self.inner.engine.view().read_noting(SPACE, &object_key(number), offset, buffer, notes);
+        read.map_err(|error| not_there(number, error))
+    }
+
+    fn size(&self) -> Result<u64> {
+        let stat = self.inner.engine.view().stat(SPACE, &object_key(self.node.number()))?;
+        stat.map(|stat| stat.size).ok_or_else(|| absent(self.node.number()))
+    }
+
+    fn still_holds(&self) -> bool {
+        self.node.is_at(self.epoch)
+    }
+}
+
+/// Reads of at most this length go through the page cache.
+const CACHED_LEN: u64 = 64 << 10;
+
+fn not_there(number: u64, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => absent(number),
+        _ => error,
+    }
+}
+
 /// Refuses what would end beyond the longest object.
 pub(super) fn check_range(offset: u64, length: u64) -> Result<()> {
     match offset.checked_add(length) {
@@ -249,10 +277,7 @@ pub(super) fn check_range(offset: u64, length: u64) -> Result<()> {
 
 /// Reads what a view sees of an object.
 pub(super) fn read_visible(view: &View, number: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-    view.read(SPACE, &object_key(number), offset, buffer).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => absent(number),
-        _ => error,
-    })
+    view.read(SPACE, &object_key(number), offset, buffer).map_err(|error| not_there(number, error))
 }
 
 /// Bytes for a batch: as they are when the log takes them, else placed on the device now.

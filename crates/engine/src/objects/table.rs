@@ -92,6 +92,11 @@ impl Node {
         Ok(epoch)
     }
 
+    /// Whether nothing was submitted since this epoch.
+    pub fn is_at(&self, epoch: u64) -> bool {
+        self.lock().is_ok_and(|state| state.epoch == epoch)
+    }
+
     /// Submits a change of this object alone, and waits as the durability asks.
     pub fn change(&self, engine: &Engine, batch: Batch, durability: Durability, delete: bool) -> Result<()> {
         let pending = {

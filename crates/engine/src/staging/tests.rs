@@ -33,6 +33,9 @@ impl Device for Gated {
     fn grow(&self, length: u64) -> io::Result<()> {
         self.memory.grow(length)
     }
+    fn holds(&self, offset: u64, length: usize) -> bool {
+        self.memory.holds(offset, length)
+    }
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
         self.memory.read_at(buffer, offset, mode)
     }

@@ -39,6 +39,9 @@ impl Device for Counted {
     fn grow(&self, length: u64) -> io::Result<()> {
         self.device.grow(length)
     }
+    fn holds(&self, offset: u64, length: usize) -> bool {
+        self.device.holds(offset, length)
+    }
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
         self.device.read_at(buffer, offset, mode)
     }

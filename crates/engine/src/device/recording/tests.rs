@@ -80,6 +80,9 @@ impl Device for Gate {
     fn grow(&self, length: u64) -> io::Result<()> {
         self.inner.grow(length)
     }
+    fn holds(&self, offset: u64, length: usize) -> bool {
+        self.inner.holds(offset, length)
+    }
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
         self.inner.read_at(buffer, offset, mode)
     }

@@ -1,0 +1,426 @@
+//! Reading values in order: large windows, verified once, read before they are asked for.
+//!
+//! Who reads one value again and again has a [`ReadAhead`]. It notices up to eight places from which somebody goes on
+//! from front to back (threads that share an object each have their own), and answers small reads from windows of up
+//! to 1 MiB. Where the device has to be waited for, the store's crew reads the next windows meanwhile.
+//!
+//! Invariants:
+//! - A window answers only for the state of the value it was read from: it carries an epoch, and windows of another
+//!   epoch are dropped. One read is answered from windows whole, or not at all.
+//! - Windows lie in buffers of the store's budget; without a free buffer there is no window. Windows that nobody has
+//!   used for a while are taken back from who has them.
+//! - A window that could not be read answers nothing: the read itself then meets the error and tells it.
+
+mod window;
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::buffers::BUFFER_LEN;
+use crate::content::Notes;
+use crate::core::Core;
+use crate::error::Result;
+use window::Window;
+
+/// The longest window in bytes.
+const WINDOW_LEN: u64 = BUFFER_LEN as u64;
+/// The first window of somebody who reads small pieces.
+const WINDOW_LEN_FIRST: u64 = 128 << 10;
+/// Windows begin at a multiple of this: the longest checksum chunk.
+const WINDOW_START: u64 = 32 << 10;
+/// Reads up to this length are answered from windows also where the device need not be waited for.
+const SMALL_LEN: usize = 128 << 10;
+/// The most windows of one value.
+const WINDOWS_MAX: usize = 8;
+/// The most windows before a reader.
+const DEPTH_MAX: usize = 4;
+/// Places from which somebody reads on.
+const PLACES_MAX: usize = 8;
+/// So many reads in order make a stream.
+const STREAK_MIN: u32 = 2;
+/// Windows unused for so long may be taken back.
+const STALE: Duration = Duration::from_millis(250);
+
+/// One version of one value.
+pub trait Source: Clone + Send + Sync + 'static {
+    /// Fills `buffer` from `offset`; a short count only at the end.
+    fn read(&self, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<usize>;
+
+    /// The length in bytes.
+    fn size(&self) -> Result<u64>;
+
+    /// Whether what was read just now is what the value is in this source's epoch.
+    fn still_holds(&self) -> bool;
+}
+
+/// Where somebody reads on.
+#[derive(Clone, Copy, Default)]
+struct Spot {
+    /// Where the next read is expected.
+    next: u64,
+    streak: u32,
+    /// Up to here there are windows.
+    ahead: u64,
+    /// The length of the next window.
+    window_len: u64,
+    /// The device had to be waited for.
+    cold: bool,
+    turn: u64,
+}
+
+#[derive(Default)]
+struct State {
+    epoch: u64,
+    size: Option<u64>,
+    windows: Vec<Arc<Window>>,
+    /// The last chunk of which only a part was asked for.
+    chunk: Option<Arc<Window>>,
+    spots: Vec<Spot>,
+    turn: u64,
+    used: Option<Instant>,
+}
+
+/// What is known of the reads of one value.
+#[derive(Default)]
+pub struct ReadAhead {
+    state: Mutex<State>,
+}
+
+/// All of a store that have or had windows.
+#[derive(Default)]
+pub struct Readers(Mutex<Vec<Weak<ReadAhead>>>);
+
+impl Readers {
+    /// Takes windows back that nobody has used for a while.
+    fn reclaim(&self) {
+        self.0.lock().retain(|reader| {
+            let Some(reader) = reader.upgrade() else { return false };
+            let Some(mut state) = reader.state.try_lock() else { return true };
+            let stale = state.used.is_none_or(|used| used.elapsed() > STALE);
+            if stale {
+                state.windows.clear();
+            }
+            !stale
+        });
+    }
+}
+
+/// A read under way: the value as it is, and how it is being read.
+pub struct Reader<'a, S> {
+    /// The store.
+    pub core: &'a Arc<Core>,
+    /// Remembers.
+    pub ahead: &'a Arc<ReadAhead>,
+    /// Where bytes come from.
+    pub source: &'a S,
+    /// The state of the value: windows of another one are not used.
+    pub epoch: u64,
+    /// It was said beforehand that it will be read in order.
+    pub eager: bool,
+}
+
+impl<S: Source> Reader<'_, S> {
+    /// Fills `buffer` from `offset`; a short count only at the value's end.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        if buffer.is_empty() || offset.checked_add(buffer.len() as u64).is_none() {
+            return self.source.read(offset, buffer, &Notes::default());
+        }
+        if let Some(count) = self.from_windows(offset, buffer, false) {
+            return Ok(count);
+        }
+        let spot = self.note(offset, buffer.len());
+        let in_order = spot.streak >= if self.eager { 0 } else { STREAK_MIN };
+        if buffer.len() <= SMALL_LEN && in_order {
+            self.open_window(offset, WINDOW_LEN_FIRST)?;
+            if let Some(count) = self.from_windows(offset, buffer, false) {
+                return Ok(count);
+            }
+        }
+        let notes = Notes::default();
+        let count = self.source.read(offset, buffer, &notes)?;
+        self.keep(offset, count, buffer.len(), notes);
+        Ok(count)
+    }
+
+    /// Reads windows from `offset` on, as far as there is memory for them; where that ends.
+    pub fn prepare(&self, offset: u64, end: u64) -> Result<u64> {
+        let end = end.min(self.size()?);
+        let mut at = offset;
+        for _ in 0..DEPTH_MAX {
+            if at >= end {
+                break;
+            }
+            let there = {
+                let mut state = self.ahead.state.lock();
+                state.enter(self.epoch);
+                state.windows.iter().find(|window| window.holds(at)).map(|window| window.end())
+            };
+            let next = there.map_or_else(|| self.open_window(at, WINDOW_LEN), |end| Ok(Some(end)))?;
+            let Some(next) = next else { break };
+            at = next;
+        }
+        Ok(at)
+    }
+
+    /// As `read`, but only what needs no wait, and only from windows.
+    pub fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+        offset.checked_add(buffer.len() as u64)?;
+        self.from_windows(offset, buffer, true)
+    }
+
+    /// Answers from windows, if they hold all of it.
+    fn from_windows(&self, offset: u64, buffer: &mut [u8], now: bool) -> Option<usize> {
+        let (windows, end, plan) = {
+            let mut state = self.ahead.state.lock();
+            state.enter(self.epoch);
+            let (windows, end) = state.cover(offset, buffer.len(), now)?;
+            let spot = state.note(offset, end - offset);
+            let cold = windows.iter().any(|window| window.is_cold());
+            let plan = state.plan(self.core, spot, cold);
+            (windows, end, plan)
+        };
+        self.begin(plan);
+        let (mut at, mut rest) = (offset, &mut *buffer);
+        for window in &windows {
+            let Some(bytes) = window.wait() else {
+                self.ahead.state.lock().forget(&windows);
+                return None;
+            };
+            let from = (at - window.start) as usize;
+            let part = rest.len().min(bytes.len() - from);
+            let (head, tail) = rest.split_at_mut(part);
+            head.copy_from_slice(&bytes[from..from + part]);
+            window.served(part);
+            (at, rest) = (at + part as u64, tail);
+        }
+        if windows.iter().any(|window| window.is_used_up()) {
+            self.ahead.state.lock().windows.retain(|window| !window.is_used_up());
+        }
+        Some((end - offset) as usize)
+    }
+
+    /// Notes a read that no window answers.
+    fn note(&self, offset: u64, length: usize) -> Spot {
+        let mut state = self.ahead.state.lock();
+        state.enter(self.epoch);
+        let spot = state.note(offset, length as u64);
+        state.spots[spot]
+    }
+
+    /// Reads the window that holds `offset` now, and has the next ones read meanwhile where that helps. Gives where
+    /// it ends; `None` where there is no memory or nothing to read.
+    fn open_window(&self, offset: u64, length_min: u64) -> Result<Option<u64>> {
+        let size = self.size()?;
+        let (window, plan) = {
+            let mut state = self.ahead.state.lock();
+            state.enter(self.epoch);
+            state.size = Some(size);
+            let at = state.spot_of(offset);
+            let spot = at.map(|at| state.spots[at]).unwrap_or_default();
+            let goes_on = spot.ahead > 0 && spot.ahead.abs_diff(offset) < WINDOW_START;
+            let length = if goes_on { spot.window_len.clamp(length_min, WINDOW_LEN) } else { length_min };
+            let Some(window) = state.add(self.core, offset - offset % WINDOW_START, length) else {
+                drop(state);
+                self.core.readers.reclaim();
+                return Ok(None);
+            };
+            self.register(&mut state);
+            let plan = at.map(|at| {
+                state.spots[at].ahead = window.end();
+                state.spots[at].window_len = 2 * length;
+                state.plan(self.core, at, spot.cold)
+            });
+            (window, plan.unwrap_or_default())
+        };
+        self.begin(plan);
+        window.fill(self.source);
+        if window.is_cold() {
+            let mut state = self.ahead.state.lock();
+            let plan = state.spot_of(offset).map(|at| state.plan(self.core, at, true));
+            drop(state);
+            self.begin(plan.unwrap_or_default());
+        }
+        Ok(Some(window.end()))
+    }
+
+    fn size(&self) -> Result<u64> {
+        let known = {
+            let mut state = self.ahead.state.lock();
+            state.enter(self.epoch);
+            state.size
+        };
+        known.map_or_else(|| self.source.size(), Ok)
+    }
+
+    /// After a read without windows: keeps the chunk it met, and begins to read on where that pays.
+    fn keep(&self, offset: u64, count: usize, wanted: usize, notes: Notes) {
+        let cold = notes.is_cold();
+        let chunk = notes.into_chunk().filter(|_| self.source.still_holds());
+        let large = wanted > SMALL_LEN && cold && count == wanted && self.core.crew.is_at_work();
+        let size = if large { self.size().ok() } else { None };
+        let plan = {
+            let mut state = self.ahead.state.lock();
+            state.enter(self.epoch);
+            if let Some((start, bytes)) = chunk {
+                state.chunk = Some(Arc::new(Window::of(start, bytes)));
+            }
+            let Some(spot) = state.spot_of(offset + count as u64) else { return };
+            state.spots[spot].cold = cold;
+            let in_order = self.eager || state.spots[spot].streak > 0 || offset == 0;
+            match size {
+                Some(size) if in_order => {
+                    state.size = Some(size);
+                    state.spots[spot].window_len = WINDOW_LEN;
+                    self.register(&mut state);
+                    state.plan(self.core, spot, true)
+                }
+                _ => return,
+            }
+        };
+        if plan.is_empty() && self.core.buffers.free() == 0 {
+            self.core.readers.reclaim();
+        }
+        self.begin(plan);
+    }
+
+    /// So that its windows can be taken back.
+    fn register(&self, state: &mut State) {
+        if state.used.replace(Instant::now()).is_none() {
+            self.core.readers.0.lock().push(Arc::downgrade(self.ahead));
+        }
+    }
+
+    /// Has windows read by the crew.
+    fn begin(&self, plan: Vec<Arc<Window>>) {
+        for window in plan {
+            let source = self.source.clone();
+            self.core.crew.run(Box::new(move || {
+                // Unless everybody who could have used it is gone.
+                if Arc::strong_count(&window) > 1 {
+                    window.fill(&source);
+                }
+            }));
+        }
+    }
+}
+
+impl State {
+    /// Nothing of another state of the value is left.
+    fn enter(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            let turn = self.turn;
+            *self = State { epoch, turn, used: self.used, ..State::default() };
+        }
+    }
+
+    /// The windows that hold all of a range, which may end at the value's end; and where it ends.
+    fn cover(&mut self, offset: u64, length: usize, now: bool) -> Option<(Vec<Arc<Window>>, u64)> {
+        if let Some(chunk) = self.chunk.as_ref().filter(|chunk| chunk.holds(offset))
+            && offset + length as u64 <= chunk.end()
+        {
+            return Some((vec![Arc::clone(chunk)], offset + length as u64));
+        }
+        let wanted = offset + length as u64;
+        let (mut at, mut found) = (offset, Vec::with_capacity(1));
+        while at < wanted {
+            let window = self.windows.iter().find(|window| window.holds(at))?;
+            if now && !window.is_ready() {
+                return None;
+            }
+            found.push(Arc::clone(window));
+            at = window.end();
+            if self.size.is_some_and(|size| at >= size) {
+                break;
+            }
+        }
+        self.turn += 1;
+        found.iter().for_each(|window| window.touch(self.turn));
+        self.used = self.used.map(|_| Instant::now());
+        Some((found, wanted.min(at)))
+    }
+
+    /// Notes a read; gives the index of its place.
+    fn note(&mut self, offset: u64, length: u64) -> usize {
+        self.turn += 1;
+        let next = offset + length;
+        // Threads that share the bytes of a stream among them leave gaps.
+        let gap_max = (16 * length).clamp(64 << 10, 16 << 20);
+        let follows = |spot: &Spot| offset >= spot.next && offset - spot.next <= gap_max;
+        let nearest =
+            (0..self.spots.len()).filter(|at| follows(&self.spots[*at])).max_by_key(|at| self.spots[*at].next);
+        let at = match nearest {
+            Some(at) => {
+                self.spots[at].streak += 1;
+                at
+            }
+            None if self.spots.len() < PLACES_MAX => {
+                self.spots.push(Spot::default());
+                self.spots.len() - 1
+            }
+            None => {
+                let oldest = (0..self.spots.len()).min_by_key(|at| self.spots[*at].turn).unwrap_or(0);
+                self.spots[oldest] = Spot::default();
+                oldest
+            }
+        };
+        self.spots[at].next = next;
+        self.spots[at].turn = self.turn;
+        at
+    }
+
+    /// The place that somebody has just read from or to.
+    fn spot_of(&self, offset: u64) -> Option<usize> {
+        let at = (0..self.spots.len()).max_by_key(|at| self.spots[*at].turn)?;
+        (self.spots[at].next >= offset).then_some(at)
+    }
+
+    /// Adds a window that begins at `start` and ends where the next one of such length begins.
+    fn add(&mut self, core: &Core, start: u64, length: u64) -> Option<Arc<Window>> {
+        let size = self.size.filter(|size| start < *size)?;
+        if self.windows.len() >= WINDOWS_MAX {
+            let oldest = (0..self.windows.len()).min_by_key(|at| self.windows[*at].turn())?;
+            self.windows.swap_remove(oldest);
+        }
+        let end = ((start / length + 1) * length).min(size);
+        let window = Arc::new(Window::empty(start, (end - start) as usize, core.buffers.lend()?));
+        self.turn += 1;
+        window.touch(self.turn);
+        self.windows.push(Arc::clone(&window));
+        Some(window)
+    }
+
+    /// Windows to be read for a place, as many as there is room for.
+    fn plan(&mut self, core: &Core, at: usize, cold: bool) -> Vec<Arc<Window>> {
+        let mut spot = self.spots[at];
+        spot.cold = cold;
+        spot.ahead = spot.ahead.max(spot.next);
+        let depth = (core.buffers.free() / 2).min(DEPTH_MAX) as u64;
+        let mut plan = Vec::new();
+        if let Some(size) = self.size.filter(|_| cold && core.crew.is_at_work()) {
+            let target = (spot.next + depth * WINDOW_LEN).min(size);
+            spot.window_len = spot.window_len.clamp(WINDOW_LEN_FIRST, WINDOW_LEN);
+            while spot.ahead + spot.window_len <= target || (spot.ahead < target && target == size) {
+                let there = self.windows.iter().find(|window| window.holds(spot.ahead)).map(|window| window.end());
+                if let Some(end) = there {
+                    spot.ahead = end;
+                    continue;
+                }
+                let Some(window) = self.add(core, spot.ahead, spot.window_len) else { break };
+                spot.ahead = window.end();
+                spot.window_len = (2 * spot.window_len).min(WINDOW_LEN);
+                plan.push(window);
+            }
+        }
+        self.spots[at] = spot;
+        plan
+    }
+
+    fn forget(&mut self, failed: &[Arc<Window>]) {
+        self.windows.retain(|window| !failed.iter().any(|other| Arc::ptr_eq(window, other)));
+    }
+}
+
+#[cfg(test)]
+mod tests;
