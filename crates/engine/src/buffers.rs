@@ -7,9 +7,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::device::AlignedBuffer;
+use crate::lock::Mutex;
 
 /// The length of a buffer in bytes.
 pub const BUFFER_LEN: usize = 1 << 20;

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, RwLock};
 
 use crate::apply::{Applied, Counters, State};
 use crate::batch::{Commit, Durability, KeyRange, SpaceId, Version};
@@ -23,6 +23,7 @@ use crate::device::Device;
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
+use crate::lock::Mutex;
 use crate::log::record::Step;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;

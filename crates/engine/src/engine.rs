@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, RwLock};
 
 use koine_env::Random;
 
@@ -23,6 +23,7 @@ use crate::crew::Crew;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
+use crate::lock::Mutex;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
 use crate::read_ahead::Readers;

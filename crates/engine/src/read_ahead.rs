@@ -16,12 +16,11 @@ mod window;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::buffers::BUFFER_LEN;
 use crate::content::Notes;
 use crate::core::Core;
 use crate::error::Result;
+use crate::lock::Mutex;
 use window::Window;
 
 /// The longest window in bytes.

@@ -4,6 +4,9 @@
 //! - What a view can reach is not reused until it is dropped or expired; an expired view gives an error, never
 //!   other bytes: every read looks again after it has read.
 //! - Views expire only beyond a limit of pinned space or of age, or where a checkpoint finds no other room; oldest first.
+//!   Those of mapped bytes never do: whoever maps says how long.
+
+mod mapped;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +14,6 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
@@ -19,9 +21,11 @@ use crate::content::{Notes, Pieces, Reading, as_record, find_record, record_key,
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
+use crate::lock::Mutex;
 use crate::read_ahead::{ReadAhead, Reader, Source};
 use crate::tree::{NodeSource, Tree};
 use crate::value::{BlockRange, Content, INLINE_LEN_MAX, Piece, Record};
+pub use mapped::Mapped;
 
 /// A view may be this old before it is taken back.
 const AGE_MAX: Duration = Duration::from_secs(3600);
@@ -34,6 +38,8 @@ const STREAM_LEN_MIN: u64 = 128 << 10;
 
 struct Pin {
     version: Version,
+    /// Never taken back.
+    kept: bool,
     began: Instant,
     expired: Arc<AtomicBool>,
 }
@@ -52,7 +58,7 @@ impl Pins {
     }
 
     fn expire_oldest(&mut self, old_enough: impl Fn(&Pin) -> bool) -> bool {
-        let oldest = self.pins.first_key_value().filter(|(_, pin)| old_enough(pin)).map(|(id, _)| *id);
+        let oldest = self.pins.iter().find(|(_, pin)| !pin.kept).filter(|(_, pin)| old_enough(pin)).map(|(id, _)| *id);
         let Some(pin) = oldest.and_then(|id| self.pins.remove(&id)) else { return false };
         pin.expired.store(true, Ordering::SeqCst);
         true
@@ -137,7 +143,7 @@ impl View {
         let pin = pins.next;
         pins.next += 1;
         let expired = Arc::new(AtomicBool::new(false));
-        let entry = Pin { version: state.version, began: Instant::now(), expired: Arc::clone(&expired) };
+        let entry = Pin { kept: false, version: state.version, began: Instant::now(), expired: Arc::clone(&expired) };
         pins.pins.insert(pin, entry);
         drop(pins);
         let (streams, stream) = (AtomicBool::new(false), Mutex::new(None));
@@ -147,6 +153,21 @@ impl View {
     /// The last commit that it sees.
     pub fn version(&self) -> Version {
         self.pinned.state.version
+    }
+
+    /// The same version under a pin of its own that is never taken back.
+    fn kept(&self) -> Result<View> {
+        let core = &self.pinned.core;
+        let mut pins = core.pins.lock();
+        self.check()?;
+        let pin = pins.next;
+        pins.next += 1;
+        let (expired, state) = (Arc::new(AtomicBool::new(false)), self.pinned.state.clone());
+        let entry = Pin { kept: true, version: state.version, began: Instant::now(), expired: Arc::clone(&expired) };
+        pins.pins.insert(pin, entry);
+        drop(pins);
+        let (streams, stream) = (AtomicBool::new(false), Mutex::new(None));
+        Ok(View { pinned: Arc::new(Pinned { core: Arc::clone(core), state, pin, expired, streams, stream }) })
     }
 
     fn core(&self) -> &Core {

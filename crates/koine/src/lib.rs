@@ -20,6 +20,7 @@ mod store;
 pub use error::{Error, Result};
 pub use format::{FormatOptions, Formatted, format};
 pub use inspect::{BucketCount, Inspection, inspect, repair};
+pub use koine_engine::device::IoMode;
 pub use koine_engine::{
     Info, LostKeys, Origin, PartialValue, Progress, Repair, Report, SalvageProgress, SalvageReport, Scrub,
     ScrubOptions, ScrubPosition, SpaceReport, SpaceUse, Usage,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use koine_engine::device::{Device, FileDevice, OpenOptions as DeviceOptions};
+use koine_engine::device::{Device, FileDevice, IoMode, OpenOptions as DeviceOptions};
 use koine_engine::{Engine, Options, Scrub, ScrubOptions, ScrubPosition};
 use koine_env::{OsRandom, SystemClock};
 use koine_kv::{EngineKv, Kv, MemoryKv, MemoryOptions};
@@ -23,6 +23,8 @@ pub struct OpenOptions {
     pub size_max: Option<u64>,
     /// Memory for tables and caches, in bytes; `None` is 128 MiB.
     pub memory: Option<u64>,
+    /// How the file or device is reached.
+    pub io: IoMode,
 }
 
 /// An open store. Dropped without `close`, it is recovered at the next start.
@@ -32,6 +34,7 @@ pub struct Store {
     /// The same, where it is on a file or device.
     engine: Option<Arc<EngineKv>>,
     objects: Objects,
+    warning: Option<String>,
 }
 
 /// Opens the store at a path or URL.
@@ -39,18 +42,20 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     let place = Place::parse(place)?;
     let engine = match &place {
         Place::Memory => None,
-        Place::Path(path) => Some(Arc::new(EngineKv::new(open_engine(path, options)?))),
+        Place::Path(path) => Some(open_engine(path, options)?),
     };
+    let (engine, warning) =
+        engine.map_or((None, None), |(engine, warning)| (Some(Arc::new(EngineKv::new(engine))), warning));
     let kv: Arc<dyn Kv> = match &engine {
         Some(engine) => Arc::clone(engine) as Arc<dyn Kv>,
         None => Arc::new(MemoryKv::new(MemoryOptions { capacity: options.size_max, ..MemoryOptions::default() })),
     };
     let objects = Objects::open(Arc::clone(&kv), Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
-    Ok(Store { place, kv, engine, objects })
+    Ok(Store { place, kv, engine, objects, warning })
 }
 
 /// Opens the engine on a file or device; makes the store first when that is asked for and nothing is lost by it.
-fn open_engine(path: &Path, options: &OpenOptions) -> Result<Engine> {
+fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<String>)> {
     let found = probe(path)?;
     let make = match found {
         Found::Store => false,
@@ -62,7 +67,9 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<Engine> {
         Found::Zeros => return Err(Error::Occupied { path: path.to_owned(), found: "zeros".to_owned() }),
         Found::Other(found) => return Err(Error::Occupied { path: path.to_owned(), found }),
     };
-    let device = FileDevice::open(path, DeviceOptions { create: make, read_only: false }).map_err(Error::at(path))?;
+    let device = FileDevice::open_with(path, DeviceOptions { create: make, read_only: false }, options.io)
+        .map_err(Error::at(path))?;
+    let warning = device.fallback().map(|why| format!("{}: {why}", path.display()));
     if make {
         // Looked at again under the lock: somebody may have been faster.
         let length =
@@ -82,7 +89,7 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<Engine> {
                 path.display()
             )))
         }
-        _ => Ok(engine),
+        _ => Ok((engine, warning)),
     }
 }
 
@@ -90,6 +97,11 @@ impl Store {
     /// Where it is.
     pub fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// What its owner should know of how it was opened.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Its keys and values.

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use koine::{OpenOptions, Store};
+use koine::{IoMode, OpenOptions, Store};
 use koine_gateway::{Credentials, Gateway, GatewayOptions, Secret};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -55,6 +55,10 @@ pub struct ServeArgs {
     /// Memory for tables and caches [default: 128MiB].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
+    /// How the file or device is reached: `direct` past the page cache, `buffered` through it, `uring` past it by
+    /// io_uring; where the system refuses, the next best is taken and the log says so.
+    #[arg(long, value_name = "WAY", default_value = "direct")]
+    io: IoMode,
     /// Read and verify the store in the background, at most so many bytes a second; a pass begins with the
     /// server and a day after the one before, damage is logged [default: off].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -67,8 +71,11 @@ pub struct ServeArgs {
 /// Runs `koine serve`.
 pub fn run(args: &ServeArgs, output: Output) -> Outcome {
     log_to_stderr()?;
-    let options = OpenOptions { create: true, size_max: args.size, memory: args.memory };
+    let options = OpenOptions { create: true, size_max: args.size, memory: args.memory, io: args.io };
     let store = koine::open(&args.store, &options)?;
+    if let Some(warning) = store.warning() {
+        tracing::warn!("{warning}");
+    }
     let root = Root::find(&store, |name| std::env::var(name).ok())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -24,6 +24,8 @@ use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, retry_on_intr};
 use super::aligned::{AlignedBuffer, BOUNCE_LEN, BouncePool, is_aligned};
 use super::cached::{Streamed, is_cached};
 use super::lock::{Hold, hold, is_held_elsewhere, owned, release};
+use super::mapping::Mapping;
+use super::uring::Rings;
 use super::{BLOCK_LEN, Device, ReadMode, block, check_read, check_write};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -34,6 +36,31 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Make an empty file, for its owner only, when there is none.
     pub create: bool,
+}
+
+/// How a [`FileDevice`] reaches its medium. What it writes and when it is durable is the same in all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoMode {
+    /// Positional calls: writes and large reads past the page cache, small reads through it.
+    #[default]
+    Direct,
+    /// Positional calls through the page cache, writes too.
+    Buffered,
+    /// As `Direct`; what goes past the page cache, and syncs, through io_uring.
+    Uring,
+}
+
+impl std::str::FromStr for IoMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<IoMode> {
+        match text {
+            "direct" => Ok(IoMode::Direct),
+            "buffered" => Ok(IoMode::Buffered),
+            "uring" => Ok(IoMode::Uring),
+            _ => Err(Error::invalid(format!("`{text}` is no way to a device: direct, buffered or uring"))),
+        }
+    }
 }
 
 /// A file or a block device, held by one owner.
@@ -49,6 +76,10 @@ pub struct FileDevice {
     grown: AtomicBool,
     bounce: BouncePool,
     streamed: Streamed,
+    io: IoMode,
+    rings: Option<Rings>,
+    /// Why the device is not reached as was asked.
+    fallback: Option<String>,
 }
 
 struct Handles {
@@ -67,6 +98,12 @@ impl Drop for Handles {
 impl FileDevice {
     /// Opens `path` and takes the store for this process; `Owned` when somebody has it.
     pub fn open(path: &Path, options: OpenOptions) -> Result<FileDevice> {
+        FileDevice::open_with(path, options, IoMode::default())
+    }
+
+    /// As [`FileDevice::open`], reached in a way of the caller's choice. Where the kernel or the file system refuses
+    /// it, in the next best: [`FileDevice::fallback`] tells.
+    pub fn open_with(path: &Path, options: OpenOptions, io: IoMode) -> Result<FileDevice> {
         let is_block = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         let buffered = open_first(path, options, is_block)?;
         let failed = |what: &str, error: io::Error| Error::device(format!("cannot {what} {}", path.display()), error);
@@ -83,7 +120,11 @@ impl FileDevice {
             // Again, now that nobody else can change it.
             buffered.metadata().map_err(|error| failed("look at", error))?.len()
         };
-        let direct = open_direct(path, options, &metadata).map_err(|error| failed("open again", error))?;
+        let direct = match io {
+            IoMode::Buffered => None,
+            _ => open_direct(path, options, &metadata).map_err(|error| failed("open again", error))?,
+        };
+        let (rings, fallback) = way_to(io, direct.is_some());
         Ok(FileDevice {
             path: path.to_owned(),
             handles: RwLock::new(Some(Handles { buffered, direct })),
@@ -94,12 +135,25 @@ impl FileDevice {
             grown: AtomicBool::new(false),
             bounce: BouncePool::default(),
             streamed: Streamed::default(),
+            io: if io == IoMode::Uring && rings.is_none() { IoMode::Direct } else { io },
+            rings,
+            fallback,
         })
     }
 
     /// Where it was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How it is reached.
+    pub fn io_mode(&self) -> IoMode {
+        self.io
+    }
+
+    /// Why it is not reached as was asked, for people.
+    pub fn fallback(&self) -> Option<&str> {
+        self.fallback.as_deref()
     }
 
     /// Whether writes go past the page cache.
@@ -124,7 +178,8 @@ impl FileDevice {
     fn read_direct(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let blocks = buffer.len().is_multiple_of(BLOCK_LEN) && offset.is_multiple_of(BLOCK_LEN as u64);
         if blocks && is_aligned(buffer) {
-            return read_full(file, buffer, offset);
+            let length = buffer.len();
+            return self.fetch(file, buffer, offset, length);
         }
         let (mut rest, mut at) = (buffer, offset);
         while !rest.is_empty() {
@@ -133,7 +188,7 @@ impl FileDevice {
             let (piece, after) = rest.split_at_mut(length);
             self.bounce.with(|memory| {
                 let span = (skip + length).next_multiple_of(BLOCK_LEN);
-                read_at_least(file, &mut memory[..span], at - skip as u64, skip + length)?;
+                self.fetch(file, &mut memory[..span], at - skip as u64, skip + length)?;
                 piece.copy_from_slice(&memory[skip..skip + length]);
                 io::Result::Ok(())
             })?;
@@ -143,16 +198,32 @@ impl FileDevice {
         Ok(())
     }
 
+    /// Fills at least the first `wanted` bytes of aligned memory.
+    fn fetch(&self, file: &File, buffer: &mut [u8], offset: u64, wanted: usize) -> io::Result<()> {
+        match &self.rings {
+            Some(rings) => rings.read(file, buffer, offset, wanted),
+            None => read_at_least(file, buffer, offset, wanted),
+        }
+    }
+
+    /// Writes aligned memory.
+    fn store(&self, file: &File, data: &[u8], offset: u64) -> io::Result<()> {
+        match &self.rings {
+            Some(rings) => rings.write(file, data, offset),
+            None => write_full(file, data, offset),
+        }
+    }
+
     fn write_direct(&self, file: &File, data: &[u8], offset: u64) -> io::Result<()> {
         if is_aligned(data) {
-            return write_full(file, data, offset);
+            return self.store(file, data, offset);
         }
         let mut at = offset;
         for piece in data.chunks(BOUNCE_LEN) {
             self.bounce.with(|memory| {
                 let memory = &mut memory[..piece.len()];
                 memory.copy_from_slice(piece);
-                write_full(file, memory, at)
+                self.store(file, memory, at)
             })?;
             at += piece.len() as u64;
         }
@@ -237,7 +308,10 @@ impl Device for FileDevice {
         if self.grown.swap(false, Ordering::AcqRel) {
             handles.buffered.sync_all()
         } else {
-            handles.buffered.sync_data()
+            match &self.rings {
+                Some(rings) => rings.sync_data(&handles.buffered),
+                None => handles.buffered.sync_data(),
+            }
         }
     }
 
@@ -262,6 +336,12 @@ impl Device for FileDevice {
         }
     }
 
+    fn map(&self, parts: &[(u64, usize)]) -> io::Result<Option<Mapping>> {
+        let (handles, length) = (self.handles()?, self.length.load(Ordering::Acquire));
+        parts.iter().try_for_each(|(offset, part)| check_read(*part, *offset, length).map(drop))?;
+        Mapping::of(&handles.buffered, parts).map(Some)
+    }
+
     fn close(&self) -> io::Result<()> {
         *self.handles.write() = None;
         Ok(())
@@ -269,6 +349,20 @@ impl Device for FileDevice {
 
     fn is_fixed(&self) -> bool {
         self.is_block
+    }
+}
+
+/// The rings, where they are asked for and can be had; else why not.
+fn way_to(io: IoMode, is_direct: bool) -> (Option<Rings>, Option<String>) {
+    const NOT_DIRECT: &str = "its file system takes no direct I/O; it is reached through the page cache";
+    match io {
+        IoMode::Buffered => (None, None),
+        _ if !is_direct => (None, Some(NOT_DIRECT.into())),
+        IoMode::Direct => (None, None),
+        IoMode::Uring => match Rings::new() {
+            Ok(rings) => (Some(rings), None),
+            Err(why) => (None, Some(why)),
+        },
     }
 }
 

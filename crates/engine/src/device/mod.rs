@@ -15,8 +15,10 @@ mod faulty;
 mod file;
 mod image;
 mod lock;
+mod mapping;
 mod memory;
 mod recording;
+mod uring;
 
 use std::io;
 use std::ops::Range;
@@ -24,9 +26,10 @@ use std::sync::Arc;
 
 pub use aligned::{AlignedBuffer, is_aligned};
 pub use faulty::{Call, Calls, Fault, FaultyDevice, Times, Trouble};
-pub use file::{FileDevice, OpenOptions};
+pub use file::{FileDevice, IoMode, OpenOptions};
 pub use image::Image;
 pub use lock::owner_pid;
+pub use mapping::Mapping;
 pub use memory::MemoryDevice;
 pub use recording::{ImageWalker, Recording, RecordingDevice};
 
@@ -73,6 +76,13 @@ pub trait Device: Send + Sync {
     /// Both are multiples of [`BLOCK_LEN`]. A file gives the blocks back to its file system, so that a
     /// later write there may find it full.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// Parts of the device, each an offset and a length in whole blocks, as one stretch of memory; `None` where there
+    /// are no pages to show. The caller sees to it that nobody writes to the parts while it has the mapping.
+    fn map(&self, parts: &[(u64, usize)]) -> io::Result<Option<Mapping>> {
+        let _ = parts;
+        Ok(None)
+    }
 
     /// Gives the medium back (its lock, its descriptors). Later calls fail.
     fn close(&self) -> io::Result<()>;
@@ -131,6 +141,10 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         (**self).discard(offset, length)
+    }
+
+    fn map(&self, parts: &[(u64, usize)]) -> io::Result<Option<Mapping>> {
+        (**self).map(parts)
     }
 
     fn close(&self) -> io::Result<()> {

@@ -10,12 +10,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 
 use super::pending::Pending;
 use crate::batch::{Batch, Durability};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::lock::Mutex;
 
 /// Parts of the table with locks of their own.
 const SHARDS: u64 = 16;

@@ -11,9 +11,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use crate::error::Result;
+use crate::lock::Mutex;
 use crate::space::runs::Runs;
 use crate::value::BlockRange;
 

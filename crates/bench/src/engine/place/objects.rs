@@ -1,12 +1,13 @@
 //! Our numbered objects, on a loop device or in a file, through `koine_engine::objects`.
 
-use super::super::store::forget_cached;
+use super::super::store::{forget_cached, io_mode};
 use super::{Handle, Outcome, Place, failed};
 use koine_engine::device::{Device, FileDevice, OpenOptions};
-use koine_engine::objects::{Object, Store};
+use koine_engine::objects::{Object, Store, StoreOptions};
 use koine_engine::{Durability, Engine, FormatOptions, Options};
 use koine_env::OsRandom;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An open store.
 pub struct Objects {
@@ -15,13 +16,21 @@ pub struct Objects {
     store: Option<Store>,
 }
 
+/// Opens the store in the way that was asked for.
+fn open(path: &Path) -> Outcome<Store> {
+    let device = FileDevice::open_with(path, OpenOptions::default(), io_mode()).map_err(failed("open"))?;
+    let engine = Engine::open(Arc::new(device), Options::default()).map_err(failed("open"))?;
+    let options = StoreOptions { name: path.display().to_string(), object_limit: None };
+    Store::own(engine, options).map_err(failed("open"))
+}
+
 impl Objects {
     /// Formats what is at `path`.
     pub fn make(path: &Path) -> Outcome<Objects> {
         let device = FileDevice::open(path, OpenOptions::default()).map_err(failed("open"))?;
         Engine::format(&device, FormatOptions::default(), &OsRandom).map_err(failed("format"))?;
         device.close().map_err(failed("close"))?;
-        let store = Some(Store::open(path, Options::default()).map_err(failed("open"))?);
+        let store = Some(open(path)?);
         Ok(Objects { path: path.to_owned(), store })
     }
 
@@ -59,7 +68,7 @@ impl Place for Objects {
             store.close().map_err(failed("close"))?;
         }
         forget_cached(&self.path);
-        self.store = Some(Store::open(&self.path, Options::default()).map_err(failed("open"))?);
+        self.store = Some(open(&self.path)?);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Item, Level, Memory, Outcome, Pending, Session, Store, failed};
 use bytes::Bytes;
-use koine_engine::device::{Device, FileDevice, OpenOptions, ReadMode};
+use koine_engine::device::{Device, FileDevice, IoMode, OpenOptions, ReadMode};
 use koine_engine::{
     Batch, Durability, Engine, FormatOptions, KeyRange, Operation, Options, Payload, Place, SpaceId, StageHint, Ticket,
     View,
@@ -17,6 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const FILE_LEN_FIRST: u64 = 256 << 20;
 /// Where all keys lie.
 pub const SPACE: SpaceId = SpaceId::FIRST;
+
+/// The environment's word for how our stores are reached, so that workers hear of it too.
+pub const IO_VARIABLE: &str = "KOINE_BENCH_IO";
+
+/// How our stores are reached: as `KOINE_BENCH_IO` says, if it says anything.
+pub fn io_mode() -> IoMode {
+    std::env::var(IO_VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
 
 /// An open store of ours.
 pub struct Koine {
@@ -79,7 +87,7 @@ impl Koine {
             format_file(path)?;
         }
         let flushes = Arc::new(AtomicU64::new(0));
-        let device = FileDevice::open(path, OpenOptions::default()).map_err(failed("open"))?;
+        let device = FileDevice::open_with(path, OpenOptions::default(), io_mode()).map_err(failed("open"))?;
         let counted = Counted { device, flushes: Arc::clone(&flushes) };
         let options = Options { memory_len: memory.total_len as u64, ..Options::default() };
         let engine = Engine::open(Arc::new(counted), options).map_err(failed("open"))?;

@@ -9,7 +9,7 @@ const B: u64 = BLOCK_LEN as u64;
 const CREATE: OpenOptions = OpenOptions { read_only: false, create: true };
 const WRITE: OpenOptions = OpenOptions { read_only: false, create: false };
 const READ: OpenOptions = OpenOptions { read_only: true, create: false };
-const MODES: [ReadMode; 2] = [ReadMode::Cached, ReadMode::Direct];
+const MODES: [ReadMode; 4] = [ReadMode::Cached, ReadMode::Direct, ReadMode::Stream, ReadMode::Stream];
 
 /// Bytes that differ from place to place.
 fn pattern(length: usize) -> Vec<u8> {
@@ -84,6 +84,42 @@ fn a_file_is_made_grown_written_and_found_again() {
     let mut byte = [0];
     again.read_at(&mut byte, 4 * B, ReadMode::Direct).unwrap();
     assert_eq!(byte[0], pattern(3 * BLOCK_LEN + 1)[3 * BLOCK_LEN]);
+}
+
+#[test]
+fn every_way_to_a_file_passes_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, io) in [("direct", IoMode::Direct), ("buffered", IoMode::Buffered), ("uring", IoMode::Uring)] {
+        assert_eq!(name.parse::<IoMode>().unwrap(), io);
+        let device = FileDevice::open_with(&folder.path().join(name), CREATE, io).unwrap();
+        assert_eq!(device.io_mode() == io, device.fallback().is_none() || !device.is_direct());
+        println!("{name}: {}", device.fallback().unwrap_or("as asked"));
+        device.grow(4 << 20).unwrap();
+        exercise(&device);
+        // Several threads, each with large and small calls of its own.
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let device = &device;
+                scope.spawn(move || {
+                    let (mut data, at) =
+                        (AlignedBuffer::zeroed(700_000_usize.next_multiple_of(BLOCK_LEN)), thread << 20);
+                    for round in 0..5 {
+                        data.fill((thread * 10 + round) as u8);
+                        device.write_at(&data, at).unwrap();
+                        device.sync().unwrap();
+                        let mut read = vec![0; 654_321];
+                        device.read_at(&mut read, at + 7, ReadMode::Direct).unwrap();
+                        assert!(read.iter().all(|byte| *byte == data[0]));
+                    }
+                });
+            }
+        });
+        let mapping = device.map(&[(B, 2 * BLOCK_LEN)]).unwrap();
+        assert_eq!(mapping.map(|mapping| mapping.as_ref().len()), Some(2 * BLOCK_LEN));
+        assert!(device.map(&[(4 << 20, BLOCK_LEN)]).is_err(), "beyond the end");
+        device.close().unwrap();
+    }
+    assert!("mmap".parse::<IoMode>().is_err());
 }
 
 #[test]
