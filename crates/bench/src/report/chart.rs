@@ -9,7 +9,7 @@ const LINE_HEIGHT: f64 = 22.0;
 const TOP: f64 = 46.0;
 const VALUE_WIDTH: f64 = 70.0;
 /// Colours of servers in their order, ours first.
-const COLOURS: [&str; 7] = ["#2a7de1", "#d9822b", "#5b9a3c", "#9a5bb5", "#7a7a7a", "#b5a000", "#c0507a"];
+pub(super) const COLOURS: [&str; 7] = ["#2a7de1", "#d9822b", "#5b9a3c", "#9a5bb5", "#7a7a7a", "#b5a000", "#c0507a"];
 const REACHED: &str = "#3c9a5f";
 const MISSED: &str = "#cc4b4b";
 
@@ -143,7 +143,7 @@ pub fn latencies(latencies: &[Latency]) -> Option<String> {
 }
 
 /// A mark in few characters.
-fn short(mark: f64) -> String {
+pub(super) fn short(mark: f64) -> String {
     match mark {
         mark if mark >= 1e6 => format!("{}M", mark / 1e6),
         mark if mark >= 1e4 => format!("{}k", mark / 1e3),
@@ -244,7 +244,7 @@ impl Plot {
     }
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

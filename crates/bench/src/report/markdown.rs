@@ -1,6 +1,6 @@
 //! The report as a document: tables, and plots beside it.
 
-use super::{Report, chart, comparison};
+use super::{Report, chart, comparison, lines};
 
 /// More rows than this get a plot for each table and not one for all.
 const ROWS_OF_PLOT: usize = 40;
@@ -29,6 +29,7 @@ pub fn files(report: &Report) -> Vec<(String, String)> {
         }
         if report.plots_figures {
             add(&mut text, "What was measured", name("figures"), chart::figures(section, &rows));
+            add(&mut text, "By threads", name("threads"), lines::threads(section, &rows));
         }
     }
     if !report.latencies.is_empty() {

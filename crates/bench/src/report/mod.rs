@@ -3,6 +3,7 @@
 //! The JSON document holds what programs compare and nothing else; its shape is fixed.
 
 mod chart;
+mod lines;
 mod markdown;
 
 use crate::Error;

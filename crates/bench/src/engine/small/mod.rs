@@ -12,8 +12,9 @@ use crate::Error;
 use crate::report::Report;
 use crate::say;
 use crate::statistics::Better;
-use drive::Region;
-use plan::{Cell, LARGE_LEN, PLAIN_LEN, Verb};
+use drive::{Done, Region};
+use koine_engine::LockWaits;
+use plan::{Cell, LARGE_LEN, PLAIN_LEN, THREADS_MAX, Verb};
 
 const OBJECTS: usize = 8;
 const OBJECT_LEN: u64 = 32 << 20;
@@ -27,6 +28,9 @@ const TRANSACTION_GOAL: f64 = 0.8;
 const PAPER_GOAL: f64 = 50.0;
 const MB: f64 = 1e6;
 const FIO: &str = "fio";
+/// Name of the figures of how long our own locks were waited for.
+const LOCKS: &str = "locks";
+const LOCKS_SECTION: &str = "Small access: waiting for our own locks, 8 threads";
 
 /// Measures and adds the rows.
 pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
@@ -55,11 +59,15 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
             for turn in 0..field.places.len() {
                 let index = (turn + round) % field.places.len();
                 let (Some(place), Some(region)) = (field.places.get_mut(index), regions.get(index)) else { continue };
-                let rate = sample(place.as_mut(), region, cell, budget).unwrap_or_else(|error| {
+                let before = LockWaits::now();
+                let done = sample(place.as_mut(), region, cell, budget).unwrap_or_else(|error| {
                     report.errors.push(format!("{}, {}: {error}", place.name(), cell.name()));
                     None
                 });
-                figures.push(place.name(), rate);
+                figures.push(place.name(), done.map(|done| rate(cell, done)));
+                if place.name() == OURS {
+                    figures.push(LOCKS, done.map(|done| lock_share(cell, done, LockWaits::now().since(before))));
+                }
             }
             if cell.is_plain() && fio::is_here() {
                 figures.push(
@@ -84,15 +92,25 @@ fn say_round(round: usize, cell: &Cell, figures: &Figures) {
     say(&format!("round {}, {}: {} MB/s", round + 1, cell.name(), shown.join(", ")));
 }
 
-/// MB/s of one stretch; `None` when the time is over or the place cannot do it.
-fn sample(place: &mut dyn Place, region: &Region, cell: &Cell, budget: &mut Budget) -> Result<Option<f64>, String> {
+/// MB/s.
+fn rate(cell: &Cell, done: Done) -> f64 {
+    (done.blocks * cell.block_len) as f64 / MB / done.elapsed.as_secs_f64().max(1e-9)
+}
+
+/// How much of the threads' time was spent at locks of ours that others held, in percent.
+fn lock_share(cell: &Cell, done: Done, waits: LockWaits) -> f64 {
+    100.0 * waits.time.as_secs_f64() / (done.elapsed.as_secs_f64() * cell.threads as f64).max(1e-9)
+}
+
+/// One stretch; `None` when the time is over or the place cannot do it.
+fn sample(place: &mut dyn Place, region: &Region, cell: &Cell, budget: &mut Budget) -> Result<Option<Done>, String> {
     let Some(seconds) = budget.next() else { return Ok(None) };
     if cell.verb == Verb::Read {
         place.forget()?;
     }
     let done = drive::drive(place, region, cell, seconds)?;
     place.settle()?;
-    Ok(done.map(|done| (done.blocks * cell.block_len) as f64 / MB / done.elapsed.as_secs_f64().max(1e-9)))
+    Ok(done)
 }
 
 /// The same writes by fio: over blocks that were written before, each made durable.
@@ -141,6 +159,12 @@ fn rows(cells: &[Cell], found: &[Figures]) -> Vec<crate::report::Row> {
             let case = format!("{} beside {name}", cell.name());
             rows.push(compared.row(&case, "MB/s", Better::Higher, goal, &[name.into()]).in_section(cell.section()));
         }
+    }
+    for (cell, figures) in cells.iter().zip(found).filter(|(cell, _)| cell.threads == THREADS_MAX) {
+        let mut locks = Figures::default();
+        figures.of(LOCKS).iter().for_each(|figure| locks.push(OURS, *figure));
+        let row = locks.row(&cell.name(), "% of the threads' time", Better::Lower, 1.0, &[]);
+        rows.push(row.in_section(LOCKS_SECTION));
     }
     rows
 }

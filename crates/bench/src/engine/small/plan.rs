@@ -42,6 +42,8 @@ pub struct Cell {
 
 /// Length of a plain block.
 pub const PLAIN_LEN: u64 = 4 << 10;
+/// The most threads of a cell.
+pub const THREADS_MAX: usize = 8;
 /// Length of a large one, and bytes of a transaction.
 pub const LARGE_LEN: u64 = 1 << 20;
 
@@ -89,7 +91,7 @@ pub fn full() -> Vec<Cell> {
             }
             for access in [Access::Sequential, Access::Random] {
                 for shared in [false, true] {
-                    for threads in [1, 2, 4, 8] {
+                    for threads in [1, 2, 4, THREADS_MAX] {
                         cells.push(Cell { access, shared, verb, threads, block_len });
                     }
                 }
