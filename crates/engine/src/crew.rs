@@ -165,7 +165,9 @@ mod tests {
         let meeting = Arc::new(std::sync::Barrier::new(CREW_MAX));
         for _ in 0..CREW_MAX {
             let meeting = Arc::clone(&meeting);
-            crew.run(Box::new(move || drop(meeting.wait())));
+            crew.run(Box::new(move || {
+                meeting.wait();
+            }));
         }
         crew.close();
     }

@@ -126,14 +126,14 @@ impl<S: Source> Reader<'_, S> {
         if buffer.is_empty() || offset.checked_add(buffer.len() as u64).is_none() {
             return self.source.read(offset, buffer, &Notes::default());
         }
-        if let Some(count) = self.from_windows(offset, buffer, false) {
+        if let Some(count) = self.answer(offset, buffer, false) {
             return Ok(count);
         }
         let spot = self.note(offset, buffer.len());
         let in_order = spot.streak >= if self.eager { 0 } else { STREAK_MIN };
         if buffer.len() <= SMALL_LEN && in_order {
             self.open_window(offset, WINDOW_LEN_FIRST)?;
-            if let Some(count) = self.from_windows(offset, buffer, false) {
+            if let Some(count) = self.answer(offset, buffer, false) {
                 return Ok(count);
             }
         }
@@ -166,11 +166,11 @@ impl<S: Source> Reader<'_, S> {
     /// As `read`, but only what needs no wait, and only from windows.
     pub fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Option<usize> {
         offset.checked_add(buffer.len() as u64)?;
-        self.from_windows(offset, buffer, true)
+        self.answer(offset, buffer, true)
     }
 
     /// Answers from windows, if they hold all of it.
-    fn from_windows(&self, offset: u64, buffer: &mut [u8], now: bool) -> Option<usize> {
+    fn answer(&self, offset: u64, buffer: &mut [u8], now: bool) -> Option<usize> {
         let (windows, end, plan) = {
             let mut state = self.ahead.state.lock();
             state.enter(self.epoch);

@@ -41,7 +41,7 @@ struct Filling {
 
 enum Run {
     Bytes(Vec<u8>),
-    Stage(Stage),
+    Stage(Box<Stage>),
 }
 
 impl Run {
@@ -154,7 +154,7 @@ impl SalvageSink for StoreSink<'_> {
             }
             let mut stage = engine.stage(StageHint::default())?;
             stage.write(before)?;
-            value.run = Run::Stage(stage);
+            value.run = Run::Stage(Box::new(stage));
         }
         if let Run::Stage(stage) = &mut value.run {
             stage.write(bytes)?;
