@@ -290,18 +290,19 @@ impl Reading<'_> {
     }
 
     /// How chunks at `at` of the device are read.
-    fn mode_for(&self, at: u64, length: usize, notes: &Notes) -> ReadMode {
-        if self.mode != ReadMode::Cached || length < STREAM_LEN_MIN || self.device.holds(at, length) {
-            return self.mode;
+    fn mode_for(&self, at: u64, length: usize, notes: &Notes) -> Result<ReadMode> {
+        if self.mode == ReadMode::Direct || length < STREAM_LEN_MIN || self.device.holds(at, length) {
+            return Ok(self.mode);
         }
         notes.cold.set(true);
-        ReadMode::Stream
+        // The page cache is not even asked for what it does not hold: that would have the kernel read ahead too.
+        if self.mode == ReadMode::Now { Err(would_block()) } else { Ok(ReadMode::Stream) }
     }
 
     /// Reads whole chunks from `start` of the run and verifies each.
     fn read_chunks(&self, extent: &Extent, start: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         let at = extent.start_block * BLOCK_LEN as u64 + start;
-        let mode = self.mode_for(at, buffer.len(), notes);
+        let mode = self.mode_for(at, buffer.len(), notes)?;
         self.device.read_at(buffer, at, mode).map_err(|e| read_failed(at, e))?;
         let Some(first_bad) = first_damaged(extent, start, buffer) else { return Ok(()) };
         match mode {
