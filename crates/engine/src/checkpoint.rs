@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
 use crate::space::{Class, Runs, free_list};
 use crate::superblock::{Slot, Superblock, write_slot};
-use crate::tree::{NodeRef, NodeSink, Stamp, unplaced, write_dirty};
+use crate::tree::{Encoded, NodeRef, NodeSink, Stamp, unplaced, write_dirty};
 use crate::value::{BlockRange, Extent, Generation, Pending};
 
 /// Space is asked for in runs of this many blocks.
@@ -53,6 +53,11 @@ struct Sink<'a> {
     birth: Generation,
     run: Option<BlockRange>,
     used: Vec<BlockRange>,
+    /// What is gathered for one write.
+    buffer: AlignedBuffer,
+    /// Nodes in the buffer, and the bytes that they take in it.
+    nodes: Vec<Encoded>,
+    nodes_len: usize,
 }
 
 impl Sink<'_> {
@@ -100,7 +105,7 @@ impl Sink<'_> {
             .iter()
             .map(|pending| self.place(pending.bytes.len().div_ceil(BLOCK_LEN) as u32))
             .collect::<Result<_>>()?;
-        let mut buffer = AlignedBuffer::zeroed(RUN_BLOCKS as usize * BLOCK_LEN);
+        self.write_nodes()?;
         let mut from = 0;
         while from < batch.len() {
             // As many as lie one behind the other on the device.
@@ -112,11 +117,11 @@ impl Sink<'_> {
             for (pending, place) in batch[from..to].iter().zip(&places[from..to]) {
                 let at = (place.start - first) as usize * BLOCK_LEN;
                 let end = at + place.count as usize * BLOCK_LEN;
-                buffer[at..at + pending.bytes.len()].copy_from_slice(&pending.bytes);
-                buffer[at + pending.bytes.len()..end].fill(0);
+                self.buffer[at..at + pending.bytes.len()].copy_from_slice(&pending.bytes);
+                self.buffer[at + pending.bytes.len()..end].fill(0);
             }
             let length = (places[to - 1].end() - first) as usize * BLOCK_LEN;
-            self.core.write(&buffer[..length], first * BLOCK_LEN as u64)?;
+            self.core.write(&self.buffer[..length], first * BLOCK_LEN as u64)?;
             from = to;
         }
         for (pending, place) in batch.iter().zip(places) {
@@ -143,6 +148,22 @@ impl Sink<'_> {
         }
     }
 
+    /// Writes the nodes that wait, which lie one behind the other: they have their places from then on.
+    fn write_nodes(&mut self) -> Result<()> {
+        let Some(first) = self.nodes.first() else { return Ok(()) };
+        self.core.write(&self.buffer[..self.nodes_len], first.at().start_block * BLOCK_LEN as u64)?;
+        self.nodes_len = 0;
+        for encoded in std::mem::take(&mut self.nodes) {
+            let at = encoded.at();
+            let (node, by) = encoded.place();
+            match by {
+                Some(by) => self.free_late(by, at.range()),
+                None => self.core.nodes.put(&at, node?),
+            }
+        }
+        Ok(())
+    }
+
     fn give_back(&mut self) -> Result<()> {
         match self.run.take() {
             Some(run) if run.count > 0 => self.core.allocator.release(run.start, u64::from(run.count)),
@@ -163,14 +184,18 @@ impl NodeSink for Sink<'_> {
         Ok(())
     }
 
-    fn write_node(&mut self, encoded: Vec<u8>) -> Result<u64> {
-        let range = self.place((encoded.len() / BLOCK_LEN) as u32)?;
-        self.core.write(&encoded, range.start * BLOCK_LEN as u64)?;
-        Ok(range.start)
-    }
-
-    fn unneeded(&mut self, at: NodeRef, by: Version) {
-        self.free_late(by, at.range());
+    fn write_node(&mut self, mut encoded: Encoded) -> Result<()> {
+        let range = self.place((encoded.bytes().len() / BLOCK_LEN) as u32)?;
+        let follows = self.nodes.last().is_none_or(|last| last.at().range().end() == range.start);
+        if !follows || self.nodes_len + encoded.bytes().len() > self.buffer.len() {
+            self.write_nodes()?;
+        }
+        encoded.promise(range.start);
+        let end = self.nodes_len + encoded.bytes().len();
+        self.buffer[self.nodes_len..end].copy_from_slice(encoded.bytes());
+        self.nodes_len = end;
+        self.nodes.push(encoded);
+        Ok(())
     }
 }
 
@@ -229,17 +254,20 @@ impl Core {
 
     /// Writes what only memory holds of a state.
     fn write_state(&self, book: &mut Book, cut: &Cut, birth: Generation) -> Result<Option<NodeRef>> {
-        let mut sink = Sink { core: self, birth, run: None, used: Vec::new() };
+        let buffer = AlignedBuffer::zeroed(RUN_BLOCKS as usize * BLOCK_LEN);
+        let (used, nodes) = (Vec::new(), Vec::new());
+        let mut sink = Sink { core: self, birth, run: None, used, buffer, nodes, nodes_len: 0 };
         let stamp = Stamp { birth, cut: cut.state.version, store: self.store };
         let mut values = Vec::new();
         unplaced(&cut.state.master, &mut values);
         let placed = sink.place_values(&values);
         drop(values);
         let root = placed.and_then(|()| write_dirty(&cut.state.master, stamp, &mut sink));
-        sink.give_back()?;
         // Also after a failure: what was placed stays placed, and the next checkpoint names it.
+        let written = sink.write_nodes();
+        sink.give_back()?;
         book.written.append(&mut sink.used);
-        root
+        written.and(root)
     }
 
     fn try_store(&self, book: &mut Book, cut: Cut, clean: bool) -> Result<()> {

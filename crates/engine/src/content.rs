@@ -89,9 +89,23 @@ pub fn as_record(value: Value) -> Result<Record> {
     }
 }
 
+/// Keys up to this length are put together on the stack, in bytes.
+const SHORT_KEY_LEN: usize = 128;
+
+/// Calls `act` with the tree's key for a user's key.
+pub fn with_record_key<R>(key: &[u8], act: impl FnOnce(&[u8]) -> R) -> R {
+    let mut short = [0; SHORT_KEY_LEN + 1];
+    if let Some(place) = short.get_mut(1..=key.len()) {
+        place.copy_from_slice(key);
+        short[0] = RECORD;
+        return act(&short[..=key.len()]);
+    }
+    act(&record_key(key))
+}
+
 /// The record of a user's key.
 pub fn find_record(tree: &Tree, source: &dyn NodeSource, key: &[u8]) -> Result<Option<Record>> {
-    tree.get(source, &record_key(key))?.map(as_record).transpose()
+    with_record_key(key, |key| tree.get(source, key))?.map(as_record).transpose()
 }
 
 /// Pieces of a blob that overlap a range, in order, each with its offset in the blob.

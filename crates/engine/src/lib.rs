@@ -66,4 +66,4 @@ pub use superblock::FORMAT;
 pub use ticket::{Completer, Ticket};
 pub use tree::{TREE_KEY_LEN_MAX, Tree};
 pub use value::{BlobId, BlockRange, Content, Extent, Pending, Piece, Record, SpaceRoot, Value};
-pub use view::{Cursor, Entry, Mapped, Stat, View};
+pub use view::{Cursor, Entry, EntryRef, Mapped, Stat, View};

@@ -17,13 +17,16 @@ use crate::value::Generation;
 
 type Key = (u64, Generation);
 
+/// What a node costs besides its own memory, in bytes: counts, its place in the cache, what the allocator rounds up.
+const CACHED_LEN: usize = 128;
+
 #[derive(Clone)]
 struct ByLength;
 
 impl Weighter<Key, Arc<Node>> for ByLength {
     fn weight(&self, _: &Key, node: &Arc<Node>) -> u64 {
-        // Keys and values share the bytes that were read; the rest is a guess at what stands around them.
-        (node.encoded_len() * 2 + 256) as u64
+        // What the cache itself keeps for a node is a guess.
+        (node.memory_len() + CACHED_LEN) as u64
     }
 }
 
@@ -38,13 +41,18 @@ pub struct NodeCache {
 impl NodeCache {
     /// A cache of at most `budget_len` bytes.
     pub fn new(device: Arc<dyn Device>, store: StoreId, budget_len: u64, mode: ReadMode) -> NodeCache {
-        let items = (budget_len / 16384).max(16) as usize;
+        let items = (budget_len / 8192).max(16) as usize;
         NodeCache { device, store, nodes: Cache::with_weighter(items, budget_len.max(1 << 20), ByLength), mode }
     }
 
     /// The same nodes for a reader that must not wait: what is not here is `Busy`.
     pub fn now(&self) -> CachedOnly<'_> {
         CachedOnly(self)
+    }
+
+    /// Takes in a node that was just written.
+    pub fn put(&self, at: &NodeRef, node: Node) {
+        self.nodes.insert((at.start_block, at.birth), Arc::new(node));
     }
 
     fn read(&self, at: &NodeRef) -> Result<Arc<Node>> {

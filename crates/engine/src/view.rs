@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
-use crate::content::{Notes, Pieces, Reading, as_record, find_record, record_key, record_range, user_key};
+use crate::content::{Notes, Pieces, Reading, as_record, record_key, record_range, with_record_key};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Mutex;
 use crate::read_ahead::{ReadAhead, Reader, Source};
-use crate::tree::{NodeSource, Tree};
-use crate::value::{BlockRange, Content, INLINE_LEN_MAX, Piece, Record};
+use crate::tree::{Held, NodeSource, Tree};
+use crate::value::{BlockRange, Content, INLINE_LEN_MAX, Piece, Record, RecordHead};
 pub use mapped::Mapped;
 
 /// A view may be this old before it is taken back.
@@ -203,9 +203,24 @@ impl View {
     }
 
     fn find(&self, source: &dyn NodeSource, space: SpaceId, key: &[u8]) -> Result<Option<(Tree, Record)>> {
-        let Some(tree) = self.tree(source, space)? else { return Ok(None) };
-        let record = find_record(&tree, source, key)?;
-        Ok(record.map(|record| (tree, record)))
+        let found = self.look_at(source, space, key, |tree, held| Ok((tree.clone(), as_record(held.to_value()?)?)));
+        self.checked(found)
+    }
+
+    /// Shows what the index holds for a key, where it lies, and the tree of its space; `None` when either is absent.
+    fn look_at<R>(
+        &self,
+        source: &dyn NodeSource,
+        space: SpaceId,
+        key: &[u8],
+        see: impl FnOnce(&Tree, Held<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        self.pinned.state.look(source, space, |root| {
+            let Some(root) = root else { return Ok(None) };
+            with_record_key(key, |key| {
+                root.tree.look(source, key, |held| held.map(|held| see(&root.tree, held)).transpose())
+            })
+        })
     }
 
     /// Whether a space is there.
@@ -216,8 +231,11 @@ impl View {
 
     /// Version and size of a key; `None` when it (or its space) is absent.
     pub fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
-        let found = self.find(&self.core().nodes, space, key);
-        Ok(self.checked(found)?.map(|(_, record)| Stat { version: record.version, size: record.size }))
+        let found = self.look_at(&self.core().nodes, space, key, |_, held| {
+            let head = RecordHead::of(&held)?;
+            Ok(Stat { version: head.version, size: head.size })
+        });
+        self.checked(found)
     }
 
     /// Reads into `buffer` from `offset`; a short count only at the value's end. `NotFound` when the key is absent.
@@ -228,15 +246,26 @@ impl View {
         }
         let core = self.core();
         let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
-        let found = self.find(reading.source, space, key);
-        let Some((tree, record)) = self.checked(found)? else { return Err(absent()) };
-        if record.size >= STREAM_LEN_MIN && in_memory(&record.content).is_none() {
-            let stream = self.begin_stream(space, key);
-            let read = self.reader(&stream).read(offset, buffer);
-            return self.checked(read);
+        let found = self.look_at(reading.source, space, key, |tree, held| {
+            let head = RecordHead::of(&held)?;
+            if let Some(count) = read_in_memory(&head, offset, buffer) {
+                return Ok(Some(count));
+            }
+            if head.size >= STREAM_LEN_MIN {
+                return Ok(None);
+            }
+            let record = as_record(held.to_value()?)?;
+            read_found(&reading, tree, &record, offset, buffer, &Notes::default()).map(Some)
+        });
+        match self.checked(found)? {
+            None => Err(absent()),
+            Some(Some(count)) => Ok(count),
+            Some(None) => {
+                let stream = self.begin_stream(space, key);
+                let read = self.reader(&stream).read(offset, buffer);
+                self.checked(read)
+            }
         }
-        let read = read_found(&reading, &tree, &record, offset, buffer, &Notes::default());
-        self.checked(read)
     }
 
     /// As `read`, without windows; tells what it met.
@@ -303,35 +332,59 @@ impl View {
         buffer: &mut [u8],
         notes: &Notes,
     ) -> Result<usize> {
-        let Some((tree, record)) = self.find(reading.source, space, key)? else { return Err(absent()) };
-        read_found(reading, &tree, &record, offset, buffer, notes)
+        let read = self.look_at(reading.source, space, key, |tree, held| {
+            match read_in_memory(&RecordHead::of(&held)?, offset, buffer) {
+                Some(count) => Ok(count),
+                None => read_found(reading, tree, &as_record(held.to_value()?)?, offset, buffer, notes),
+            }
+        });
+        read?.ok_or_else(absent)
     }
 
     /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
     pub fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
         let core = self.core();
-        let found = self.find(&core.nodes, space, key);
-        let Some((tree, record)) = self.checked(found)? else { return Err(absent()) };
-        let count = record.size.saturating_sub(offset).min(length as u64) as usize;
-        if let Some(bytes) = in_memory(&record.content)
-            && let Ok(start) = usize::try_from(offset)
-            && start.saturating_add(count) <= bytes.len()
-        {
-            return Ok(bytes.slice(start..start + count));
-        }
-        let mut buffer = vec![0; count];
         let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
-        let read = if count == 0 { Ok(()) } else { reading.read(&tree, &record, offset, &mut buffer) };
-        self.checked(read)?;
-        Ok(Bytes::from(buffer))
+        let found = self.look_at(&core.nodes, space, key, |tree, held| {
+            let head = RecordHead::of(&held)?;
+            if let Some(bytes) = head.bytes {
+                return Ok(bytes.share(offset, length));
+            }
+            let count = head.size.saturating_sub(offset).min(length as u64) as usize;
+            let mut buffer = vec![0; count];
+            if count > 0 {
+                reading.read(tree, &as_record(held.to_value()?)?, offset, &mut buffer)?;
+            }
+            Ok(Bytes::from(buffer))
+        });
+        self.checked(found)?.ok_or_else(absent)
+    }
+
+    /// Shows the whole value of a key, where it lies if that is in memory; `None` when the key (or its space) is
+    /// absent. The bytes are verified; `see` may have been called also when the view turns out to be expired.
+    pub fn look<R>(&self, space: SpaceId, key: &[u8], see: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let core = self.core();
+        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let found = self.look_at(&core.nodes, space, key, |tree, held| {
+            let head = RecordHead::of(&held)?;
+            if let Some(bytes) = head.bytes {
+                return Ok(see(bytes.as_slice()));
+            }
+            let length = usize::try_from(head.size).map_err(|_| Error::invalid("the value is larger than memory"))?;
+            let mut buffer = vec![0; length];
+            if length > 0 {
+                reading.read(tree, &as_record(held.to_value()?)?, 0, &mut buffer)?;
+            }
+            Ok(see(&buffer))
+        });
+        self.checked(found)
     }
 
     /// Bytes of the device that a value's data takes, in whole blocks; `None` when the key is absent. Data that
     /// waits in memory counts as what it will take, holes and bytes in the index as nothing, shared blocks whole.
     pub fn allocated(&self, space: SpaceId, key: &[u8]) -> Result<Option<u64>> {
         let core = self.core();
-        let found = self.find(&core.nodes, space, key);
-        let Some((tree, record)) = self.checked(found)? else { return Ok(None) };
+        let Some((tree, record)) = self.find(&core.nodes, space, key)? else { return Ok(None) };
         let blocks = blocks_of(&tree, &core.nodes, &record.content);
         self.checked(blocks).map(|blocks| Some(blocks * BLOCK_LEN as u64))
     }
@@ -348,6 +401,15 @@ impl View {
         }
         Ok(Cursor { view: self.clone(), cursor, range, backward })
     }
+}
+
+/// Copies what there is of a value from `offset` on, if it is in memory.
+fn read_in_memory(head: &RecordHead<'_>, offset: u64, buffer: &mut [u8]) -> Option<usize> {
+    let bytes = head.bytes.as_ref()?.as_slice();
+    let bytes = usize::try_from(offset).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
+    let count = bytes.len().min(buffer.len());
+    buffer.get_mut(..count)?.copy_from_slice(bytes.get(..count)?);
+    Some(count)
 }
 
 /// Reads what there is of a value from `offset` on.
@@ -403,14 +465,6 @@ fn blocks_of(tree: &Tree, source: &dyn NodeSource, content: &Content) -> Result<
     Ok(waiting + placed)
 }
 
-fn in_memory(content: &Content) -> Option<&Bytes> {
-    match content {
-        Content::Single(Piece::Inline(bytes)) => Some(bytes),
-        Content::Single(Piece::Pending(pending)) => Some(&pending.bytes),
-        _ => None,
-    }
-}
-
 /// A key met by a cursor.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -420,6 +474,17 @@ pub struct Entry {
     pub stat: Stat,
     /// Its value where it lies beside the key.
     pub value: Option<Bytes>,
+}
+
+/// A key met by a cursor, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRef<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its version and size.
+    pub stat: Stat,
+    /// Its value where that lies beside the key.
+    pub value: Option<&'a [u8]>,
 }
 
 /// Walks a range of keys, pinning its view.
@@ -435,18 +500,41 @@ impl Cursor {
     #[allow(clippy::should_implement_trait)] // Every step may fail.
     pub fn next(&mut self) -> Result<Option<Entry>> {
         let nodes = &self.view.core().nodes;
-        let found = if self.backward { self.cursor.previous(nodes) } else { self.cursor.next(nodes) };
+        let found = self.cursor.step(nodes, self.backward);
         self.view.check()?;
-        let Some((key, value)) = found? else { return Ok(None) };
-        let record = as_record(value)?;
-        let value = match in_memory(&record.content) {
-            Some(bytes) if bytes.len() as u64 == record.size => Some(bytes.clone()),
-            _ if record.size == 0 => Some(Bytes::new()),
-            _ if record.size <= INLINE_LEN_MAX as u64 => Some(self.view.bytes_of(&self.cursor, &record)?),
-            _ => None,
+        let Some(found) = found? else { return Ok(None) };
+        let held = found.held()?;
+        let head = RecordHead::of(&held)?;
+        let stat = Stat { version: head.version, size: head.size };
+        let mut key = found.key_bytes();
+        key.advance(1.min(key.len()));
+        let value = match head.bytes {
+            Some(bytes) => Some(bytes.share(0, usize::MAX)),
+            None if stat.size == 0 => Some(Bytes::new()),
+            None if stat.size <= INLINE_LEN_MAX as u64 => {
+                let record = as_record(held.to_value()?)?;
+                Some(self.view.bytes_of(&self.cursor, &record)?)
+            }
+            None => None,
         };
-        let stat = Stat { version: record.version, size: record.size };
-        Ok(Some(Entry { key: user_key(&key), stat, value }))
+        Ok(Some(Entry { key, stat, value }))
+    }
+
+    /// As [`Cursor::next`], showing the entry where it lies: nothing is copied or counted. Values that do not lie
+    /// beside their keys are left out, however short.
+    pub fn step(&mut self) -> Result<Option<EntryRef<'_>>> {
+        let nodes = &self.view.core().nodes;
+        let found = self.cursor.step(nodes, self.backward);
+        self.view.check()?;
+        let Some(found) = found? else { return Ok(None) };
+        let head = RecordHead::of(&found.held()?)?;
+        let stat = Stat { version: head.version, size: head.size };
+        let value = match head.bytes {
+            Some(bytes) => Some(bytes.as_slice()),
+            None if stat.size == 0 => Some(&[][..]),
+            None => None,
+        };
+        Ok(Some(EntryRef { key: found.key().get(1..).unwrap_or_default(), stat, value }))
     }
 
     /// Goes on at `key`: the next entry is the first at or after it (backward: at or before it).

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::batch::{SpaceId, Version};
 use crate::error::{Error, Result};
-use crate::tree::{NodeSource, Tree};
+use crate::tree::{Held, NodeSource, Tree};
 use crate::value::{SpaceRoot, Value};
 
 /// Counts of blocks that more than one piece names: start block (big-endian) to count of blocks and of references.
@@ -46,10 +46,23 @@ impl State {
 
     /// A space's root; `None` when the space is absent.
     pub fn space(&self, source: &dyn NodeSource, space: SpaceId) -> Result<Option<SpaceRoot>> {
-        match self.master.get(source, &space.0.to_be_bytes())? {
-            None => Ok(None),
-            Some(Value::Root(root)) => Ok(Some(root)),
-            Some(_) => Err(Error::damaged(format!("the master tree holds no root for space {}", space.0))),
-        }
+        self.look(source, space, |root| Ok(root.cloned()))
+    }
+
+    /// Shows a space's root; `None` when the space is absent.
+    pub fn look<R>(
+        &self,
+        source: &dyn NodeSource,
+        space: SpaceId,
+        see: impl FnOnce(Option<&SpaceRoot>) -> Result<R>,
+    ) -> Result<R> {
+        self.master.look(source, &space.0.to_be_bytes(), |held| match held {
+            None => see(None),
+            Some(Held::Value(Value::Root(root))) => see(Some(root)),
+            Some(held) => match held.to_value()? {
+                Value::Root(root) => see(Some(&root)),
+                _ => Err(Error::damaged(format!("the master tree holds no root for space {}", space.0))),
+            },
+        })
     }
 }

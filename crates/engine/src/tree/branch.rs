@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::node::Body;
+use super::node::{Body, Entries};
 use super::run::Run;
 use super::{Child, Node, NodeSource, Tree, load};
 use crate::Result;
@@ -33,7 +33,7 @@ impl Tree {
                 return 0;
             }
             let mut count = 1;
-            if let Body::Inner(run) = &node.body {
+            if let Body::Open(Entries::Inner(run)) = &node.body {
                 for (_, child) in run.iter() {
                     if count >= most {
                         break;
@@ -81,19 +81,19 @@ impl Branching<'_> {
             Child::Disk(at) => load(self.source, at, level)?,
         };
         self.copied.nodes += 1;
-        let body = match &node.body {
-            Body::Inner(run) => {
+        let entries = match node.opened()?.as_ref() {
+            Entries::Inner(run) => {
                 let level = node.level.checked_sub(1);
                 let children: Result<Vec<_>> =
                     run.iter().map(|(key, child)| Ok((key.clone(), self.child(child, level)?))).collect();
-                Body::Inner(Run::from_sorted(children?))
+                Entries::Inner(Run::from_sorted(children?))
             }
-            Body::Leaf(run) => {
+            Entries::Leaf(run) => {
                 let entries = run.iter().map(|(key, value)| (key.clone(), self.value(value))).collect();
-                Body::Leaf(Run::from_sorted(entries))
+                Entries::Leaf(Run::from_sorted(entries))
             }
         };
-        Ok(Child::Memory(Arc::new(Node::new(node.level, body))))
+        Ok(Child::Memory(Arc::new(Node::new(node.level, entries))))
     }
 
     fn value(&mut self, value: &Value) -> Value {

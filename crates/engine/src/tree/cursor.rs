@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::node::Body;
+use super::look::{ChildRef, Held};
 use super::run::Spot;
-use super::{Child, Node, NodeSource, Tree};
+use super::{Node, NodeSource, Tree};
 use crate::value::Value;
 use crate::{KeyRange, Result};
 
@@ -41,6 +41,35 @@ struct Path {
     inner: Vec<(Arc<Node>, Spot)>,
     leaf: Arc<Node>,
     spot: Spot,
+}
+
+/// An entry of a leaf, where it lies.
+pub struct EntryAt<'a> {
+    leaf: &'a Node,
+    spot: Spot,
+}
+
+impl<'a> EntryAt<'a> {
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &'a [u8] {
+        self.leaf.key(self.spot).unwrap_or_default()
+    }
+
+    /// The key, sharing the leaf's memory.
+    pub fn key_bytes(&self) -> Bytes {
+        self.leaf.key_bytes(self.spot)
+    }
+
+    /// What it holds.
+    #[inline]
+    pub fn held(&self) -> Result<Held<'a>> {
+        self.leaf.held(self.spot).ok_or_else(super::edit::childless)
+    }
+
+    fn to_owned(&self) -> Result<(Bytes, Value)> {
+        Ok((self.key_bytes(), self.held()?.to_value()?))
+    }
 }
 
 /// Which child to enter on the way down.
@@ -90,19 +119,39 @@ impl Cursor {
     /// The entry after the cursor, which moves behind it; `None` at the end of the range.
     #[allow(clippy::should_implement_trait, reason = "a source is needed for each step")]
     pub fn next(&mut self, source: &dyn NodeSource) -> Result<Option<(Bytes, Value)>> {
+        self.step(source, false)?.map(|entry| entry.to_owned()).transpose()
+    }
+
+    /// The entry before the cursor, which moves before it; `None` at the start of the range.
+    pub fn previous(&mut self, source: &dyn NodeSource) -> Result<Option<(Bytes, Value)>> {
+        self.step(source, true)?.map(|entry| entry.to_owned()).transpose()
+    }
+
+    /// As [`Cursor::next`], or as [`Cursor::previous`], showing the entry where it lies.
+    #[inline]
+    pub fn step(&mut self, source: &dyn NodeSource, backward: bool) -> Result<Option<EntryAt<'_>>> {
+        let found = if backward { self.retreat(source)? } else { self.advance(source)? };
+        match (&self.position, found) {
+            (Position::At(path), Some(spot)) => Ok(Some(EntryAt { leaf: &path.leaf, spot })),
+            _ => Ok(None),
+        }
+    }
+
+    /// Moves behind the next entry and gives the spot before it.
+    #[inline]
+    fn advance(&mut self, source: &dyn NodeSource) -> Result<Option<Spot>> {
         loop {
             self.descend(source)?;
             let Position::At(path) = &mut self.position else { return Ok(None) };
-            let Body::Leaf(run) = &path.leaf.body else { return Ok(None) };
-            if let (Some(entry), Some(after)) = (run.get(path.spot), run.after(path.spot)) {
-                if self.range.end.as_ref().is_some_and(|end| entry.0 >= *end) {
+            if let Some(key) = path.leaf.key(path.spot)
+                && let Some(after) = path.leaf.after(path.spot)
+            {
+                if self.range.end.as_ref().is_some_and(|end| key >= end.as_ref()) {
                     return Ok(None);
                 }
-                let entry = entry.clone();
-                path.spot = after;
-                return Ok(Some(entry));
+                return Ok(Some(std::mem::replace(&mut path.spot, after)));
             }
-            let last = path.leaf.last_key().cloned();
+            let last = path.leaf.before(path.leaf.end()).map(|spot| path.leaf.key_bytes(spot));
             let moved = path.next_leaf(source);
             match (moved, last) {
                 (Ok(true), _) => {}
@@ -119,23 +168,22 @@ impl Cursor {
         }
     }
 
-    /// The entry before the cursor, which moves before it; `None` at the start of the range.
-    pub fn previous(&mut self, source: &dyn NodeSource) -> Result<Option<(Bytes, Value)>> {
+    /// Moves before the previous entry and gives the spot before it.
+    #[inline]
+    fn retreat(&mut self, source: &dyn NodeSource) -> Result<Option<Spot>> {
         loop {
             self.descend(source)?;
             let Position::At(path) = &mut self.position else { return Ok(None) };
-            let Body::Leaf(run) = &path.leaf.body else { return Ok(None) };
-            if let Some(before) = run.before(path.spot)
-                && let Some(entry) = run.get(before)
+            if let Some(before) = path.leaf.before(path.spot)
+                && let Some(key) = path.leaf.key(before)
             {
-                if entry.0 < self.range.start {
+                if key < self.range.start.as_ref() {
                     return Ok(None);
                 }
-                let entry = entry.clone();
                 path.spot = before;
-                return Ok(Some(entry));
+                return Ok(Some(before));
             }
-            let first = path.leaf.first_key().cloned();
+            let first = path.leaf.key(path.leaf.start()).map(|_| path.leaf.key_bytes(path.leaf.start()));
             let moved = path.previous_leaf(source);
             match (moved, first) {
                 (Ok(true), _) => {}
@@ -154,16 +202,16 @@ impl Cursor {
 
     /// Goes down to where the cursor was sent; in an empty tree it goes nowhere.
     fn descend(&mut self, source: &dyn NodeSource) -> Result<()> {
-        let Some(root) = &self.tree.root else { return Ok(()) };
         let side = match &self.position {
             Position::At(_) => return Ok(()),
             Position::End => Side::Last,
             Position::Before(key) | Position::After(key) => Side::Key(key),
         };
+        let Some(root) = &self.tree.root else { return Ok(()) };
         let mut inner = Vec::with_capacity(4);
-        let (leaf, spot) = descend(source, root, None, &mut inner, side)?;
-        let spot = match (&self.position, &leaf.body) {
-            (Position::After(key), Body::Leaf(run)) if run.find(key) == Ok(spot) => run.after(spot).unwrap_or(spot),
+        let (leaf, spot) = descend(source, root.as_ref(), None, &mut inner, side)?;
+        let spot = match &self.position {
+            Position::After(key) if leaf.find(key) == Ok(spot) => leaf.after(spot).unwrap_or(spot),
             _ => spot,
         };
         self.position = Position::At(Path { inner, leaf, spot });
@@ -175,14 +223,13 @@ impl Path {
     /// Moves to the start of the next leaf; false when this is the last one. After an error the path is of no use.
     fn next_leaf(&mut self, source: &dyn NodeSource) -> Result<bool> {
         while let Some((node, spot)) = self.inner.pop() {
-            if let Body::Inner(run) = &node.body
-                && let Some(after) = run.after(spot)
-                && let Some(entry) = run.get(after)
+            if let Some(after) = node.after(spot)
+                && node.key(after).is_some()
             {
-                let child = entry.1.clone();
-                let level = node.level.checked_sub(1);
+                let entered = Arc::clone(&node);
                 self.inner.push((node, after));
-                (self.leaf, self.spot) = descend(source, &child, level, &mut self.inner, Side::First)?;
+                let level = entered.level.checked_sub(1);
+                (self.leaf, self.spot) = descend(source, entered.child(after)?, level, &mut self.inner, Side::First)?;
                 return Ok(true);
             }
         }
@@ -192,14 +239,13 @@ impl Path {
     /// Moves to the end of the leaf before; false when this is the first one. After an error the path is of no use.
     fn previous_leaf(&mut self, source: &dyn NodeSource) -> Result<bool> {
         while let Some((node, spot)) = self.inner.pop() {
-            if let Body::Inner(run) = &node.body
-                && let Some(before) = run.before(spot)
-                && let Some(entry) = run.get(before)
+            if let Some(before) = node.before(spot)
+                && node.key(before).is_some()
             {
-                let child = entry.1.clone();
-                let level = node.level.checked_sub(1);
+                let entered = Arc::clone(&node);
                 self.inner.push((node, before));
-                (self.leaf, self.spot) = descend(source, &child, level, &mut self.inner, Side::Last)?;
+                let level = entered.level.checked_sub(1);
+                (self.leaf, self.spot) = descend(source, entered.child(before)?, level, &mut self.inner, Side::Last)?;
                 return Ok(true);
             }
         }
@@ -210,33 +256,28 @@ impl Path {
 /// Goes down from a child to a leaf, noting the nodes passed.
 fn descend(
     source: &dyn NodeSource,
-    child: &Child,
+    child: ChildRef<'_>,
     level: Option<u8>,
     inner: &mut Vec<(Arc<Node>, Spot)>,
     side: Side<'_>,
 ) -> Result<(Arc<Node>, Spot)> {
     let mut node = child.load(source, level)?;
     loop {
-        let (spot, next) = match &node.body {
-            Body::Leaf(run) => {
-                let spot = match side {
-                    Side::First => run.start(),
-                    Side::Last => run.end(),
-                    Side::Key(key) => run.find(key).unwrap_or_else(|spot| spot),
-                };
-                return Ok((node, spot));
-            }
-            Body::Inner(run) => {
-                let spot = match side {
-                    Side::First => Some(run.start()),
-                    Side::Last => run.before(run.end()),
-                    Side::Key(key) => run.find_covering(key),
-                };
-                let spot = spot.unwrap_or(run.start());
-                let entry = run.get(spot).ok_or_else(super::edit::childless)?;
-                (spot, entry.1.load(source, node.level.checked_sub(1))?)
-            }
+        if node.level == 0 {
+            let spot = match side {
+                Side::First => node.start(),
+                Side::Last => node.end(),
+                Side::Key(key) => node.find(key).unwrap_or_else(|spot| spot),
+            };
+            return Ok((node, spot));
+        }
+        let spot = match side {
+            Side::First => Some(node.start()),
+            Side::Last => node.before(node.end()),
+            Side::Key(key) => node.covering(key),
         };
+        let spot = spot.unwrap_or(node.start());
+        let next = node.child(spot)?.load(source, node.level.checked_sub(1))?;
         inner.push((std::mem::replace(&mut node, next), spot));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::node::{Body, JOINED_LEN_MAX, NODE_LEN_MIN, SplitAt, entry_len};
+use super::node::{Body, Entries, JOINED_LEN_MAX, NODE_LEN_MIN, SplitAt, entry_len, not_open};
 use super::run::{Run, Spot};
 use super::{Child, NODE_LEN_MAX, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, load};
 use crate::value::{Generation, Value};
@@ -79,7 +79,7 @@ impl Tree {
             )));
         }
         let Some(root) = &mut self.root else {
-            let leaf = Node::new(0, Body::Leaf(Run::from_sorted(vec![(key, value)])));
+            let leaf = Node::new(0, Entries::Leaf(Run::from_sorted(vec![(key, value)])));
             edit.created += 1;
             self.root = Some(Child::Memory(Arc::new(leaf)));
             self.len = 1;
@@ -122,7 +122,7 @@ impl Tree {
         let level = upper.level + 1;
         let children = vec![(Bytes::new(), lower), (separator, Child::Memory(Arc::new(upper)))];
         edit.created += 1;
-        self.root = Some(Child::Memory(Arc::new(Node::new(level, Body::Inner(Run::from_sorted(children))))));
+        self.root = Some(Child::Memory(Arc::new(Node::new(level, Entries::Inner(Run::from_sorted(children))))));
     }
 
     /// Takes away roots with a single child.
@@ -130,7 +130,7 @@ impl Tree {
         while let Some(child) = &mut self.root {
             let (only, level) = match child {
                 Child::Memory(node) => match &node.body {
-                    Body::Inner(run) if run.after(run.start()).is_some_and(|spot| run.is_end(spot)) => {
+                    Body::Open(Entries::Inner(run)) if run.after(run.start()).is_some_and(|spot| run.is_end(spot)) => {
                         (run.first().map(|entry| entry.1.clone()), node.level)
                     }
                     _ => return Ok(()),
@@ -150,13 +150,13 @@ impl Tree {
 pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'_>) -> Result<&'c mut Node> {
     if let Child::Disk(at) = child {
         let node = load(edit.source, at, level)?;
-        let before = std::mem::replace(child, Child::Memory(Arc::new(node.successor())));
+        let before = std::mem::replace(child, Child::Memory(Arc::new(node.successor()?)));
         edit.replace(before);
         edit.created += 1;
     } else if let Child::Memory(node) = child
         && (Arc::get_mut(node).is_none() || node.fate.is_placed())
     {
-        let successor = Arc::new(node.successor());
+        let successor = Arc::new(node.successor()?);
         let before = std::mem::replace(node, successor);
         edit.replace(Child::Memory(before));
         edit.created += 1;
@@ -165,14 +165,15 @@ pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'
         Child::Memory(node) => {
             Arc::get_mut(node).ok_or_else(|| Error::invalid("a tree was shared while it was changed"))
         }
-        Child::Disk(_) => Err(Error::invalid("a stored node cannot be changed")),
+        Child::Disk(_) => Err(not_open()),
     }
 }
 
 fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -> Result<Inserted> {
     let mut at = SplitAt::Middle;
     let old = match &mut node.body {
-        Body::Leaf(run) => match run.find(&key) {
+        Body::Packed(_) => return Err(not_open()),
+        Body::Open(Entries::Leaf(run)) => match run.find(&key) {
             Ok(spot) => {
                 node.encoded_len += value.encoded_len();
                 let old = run.get_mut(spot).map(|entry| std::mem::replace(&mut entry.1, value));
@@ -188,7 +189,7 @@ fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -
                 None
             }
         },
-        Body::Inner(run) => {
+        Body::Open(Entries::Inner(run)) => {
             let spot = run.find_covering(&key).unwrap_or(run.start());
             let child = run.get_mut(spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
             let child = own(child, node.level.checked_sub(1), edit)?;
@@ -222,13 +223,14 @@ fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -> Option<(B
 
 fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inserted> {
     let old = match &mut node.body {
-        Body::Leaf(run) => {
+        Body::Packed(_) => return Err(not_open()),
+        Body::Open(Entries::Leaf(run)) => {
             let Ok(spot) = run.find(key) else { return Ok((None, None)) };
             let entry = run.remove(spot);
             node.encoded_len -= entry.as_ref().map_or(0, |entry| entry_len(&entry.0, &entry.1));
             entry.map(|entry| entry.1)
         }
-        Body::Inner(run) => {
+        Body::Open(Entries::Inner(run)) => {
             let spot = run.find_covering(key).unwrap_or(run.start());
             let child = run.get_mut(spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
             let child = own(child, node.level.checked_sub(1), edit)?;
@@ -261,7 +263,7 @@ fn drop_child(run: &mut Run<Child>, spot: Spot) {
 /// Joins a small child with a neighbour, or evens the two out.
 fn rebalance(node: &mut Node, edit: &mut Edit<'_>, small: Spot) -> Result<()> {
     let level = node.level.checked_sub(1);
-    let Body::Inner(run) = &mut node.body else { return Ok(()) };
+    let Body::Open(Entries::Inner(run)) = &mut node.body else { return Ok(()) };
     let (lower_spot, upper_spot) = match (run.before(small), run.after(small)) {
         (Some(lower), _) => (lower, small),
         (None, Some(upper)) if !run.is_end(upper) => (small, upper),

@@ -2,7 +2,8 @@
 //!
 //! Two sides meet at a [`Fate`] without a common lock: a checkpoint that writes a frozen root, and
 //! commits that go on changing newer ones. Invariants:
-//! - A thing is placed at most once and replaced at most once.
+//! - A thing is placed at most once and replaced at most once. Its place may be promised before, to who writes
+//!   what refers to it; for everybody else it counts when its bytes are there to be read.
 //! - Of the two sides exactly the later one learns the placement it must free: `place` says so when
 //!   the thing had been replaced, `replace` when it had been placed.
 
@@ -16,19 +17,39 @@ use crate::batch::Version;
 pub struct Fate<T>(Mutex<State<T>>);
 
 struct State<T> {
-    placed: Option<T>,
+    place: Option<T>,
+    /// Its bytes are there.
+    is_placed: bool,
     replaced: Option<Version>,
+}
+
+impl<T: Clone> State<T> {
+    fn placed(&self) -> Option<T> {
+        if self.is_placed { self.place.clone() } else { None }
+    }
 }
 
 impl<T: Clone> Fate<T> {
     /// Neither placed nor replaced.
     pub fn new() -> Self {
-        Fate(Mutex::new(State { placed: None, replaced: None }))
+        Fate(Mutex::new(State { place: None, is_placed: false, replaced: None }))
     }
 
     /// Placed from the start: for things that were read from the device.
     pub fn at(place: T) -> Self {
-        Fate(Mutex::new(State { placed: Some(place), replaced: None }))
+        Fate(Mutex::new(State { place: Some(place), is_placed: true, replaced: None }))
+    }
+
+    /// Says where the thing is going to be written.
+    pub fn promise(&self, place: T) {
+        let mut state = self.0.lock();
+        debug_assert!(state.place.is_none(), "promised twice");
+        state.place = Some(place);
+    }
+
+    /// Where the thing was or is going to be written, if that is known.
+    pub fn promised(&self) -> Option<T> {
+        self.0.lock().place.clone()
     }
 
     /// Records where the thing was written. A version says which commit replaced it meanwhile, so that the
@@ -36,8 +57,9 @@ impl<T: Clone> Fate<T> {
     #[must_use = "a version means that the place must be freed"]
     pub fn place(&self, place: T) -> Option<Version> {
         let mut state = self.0.lock();
-        debug_assert!(state.placed.is_none(), "placed twice");
-        state.placed = Some(place);
+        debug_assert!(!state.is_placed, "placed twice");
+        state.place = Some(place);
+        state.is_placed = true;
         state.replaced
     }
 
@@ -47,17 +69,17 @@ impl<T: Clone> Fate<T> {
         let mut state = self.0.lock();
         debug_assert!(state.replaced.is_none(), "replaced twice");
         state.replaced = Some(by);
-        state.placed.clone()
+        state.placed()
     }
 
     /// Where the thing was written, if it was.
     pub fn placed(&self) -> Option<T> {
-        self.0.lock().placed.clone()
+        self.0.lock().placed()
     }
 
     /// Whether it was written.
     pub fn is_placed(&self) -> bool {
-        self.0.lock().placed.is_some()
+        self.0.lock().is_placed
     }
 }
 
@@ -70,7 +92,11 @@ impl<T: Clone> Default for Fate<T> {
 impl<T: fmt::Debug> fmt::Debug for Fate<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.0.lock();
-        f.debug_struct("Fate").field("placed", &state.placed).field("replaced", &state.replaced).finish()
+        f.debug_struct("Fate")
+            .field("place", &state.place)
+            .field("is_placed", &state.is_placed)
+            .field("replaced", &state.replaced)
+            .finish()
     }
 }
 
@@ -88,5 +114,15 @@ mod tests {
         assert_eq!(fate.replace(Version(2)), None);
         assert_eq!(fate.place(8), Some(Version(2)));
         assert_eq!(fate.placed(), Some(8));
+    }
+
+    #[test]
+    fn a_promise_is_no_place_yet() {
+        let fate = Fate::new();
+        fate.promise(7);
+        assert_eq!((fate.promised(), fate.placed(), fate.is_placed()), (Some(7), None, false));
+        assert_eq!(fate.replace(Version(1)), None);
+        assert_eq!(fate.place(7), Some(Version(1)));
+        assert_eq!((fate.promised(), fate.placed()), (Some(7), Some(7)));
     }
 }

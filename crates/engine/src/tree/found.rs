@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::node::Body;
+use super::node::Entries;
 use super::{NODE_HEADER_LEN, NODE_LEN_MAX, NODE_MAGIC, Node, NodeRef, StoreId};
 use crate::Version;
 use crate::batch::SpaceId;
@@ -54,21 +54,21 @@ impl Claim {
 
 impl Node {
     /// The stored children of an inner node, each with the lowest key that may be below it.
-    pub fn children(&self) -> Vec<(Bytes, NodeRef)> {
-        match &self.body {
-            Body::Leaf(_) => Vec::new(),
-            Body::Inner(run) => {
+    pub fn children(&self) -> Result<Vec<(Bytes, NodeRef)>> {
+        Ok(match self.opened()?.as_ref() {
+            Entries::Leaf(_) => Vec::new(),
+            Entries::Inner(run) => {
                 run.iter().filter_map(|(key, child)| child.stored().map(|at| (key.clone(), at))).collect()
             }
-        }
+        })
     }
 
     /// The entries of a leaf.
-    pub fn entries(&self) -> Vec<(Bytes, Value)> {
-        match &self.body {
-            Body::Leaf(run) => run.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
-            Body::Inner(_) => Vec::new(),
-        }
+    pub fn entries(&self) -> Result<Vec<(Bytes, Value)>> {
+        Ok(match self.opened()?.as_ref() {
+            Entries::Leaf(run) => run.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+            Entries::Inner(_) => Vec::new(),
+        })
     }
 }
 

@@ -19,7 +19,9 @@ mod cursor;
 mod edit;
 mod fate;
 mod found;
+mod look;
 mod node;
+mod packed;
 mod prune;
 mod run;
 mod stored;
@@ -34,16 +36,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use branch::Copied;
-pub use cursor::Cursor;
+pub use cursor::{Cursor, EntryAt};
 pub use edit::{Edit, Replaced};
 pub use fate::Fate;
 pub(crate) use found::Claim;
-use node::Body;
+pub use look::Held;
+use look::{Below, ChildRef};
 pub use node::Node;
+pub use packed::Stored;
 pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, Stamp, StoreId};
 pub(crate) use tour::{Gap, Tourist};
 pub use walk::{Visit, Visitor, walk};
-pub use write::{NodeSink, unplaced, write_dirty};
+pub use write::{Encoded, NodeSink, unplaced, write_dirty};
 
 use crate::value::{BlockRange, Generation, Value};
 use crate::{Error, KeyRange, Result};
@@ -100,6 +104,14 @@ impl Child {
         }
     }
 
+    /// Its place, or the one that it is going to have.
+    fn promised(&self) -> Option<NodeRef> {
+        match self {
+            Child::Memory(node) => node.fate.promised(),
+            Child::Disk(at) => Some(*at),
+        }
+    }
+
     fn settles(&self) -> bool {
         matches!(self, Child::Memory(node) if node.fate.is_placed())
     }
@@ -114,9 +126,13 @@ impl Child {
 
     /// The node itself. `level` is what the parent says that it must be.
     fn load(&self, source: &dyn NodeSource, level: Option<u8>) -> Result<Arc<Node>> {
+        self.as_ref().load(source, level)
+    }
+
+    fn as_ref(&self) -> ChildRef<'_> {
         match self {
-            Child::Memory(node) => Ok(Arc::clone(node)),
-            Child::Disk(at) => load(source, at, level),
+            Child::Memory(node) => ChildRef::Memory(node),
+            Child::Disk(at) => ChildRef::Disk(*at),
         }
     }
 }
@@ -167,6 +183,11 @@ impl Tree {
         self.root.as_ref().and_then(Child::stored)
     }
 
+    /// Where the root node was written or is going to be, for who writes what refers to it.
+    pub(crate) fn promised(&self) -> Option<NodeRef> {
+        self.root.as_ref().and_then(Child::promised)
+    }
+
     /// Whether the two are clones of each other without a change in between (false tells nothing).
     pub fn same(&self, other: &Tree) -> bool {
         match (&self.root, &other.root) {
@@ -191,35 +212,36 @@ impl Tree {
 
     /// The value of a key.
     pub fn get(&self, source: &dyn NodeSource, key: &[u8]) -> Result<Option<Value>> {
-        let mut child = match &self.root {
-            None => return Ok(None),
-            Some(child) => child,
-        };
-        let mut level = None;
+        self.look(source, key, |held| held.map(|held| held.to_value()).transpose())
+    }
+
+    /// Shows what a key holds where it lies, taking nothing out.
+    pub fn look<R>(
+        &self,
+        source: &dyn NodeSource,
+        key: &[u8],
+        see: impl FnOnce(Option<Held<'_>>) -> Result<R>,
+    ) -> Result<R> {
+        let Some(root) = &self.root else { return see(None) };
+        let (mut child, mut level) = (root.as_ref(), None);
         // Nodes in memory are borrowed; below the first stored one all are stored.
-        let mut node = loop {
+        let mut at = loop {
             let node = match child {
-                Child::Memory(node) => node,
-                Child::Disk(at) => break load(source, at, level)?,
+                ChildRef::Memory(node) => node,
+                ChildRef::Disk(at) => break at,
             };
-            match &node.body {
-                Body::Leaf(run) => return Ok(run.find(key).ok().and_then(|spot| run.get(spot)).map(|e| e.1.clone())),
-                Body::Inner(run) => match run.find_covering(key).and_then(|spot| run.get(spot)) {
-                    Some(entry) => child = &entry.1,
-                    None => return Ok(None),
-                },
+            match node.below(key)? {
+                Below::Here(held) => return see(held),
+                Below::Child(next) => (child, level) = (next, node.level().checked_sub(1)),
             }
-            level = node.level().checked_sub(1);
         };
         loop {
-            let next = match &node.body {
-                Body::Leaf(run) => return Ok(run.find(key).ok().and_then(|spot| run.get(spot)).map(|e| e.1.clone())),
-                Body::Inner(run) => match run.find_covering(key).and_then(|spot| run.get(spot)) {
-                    Some(entry) => entry.1.load(source, node.level().checked_sub(1))?,
-                    None => return Ok(None),
-                },
-            };
-            node = next;
+            let node = load(source, &at, level)?;
+            match node.below(key)? {
+                Below::Here(held) => return see(held),
+                Below::Child(ChildRef::Disk(next)) => (at, level) = (next, node.level().checked_sub(1)),
+                Below::Child(ChildRef::Memory(_)) => return Err(node::not_open()),
+            }
         }
     }
 

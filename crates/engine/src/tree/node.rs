@@ -2,18 +2,21 @@
 //!
 //! Invariants:
 //! - `encoded_len` is the sum over the entries and never below what the node takes when stored.
-//! - A clone has a fate of its own; it is another node with the same entries.
-//! - Each clone forgets the memory forms of written things in one further chunk, and in all of them when the node
+//! - A successor has a fate of its own; it is another node with the same entries.
+//! - A node that was read from the device is packed and has its place; one that is changed is open.
+//! - Each successor forgets the memory forms of written things in one further chunk, and in all of them when the node
 //!   itself was written (then all below it was). So what a checkpoint wrote does not stay
 //!   in memory for longer than the next one.
 
 use bytes::Bytes;
 
+use super::packed::Packed;
 use super::run::{Run, Spot};
 use super::stored::{ENTRY_HEAD_LEN, NODE_HEADER_LEN};
 use super::{Child, Fate, NODE_LEN_MAX, NODE_REF_LEN, NodeRef};
 use crate::batch::Version;
 use crate::value::Value;
+use crate::{Error, Result};
 
 /// A node below this joins a neighbour.
 pub(super) const NODE_LEN_MIN: usize = NODE_LEN_MAX / 4;
@@ -31,20 +34,39 @@ pub struct Node {
     pub(super) fate: Fate<NodeRef>,
 }
 
-/// The entries.
-#[derive(Clone)]
+/// The two forms of a node.
 pub(super) enum Body {
+    /// To be changed.
+    Open(Entries),
+    /// As it was stored.
+    Packed(Packed),
+}
+
+/// The entries of a node that may be changed.
+#[derive(Clone)]
+pub(super) enum Entries {
     /// Keys and values.
     Leaf(Run<Value>),
     /// The lowest possible key of each child, and the child.
     Inner(Run<Child>),
 }
 
+impl Entries {
+    /// What they take when stored, in bytes.
+    fn encoded_len(&self) -> usize {
+        match self {
+            Entries::Leaf(run) => run_len(run),
+            Entries::Inner(run) => run_len(run),
+        }
+    }
+}
+
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Body::Leaf(run) => f.debug_list().entries(run.iter()).finish(),
-            Body::Inner(run) => f.debug_list().entries(run.iter()).finish(),
+            Body::Open(Entries::Leaf(run)) => f.debug_list().entries(run.iter()).finish(),
+            Body::Open(Entries::Inner(run)) => f.debug_list().entries(run.iter()).finish(),
+            Body::Packed(packed) => f.debug_list().entries((0..packed.len()).map(|index| packed.key(index))).finish(),
         }
     }
 }
@@ -93,12 +115,15 @@ fn run_len<T: Held>(run: &Run<T>) -> usize {
 }
 
 impl Node {
-    pub(super) fn new(level: u8, body: Body) -> Self {
-        let entries_len = match &body {
-            Body::Leaf(run) => run_len(run),
-            Body::Inner(run) => run_len(run),
-        };
-        Node { level, body, encoded_len: NODE_HEADER_LEN + entries_len, sweep: 0, fate: Fate::new() }
+    /// An open node.
+    pub(super) fn new(level: u8, entries: Entries) -> Self {
+        let encoded_len = NODE_HEADER_LEN + entries.encoded_len();
+        Node { level, body: Body::Open(entries), encoded_len, sweep: 0, fate: Fate::new() }
+    }
+
+    /// A node that was read from `at`, or was just written there.
+    pub(super) fn stored(level: u8, packed: Packed, encoded_len: usize, at: NodeRef) -> Self {
+        Node { level, body: Body::Packed(packed), encoded_len, sweep: 0, fate: Fate::at(at) }
     }
 
     /// 0 for a leaf, else one above its children.
@@ -109,20 +134,37 @@ impl Node {
     /// The number of entries.
     pub fn len(&self) -> usize {
         match &self.body {
-            Body::Leaf(run) => run.len(),
-            Body::Inner(run) => run.len(),
+            Body::Open(Entries::Leaf(run)) => run.len(),
+            Body::Open(Entries::Inner(run)) => run.len(),
+            Body::Packed(packed) => packed.len(),
         }
     }
 
     /// Whether it has no entries.
     pub fn is_empty(&self) -> bool {
         match &self.body {
-            Body::Leaf(run) => run.is_empty(),
-            Body::Inner(run) => run.is_empty(),
+            Body::Open(Entries::Leaf(run)) => run.is_empty(),
+            Body::Open(Entries::Inner(run)) => run.is_empty(),
+            Body::Packed(packed) => packed.len() == 0,
         }
     }
 
-    /// Bytes that it takes at most when stored, without padding; also about what it takes in memory.
+    /// What it takes in memory, in bytes, about.
+    pub fn memory_len(&self) -> usize {
+        size_of::<Node>()
+            + match &self.body {
+                Body::Open(entries) => {
+                    let entry = match entries {
+                        Entries::Leaf(_) => size_of::<(Bytes, Value)>(),
+                        Entries::Inner(_) => size_of::<(Bytes, Child)>(),
+                    };
+                    self.encoded_len + self.len() * entry
+                }
+                Body::Packed(packed) => packed.memory_len(),
+            }
+    }
+
+    /// Bytes that it takes at most when stored, without padding.
     pub fn encoded_len(&self) -> usize {
         self.encoded_len
     }
@@ -139,50 +181,48 @@ impl Node {
     }
 
     /// The first key (of an inner node: its first separator, which is empty).
-    pub fn first_key(&self) -> Option<&Bytes> {
-        match &self.body {
-            Body::Leaf(run) => run.first().map(|entry| &entry.0),
-            Body::Inner(run) => run.first().map(|entry| &entry.0),
-        }
+    pub fn first_key(&self) -> Option<&[u8]> {
+        self.key(self.start())
     }
 
     /// The last key (of an inner node: its last separator).
-    pub fn last_key(&self) -> Option<&Bytes> {
-        match &self.body {
-            Body::Leaf(run) => run.last().map(|entry| &entry.0),
-            Body::Inner(run) => run.last().map(|entry| &entry.0),
-        }
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.key(self.before(self.end())?)
     }
 
-    /// Another node with the same entries, without what was forgotten of them.
-    pub(super) fn successor(&self) -> Node {
-        let mut body = self.body.clone();
+    /// Another node with the same entries, to be changed, without what was forgotten of them.
+    pub(super) fn successor(&self) -> Result<Node> {
+        let mut entries = self.opened()?.into_owned();
         let written = self.fate.is_placed();
-        let (saved, sweep) = match &mut body {
-            Body::Leaf(run) => sweep_run(run, self.sweep, written),
-            Body::Inner(run) => sweep_run(run, self.sweep, written),
+        let (saved, sweep) = match (&self.body, &mut entries) {
+            // What was stored holds nothing in memory.
+            (Body::Packed(_), _) => (0, 0),
+            (_, Entries::Leaf(run)) => sweep_run(run, self.sweep, written),
+            (_, Entries::Inner(run)) => sweep_run(run, self.sweep, written),
         };
-        Node { level: self.level, body, encoded_len: self.encoded_len - saved, sweep, fate: Fate::new() }
+        let body = Body::Open(entries);
+        Ok(Node { level: self.level, body, encoded_len: self.encoded_len - saved, sweep, fate: Fate::new() })
     }
 
     /// Cuts the upper part off, and says the lowest key that may go there. `Tail` is for keys that come in
     /// ascending order: the lower part stays full.
     pub(super) fn split(&mut self, at: SplitAt) -> Option<(Bytes, Node)> {
         let (separator, upper) = match &mut self.body {
-            Body::Leaf(run) => {
+            Body::Packed(_) => return None,
+            Body::Open(Entries::Leaf(run)) => {
                 let spot = split_spot(run, at)?;
                 let first = &run.get(spot)?.0;
                 let last = &run.get(run.before(spot)?)?.0;
                 let separator = separator(last, first);
-                (separator, Body::Leaf(run.split_off(spot)))
+                (separator, Entries::Leaf(run.split_off(spot)))
             }
-            Body::Inner(run) => {
+            Body::Open(Entries::Inner(run)) => {
                 let spot = split_spot(run, at)?;
                 let mut upper = run.split_off(spot);
                 let first = upper.get_mut(upper.start())?;
                 let separator = Bytes::copy_from_slice(&first.0);
                 first.0 = Bytes::new();
-                (separator, Body::Inner(upper))
+                (separator, Entries::Inner(upper))
             }
         };
         let upper = Node::new(self.level, upper);
@@ -193,14 +233,14 @@ impl Node {
     /// Adds the entries of the next node of the same level, whose separator was this.
     pub(super) fn append(&mut self, separator: Bytes, upper: Node) {
         match (&mut self.body, upper.body) {
-            (Body::Leaf(run), Body::Leaf(upper)) => run.append(upper),
-            (Body::Inner(run), Body::Inner(mut upper)) => {
+            (Body::Open(Entries::Leaf(run)), Body::Open(Entries::Leaf(upper))) => run.append(upper),
+            (Body::Open(Entries::Inner(run)), Body::Open(Entries::Inner(mut upper))) => {
                 if let Some(first) = upper.get_mut(upper.start()) {
                     first.0 = separator;
                 }
                 run.append(upper);
             }
-            // Both come from one parent, whose children are of one level.
+            // Both come from one parent, whose children are of one level, and both are changed.
             _ => debug_assert!(false, "nodes of two levels cannot join"),
         }
         self.measure();
@@ -208,12 +248,15 @@ impl Node {
 
     /// Counts the stored length anew.
     pub(super) fn measure(&mut self) {
-        self.encoded_len = NODE_HEADER_LEN
-            + match &self.body {
-                Body::Leaf(run) => run_len(run),
-                Body::Inner(run) => run_len(run),
-            };
+        if let Body::Open(entries) = &self.body {
+            self.encoded_len = NODE_HEADER_LEN + entries.encoded_len();
+        }
     }
+}
+
+/// A stored node was to be changed: a fault of this program.
+pub(super) fn not_open() -> Error {
+    Error::invalid("a stored node cannot be changed")
 }
 
 /// Where a full node is cut.

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 
 use super::edit::{childless, own};
-use super::node::Body;
+use super::node::{Body, Entries};
 use super::{Child, Edit, Tree};
 use crate::Result;
 use crate::value::Value;
@@ -43,10 +43,10 @@ fn take_down(
         return Ok(true);
     }
     let node = child.load(edit.source, level)?;
-    if let Body::Leaf(run) = &node.body {
+    if node.level == 0 {
         *budget = budget.saturating_sub(1);
-        for (key, value) in run.iter() {
-            out(key.clone(), value.clone())?;
+        for (key, value) in node.entries()? {
+            out(key, value)?;
         }
         drop(node);
         edit.replace(child.clone());
@@ -55,7 +55,7 @@ fn take_down(
     drop(node);
     let node = own(child, level, edit)?;
     let level = node.level.checked_sub(1);
-    let Body::Inner(run) = &mut node.body else { return Err(childless()) };
+    let Body::Open(Entries::Inner(run)) = &mut node.body else { return Err(childless()) };
     while *budget > 0
         && let Some((_, first)) = run.get_mut(run.start())
         && take_down(first, level, edit, budget, out)?

@@ -31,6 +31,18 @@ pub(super) struct Spot {
     index: usize,
 }
 
+impl Spot {
+    /// Before the entry of this number in a node that is one piece.
+    pub(super) fn at(index: usize) -> Spot {
+        Spot { chunk: 0, index }
+    }
+
+    /// The number of the entry after it, in a node that is one piece.
+    pub(super) fn index(self) -> usize {
+        self.index
+    }
+}
+
 impl<T: Clone> Run<T> {
     /// Without entries.
     pub(super) fn new() -> Self {
@@ -108,11 +120,6 @@ impl<T: Clone> Run<T> {
     /// The first entry.
     pub(super) fn first(&self) -> Option<&Entry<T>> {
         self.chunks.first()?.first()
-    }
-
-    /// The last entry.
-    pub(super) fn last(&self) -> Option<&Entry<T>> {
-        self.chunks.last()?.last()
     }
 
     /// The spot behind the entry after this one; `None` when there is no entry.

@@ -34,9 +34,10 @@
 
 use bytes::{Buf, BufMut, Bytes};
 
-use super::node::{Body, entry_len};
+use super::node::{Entries, entry_len};
+use super::packed::Packed;
 use super::run::Run;
-use super::{Child, NODE_LEN_MAX, Node, NodeRef, TREE_KEY_LEN_MAX};
+use super::{NODE_LEN_MAX, Node, NodeRef};
 use crate::batch::SpaceId;
 use crate::checksum::crc64_with_hole;
 use crate::device::BLOCK_LEN;
@@ -116,7 +117,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 impl Node {
-    /// The stored form, padded to whole blocks. All that it refers to must have been placed.
+    /// The stored form, padded to whole blocks. All that it refers to must have a place, or be promised one.
     pub(super) fn encode(&self, stamp: Stamp, space: SpaceId) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(self.encoded_len.next_multiple_of(BLOCK_LEN));
         out.put_u32_le(NODE_MAGIC);
@@ -132,10 +133,10 @@ impl Node {
         out.put_u64_le(0); // the checksum's place
         out.put_u64_le(space.0);
         out.put_u64_le(stamp.cut.0);
-        match &self.body {
-            Body::Leaf(run) => encode_entries(run, &mut out, Value::encode)?,
-            Body::Inner(run) => encode_entries(run, &mut out, |child, out| {
-                let at = child.stored().ok_or_else(|| Error::invalid("a node was encoded before its children"))?;
+        match self.opened()?.as_ref() {
+            Entries::Leaf(run) => encode_entries(run, &mut out, Value::encode)?,
+            Entries::Inner(run) => encode_entries(run, &mut out, |child, out| {
+                let at = child.promised().ok_or_else(|| Error::invalid("a node was encoded before its children"))?;
                 at.encode(out);
                 Ok(())
             })?,
@@ -163,6 +164,7 @@ impl Node {
         if found != at.checksum {
             return Err(damaged(format!("has the checksum {found:016x}, its parent expects {:016x}", at.checksum)));
         }
+        let whole = bytes.clone();
         let mut rest = bytes;
         if rest.remaining() < NODE_HEADER_LEN {
             return Err(damaged("is shorter than its header".into()));
@@ -187,26 +189,21 @@ impl Node {
         if payload_len > rest.len() || count == 0 {
             return Err(damaged(format!("says {count} entries in {payload_len} bytes")));
         }
-        rest.truncate(payload_len);
         let named = |error: Error| damaged(format!("is damaged: {}", error.message()));
-        let body = match (kind, level) {
-            (KIND_LEAF, 0) => Body::Leaf(decode_entries(rest, count, Value::decode).map_err(named)?),
-            (KIND_INNER, 1..=LEVEL_MAX) => {
-                let run = decode_entries(rest, count, |mut held| match held.len() {
-                    NODE_REF_LEN => NodeRef::decode(&mut held).map(Child::Disk),
-                    len => Err(Error::damaged(format!("a node reference of {len} bytes"))),
-                });
-                let run = run.map_err(named)?;
-                if run.first().is_some_and(|first| !first.0.is_empty()) {
-                    return Err(damaged("has a first separator that is not empty".into()));
-                }
-                Body::Inner(run)
-            }
+        let is_leaf = match (kind, level) {
+            (KIND_LEAF, 0) => true,
+            (KIND_INNER, 1..=LEVEL_MAX) => false,
             _ => return Err(damaged(format!("is of kind {kind} and level {level}"))),
         };
-        let mut node = Node::new(level, body);
-        node.fate = super::Fate::at(*at);
-        Ok(node)
+        let packed = Packed::verified(whole, count, payload_len, is_leaf).map_err(named)?;
+        Ok(Node::stored(level, packed, NODE_HEADER_LEN + payload_len, *at))
+    }
+
+    /// The stored form of this node, which was encoded as `bytes` and written to `at`.
+    pub(super) fn written(&self, bytes: Bytes, at: NodeRef) -> Result<Node> {
+        let payload_len = bytes.get(12..16).and_then(|field| field.try_into().ok()).map_or(0, u32::from_le_bytes);
+        let packed = Packed::trusted(bytes, self.len() as u16, payload_len as usize, self.level == 0)?;
+        Ok(Node::stored(self.level, packed, NODE_HEADER_LEN + payload_len as usize, at))
     }
 }
 
@@ -229,30 +226,4 @@ fn encode_entries<T: super::node::Held>(
         debug_assert!(out.len() - start <= entry_len(key, held));
     }
     Ok(())
-}
-
-fn decode_entries<T: Clone>(mut bytes: Bytes, count: u16, decode: impl Fn(Bytes) -> Result<T>) -> Result<Run<T>> {
-    if bytes.len() < usize::from(count) * ENTRY_HEAD_LEN {
-        return Err(truncated());
-    }
-    let mut entries: Vec<(Bytes, T)> = Vec::with_capacity(count.into());
-    for _ in 0..count {
-        if bytes.remaining() < ENTRY_HEAD_LEN {
-            return Err(truncated());
-        }
-        let (key_len, held_len) = (usize::from(bytes.get_u16_le()), usize::from(bytes.get_u16_le()));
-        if key_len > TREE_KEY_LEN_MAX || key_len + held_len > bytes.remaining() {
-            return Err(Error::damaged(format!("an entry of {key_len} and {held_len} bytes")));
-        }
-        let key = bytes.split_to(key_len);
-        let held = decode(bytes.split_to(held_len))?;
-        if entries.last().is_some_and(|last| last.0 >= key) {
-            return Err(Error::damaged("keys are out of order"));
-        }
-        entries.push((key, held));
-    }
-    if bytes.has_remaining() {
-        return Err(Error::damaged(format!("{} bytes follow the last entry", bytes.remaining())));
-    }
-    Ok(Run::from_sorted(entries))
 }

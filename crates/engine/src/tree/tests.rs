@@ -6,6 +6,7 @@ mod checkpoints;
 mod cursors;
 mod damage;
 mod model;
+mod packed;
 mod prune;
 mod shape;
 
@@ -112,14 +113,18 @@ impl NodeSink for Sink<'_> {
         Ok(())
     }
 
-    fn write_node(&mut self, encoded: Vec<u8>) -> Result<u64> {
-        let start = self.0.allocate((encoded.len() / BLOCK_LEN) as u64);
-        self.0.nodes.lock().insert(start, encoded.into());
-        Ok(start)
-    }
-
-    fn unneeded(&mut self, at: NodeRef, _: Version) {
-        self.0.free_node(at);
+    fn write_node(&mut self, mut encoded: Encoded) -> Result<()> {
+        let start = self.0.allocate((encoded.bytes().len() / BLOCK_LEN) as u64);
+        encoded.promise(start);
+        self.0.nodes.lock().insert(start, encoded.bytes().clone());
+        let at = encoded.at();
+        let (node, by) = encoded.place();
+        let read = Node::decode(self.0.nodes.lock()[&start].clone(), &at, STORE)?;
+        assert_eq!(format!("{:?}", node?), format!("{read:?}"), "what is kept in memory is what would be read");
+        if by.is_some() {
+            self.0.free_node(at);
+        }
+        Ok(())
     }
 }
 

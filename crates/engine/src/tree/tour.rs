@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::node::Body;
+use super::node::Entries;
 use super::{Child, NodeRef, NodeSource, Tree};
 use crate::error::{Error, Result};
 use crate::value::Value;
@@ -76,8 +76,8 @@ impl Tour<'_> {
         }
         let loaded = child.load(self.source, level).and_then(|node| {
             let first = if node.level == 0 { node.first_key() } else { None };
-            let low = first.is_none_or(|key| key.as_ref() >= lowest);
-            let high = end.is_none_or(|end| node.last_key().is_none_or(|key| key.as_ref() < end));
+            let low = first.is_none_or(|key| key >= lowest);
+            let high = end.is_none_or(|end| node.last_key().is_none_or(|key| key < end));
             if low && high {
                 return Ok(node);
             }
@@ -91,8 +91,15 @@ impl Tour<'_> {
                 return self.tourist.gap(Gap { at, start, end, error });
             }
         };
-        match &node.body {
-            Body::Leaf(run) => {
+        let entries = match node.opened() {
+            Ok(entries) => entries,
+            Err(error) => {
+                let (start, end) = (Bytes::copy_from_slice(lowest), end.map(Bytes::copy_from_slice));
+                return self.tourist.gap(Gap { at, start, end, error });
+            }
+        };
+        match entries.as_ref() {
+            Entries::Leaf(run) => {
                 for (key, value) in run.iter() {
                     if key.as_ref() < self.from || self.end.is_some_and(|end| end <= key.as_ref()) {
                         continue;
@@ -102,7 +109,7 @@ impl Tour<'_> {
                     }
                 }
             }
-            Body::Inner(run) => {
+            Entries::Inner(run) => {
                 let mut children = run.iter().peekable();
                 while let Some((separator, child)) = children.next() {
                     let lowest = if separator.is_empty() { lowest } else { separator.as_ref() };

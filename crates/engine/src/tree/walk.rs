@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::node::Body;
+use super::node::Entries;
 use super::{Child, Node, NodeRef, NodeSource, Tree, load};
 use crate::value::Value;
 use crate::{Error, Result};
@@ -55,8 +55,8 @@ impl Bounds<'_> {
     fn hold(&self, node: &Node) -> bool {
         // The first separator of an inner node is empty and stands for the lowest key.
         let first = if node.level == 0 { node.first_key() } else { None };
-        let low = first.is_none_or(|key| key.as_ref() >= self.lowest);
-        let high = self.end.is_none_or(|end| node.last_key().is_none_or(|key| key.as_ref() < end));
+        let low = first.is_none_or(|key| key >= self.lowest);
+        let high = self.end.is_none_or(|end| node.last_key().is_none_or(|key| key < end));
         low && high
     }
 }
@@ -88,13 +88,17 @@ fn walk_child(
         let error = Error::damaged(format!("the index node {place} has keys outside of its parent's bounds"));
         return visitor.unreadable(at.as_ref(), error);
     }
-    match &node.body {
-        Body::Leaf(run) => {
+    let entries = match node.opened() {
+        Ok(entries) => entries,
+        Err(error) => return visitor.unreadable(at.as_ref(), error),
+    };
+    match entries.as_ref() {
+        Entries::Leaf(run) => {
             for (key, value) in run.iter() {
                 visitor.entry(key, value)?;
             }
         }
-        Body::Inner(run) => {
+        Entries::Inner(run) => {
             let mut children = run.iter().peekable();
             while let Some((separator, child)) = children.next() {
                 let lowest = if separator.is_empty() { bounds.lowest } else { separator.as_ref() };

@@ -1,15 +1,17 @@
 //! Writing what a frozen tree has only in memory.
 //!
 //! Invariants:
-//! - Children and pieces are placed before the node that refers to them is encoded.
-//! - What was placed before is skipped with all below it: no node is written twice.
+//! - Children are promised a place, and pieces placed, before the node that refers to them is encoded.
+//! - What has a place is skipped with all below it: no node is written twice.
 //! - Runs beside edits of newer versions: nodes of a frozen tree never change, and a [`Fate`](super::Fate) settles who frees
 //!   a node that left the newest tree meanwhile.
 //! - After an error, what was placed so far stays placed; the tree can be written again.
 
 use std::sync::Arc;
 
-use super::node::Body;
+use bytes::Bytes;
+
+use super::node::{Body, Entries};
 use super::stored::Stamp;
 use super::{Child, Node, NodeRef, Tree};
 use crate::batch::SpaceId;
@@ -22,12 +24,42 @@ pub trait NodeSink {
     /// to it that the extent is freed in that commit's name. The extent keeps to [`Pending::chunks_max`].
     fn place_value(&mut self, pending: &Pending) -> Result<()>;
 
-    /// Writes an encoded node, whole blocks, somewhere; returns the first block.
-    fn write_node(&mut self, encoded: Vec<u8>) -> Result<u64>;
+    /// Finds a place for an encoded node, whole blocks, and calls [`Encoded::promise`]. It may write it later,
+    /// many at once, and calls [`Encoded::place`] when that is done: also where something else failed in between.
+    fn write_node(&mut self, encoded: Encoded) -> Result<()>;
+}
 
-    /// A node that was just written had left the newest tree with commit `by`: its blocks are to be freed in
-    /// that commit's name.
-    fn unneeded(&mut self, at: NodeRef, by: Version);
+/// A node on its way to the device.
+pub struct Encoded {
+    node: Arc<Node>,
+    bytes: Bytes,
+    at: NodeRef,
+}
+
+impl Encoded {
+    /// What is to be written.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Where it is going to be written; the first block is as was promised.
+    pub fn at(&self) -> NodeRef {
+        self.at
+    }
+
+    /// Says where it is going to be written.
+    pub fn promise(&mut self, start_block: u64) {
+        self.at.start_block = start_block;
+        self.node.fate.promise(self.at);
+    }
+
+    /// The bytes are on the device. Gives the node as it would be read from there; a version says that the node has left
+    /// the newest tree with that commit, and that its blocks are to be freed in that commit's name.
+    #[must_use = "a version means that the blocks must be freed"]
+    pub fn place(self) -> (Result<Node>, Option<Version>) {
+        let by = self.node.fate.place(self.at);
+        (self.node.written(self.bytes, self.at), by)
+    }
 }
 
 /// Writes every node of `tree`, and of the trees in its leaves, that was not written yet. Returns the root's place.
@@ -66,14 +98,15 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
         return;
     }
     match &node.body {
-        Body::Inner(run) => {
+        Body::Packed(_) => {}
+        Body::Open(Entries::Inner(run)) => {
             for (_, child) in run.iter() {
                 if let Child::Memory(child) = child {
                     unplaced_below(child, out);
                 }
             }
         }
-        Body::Leaf(run) => {
+        Body::Open(Entries::Leaf(run)) => {
             for (_, value) in run.iter() {
                 match (value, value.piece()) {
                     // A snapshot's tree is its branch point's, which is met elsewhere.
@@ -89,30 +122,28 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
 
 /// The depth is that of the tree, and of one tree within another, and that within the master tree.
 fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Result<NodeRef> {
-    if let Some(at) = node.placed() {
+    if let Some(at) = node.fate.promised() {
         return Ok(at);
     }
     match &node.body {
-        Body::Inner(run) => {
+        Body::Packed(_) => {}
+        Body::Open(Entries::Inner(run)) => {
             for (_, child) in run.iter() {
                 if let Child::Memory(child) = child {
                     write_node(child, writing, sink)?;
                 }
             }
         }
-        Body::Leaf(run) => {
+        Body::Open(Entries::Leaf(run)) => {
             for (key, value) in run.iter() {
                 write_held(key, value, writing, sink)?;
             }
         }
     }
-    let encoded = node.encode(writing.stamp, writing.space)?;
-    let mut at = NodeRef::of(&encoded, 0, writing.stamp.birth);
-    at.start_block = sink.write_node(encoded)?;
-    if let Some(by) = node.fate.place(at) {
-        sink.unneeded(at, by);
-    }
-    Ok(at)
+    let bytes = node.encode(writing.stamp, writing.space)?;
+    let at = NodeRef::of(&bytes, 0, writing.stamp.birth);
+    sink.write_node(Encoded { node: Arc::clone(node), bytes: bytes.into(), at })?;
+    node.fate.promised().ok_or_else(|| Error::invalid("a checkpoint did not place a node"))
 }
 
 fn write_held(key: &[u8], value: &Value, writing: Writing, sink: &mut dyn NodeSink) -> Result<()> {

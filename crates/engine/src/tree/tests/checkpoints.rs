@@ -1,5 +1,6 @@
 //! Checkpoints beside edits and readers.
 
+use super::node::Entries;
 use super::*;
 
 #[test]
@@ -44,9 +45,9 @@ fn what_was_written_leaves_memory_while_edits_go_on() {
         fn count(child: &Child) -> usize {
             match child {
                 Child::Disk(_) => 0,
-                Child::Memory(node) => match &node.body {
-                    Body::Leaf(_) => 1,
-                    Body::Inner(run) => 1 + run.iter().map(|entry| count(&entry.1)).sum::<usize>(),
+                Child::Memory(node) => match node.opened().unwrap().as_ref() {
+                    Entries::Leaf(_) => 1,
+                    Entries::Inner(run) => 1 + run.iter().map(|entry| count(&entry.1)).sum::<usize>(),
                 },
             }
         }

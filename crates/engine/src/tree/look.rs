@@ -1,0 +1,178 @@
+//! Reading a node, whichever form its entries have.
+//!
+//! Invariant: a [`Spot`] is of use with the node it came from only. Nothing here copies keys or values unless its name says so.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::edit::childless;
+use super::node::{Body, Entries};
+use super::packed::Stored;
+use super::run::Spot;
+use super::{Child, Node, NodeRef, NodeSource, load};
+use crate::Result;
+use crate::value::Value;
+
+/// What a leaf holds for a key, where it lies.
+#[derive(Clone, Debug)]
+pub enum Held<'a> {
+    /// In memory.
+    Value(&'a Value),
+    /// In the bytes of a stored node.
+    Stored(Stored<'a>),
+}
+
+impl Held<'_> {
+    /// The value, taken out.
+    pub fn to_value(&self) -> Result<Value> {
+        match self {
+            Held::Value(value) => Ok((*value).clone()),
+            Held::Stored(stored) => Value::decode(stored.to_bytes()),
+        }
+    }
+}
+
+/// A child, where its parent holds it.
+pub(super) enum ChildRef<'a> {
+    /// In memory.
+    Memory(&'a Arc<Node>),
+    /// On the device.
+    Disk(NodeRef),
+}
+
+impl ChildRef<'_> {
+    /// The node itself. `level` is what the parent says that it must be.
+    pub(super) fn load(&self, source: &dyn NodeSource, level: Option<u8>) -> Result<Arc<Node>> {
+        match self {
+            ChildRef::Memory(node) => Ok(Arc::clone(node)),
+            ChildRef::Disk(at) => load(source, at, level),
+        }
+    }
+}
+
+/// Where a key is to be looked for next.
+pub(super) enum Below<'a> {
+    /// Nowhere: this is the leaf, and so much it holds.
+    Here(Option<Held<'a>>),
+    /// In this child.
+    Child(ChildRef<'a>),
+}
+
+impl Node {
+    /// One step on the way to a key.
+    #[inline]
+    pub(super) fn below(&self, key: &[u8]) -> Result<Below<'_>> {
+        if self.level == 0 {
+            return Ok(Below::Here(self.find(key).ok().and_then(|spot| self.held(spot))));
+        }
+        let spot = self.covering(key).ok_or_else(childless)?;
+        Ok(Below::Child(self.child(spot)?))
+    }
+
+    /// The entry of this key, or the place where it would go.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8]) -> std::result::Result<Spot, Spot> {
+        match &self.body {
+            Body::Packed(packed) => packed.find(key).map(Spot::at).map_err(Spot::at),
+            Body::Open(Entries::Leaf(run)) => run.find(key),
+            Body::Open(Entries::Inner(run)) => run.find(key),
+        }
+    }
+
+    /// The last entry whose key is not above `key`.
+    #[inline]
+    pub(super) fn covering(&self, key: &[u8]) -> Option<Spot> {
+        match self.find(key) {
+            Ok(spot) => Some(spot),
+            Err(spot) => self.before(spot),
+        }
+    }
+
+    /// Before the first entry.
+    pub(super) fn start(&self) -> Spot {
+        Spot::at(0)
+    }
+
+    /// After the last entry.
+    pub(super) fn end(&self) -> Spot {
+        match &self.body {
+            Body::Packed(packed) => Spot::at(packed.len()),
+            Body::Open(Entries::Leaf(run)) => run.end(),
+            Body::Open(Entries::Inner(run)) => run.end(),
+        }
+    }
+
+    /// The spot behind the entry after this one; `None` when there is no entry.
+    #[inline]
+    pub(super) fn after(&self, spot: Spot) -> Option<Spot> {
+        match &self.body {
+            Body::Packed(packed) => (spot.index() < packed.len()).then(|| Spot::at(spot.index() + 1)),
+            Body::Open(Entries::Leaf(run)) => run.after(spot),
+            Body::Open(Entries::Inner(run)) => run.after(spot),
+        }
+    }
+
+    /// The spot before the entry before this one; `None` when there is no entry.
+    #[inline]
+    pub(super) fn before(&self, spot: Spot) -> Option<Spot> {
+        match &self.body {
+            Body::Packed(_) => spot.index().checked_sub(1).map(Spot::at),
+            Body::Open(Entries::Leaf(run)) => run.before(spot),
+            Body::Open(Entries::Inner(run)) => run.before(spot),
+        }
+    }
+
+    /// The key of the entry after a spot.
+    #[inline]
+    pub(super) fn key(&self, spot: Spot) -> Option<&[u8]> {
+        match &self.body {
+            Body::Packed(packed) => (spot.index() < packed.len()).then(|| packed.key(spot.index())),
+            Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| entry.0.as_ref()),
+            Body::Open(Entries::Inner(run)) => run.get(spot).map(|entry| entry.0.as_ref()),
+        }
+    }
+
+    /// The key of the entry after a spot, sharing the node's memory; empty where there is none.
+    pub(super) fn key_bytes(&self, spot: Spot) -> Bytes {
+        match &self.body {
+            Body::Packed(packed) => packed.key_bytes(spot.index()),
+            Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| entry.0.clone()).unwrap_or_default(),
+            Body::Open(Entries::Inner(run)) => run.get(spot).map(|entry| entry.0.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// What a leaf holds in the entry after a spot.
+    #[inline]
+    pub(super) fn held(&self, spot: Spot) -> Option<Held<'_>> {
+        match &self.body {
+            Body::Packed(packed) => (spot.index() < packed.len()).then(|| Held::Stored(packed.held(spot.index()))),
+            Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| Held::Value(&entry.1)),
+            Body::Open(Entries::Inner(_)) => None,
+        }
+    }
+
+    /// The child of an inner node in the entry after a spot.
+    #[inline]
+    pub(super) fn child(&self, spot: Spot) -> Result<ChildRef<'_>> {
+        match &self.body {
+            Body::Packed(packed) => Ok(ChildRef::Disk(packed.child(spot.index())?)),
+            Body::Open(Entries::Inner(run)) => match run.get(spot) {
+                Some((_, Child::Memory(node))) => Ok(ChildRef::Memory(node)),
+                Some((_, Child::Disk(at))) => Ok(ChildRef::Disk(*at)),
+                None => Err(childless()),
+            },
+            Body::Open(Entries::Leaf(_)) => Err(childless()),
+        }
+    }
+
+    /// All entries, taken out where they are stored: for who goes through all of them.
+    pub(super) fn opened(&self) -> Result<Cow<'_, Entries>> {
+        match &self.body {
+            Body::Open(entries) => Ok(Cow::Borrowed(entries)),
+            Body::Packed(packed) if self.level == 0 => Ok(Cow::Owned(Entries::Leaf(packed.open_leaf()?))),
+            Body::Packed(packed) => Ok(Cow::Owned(Entries::Inner(packed.open_inner()?))),
+        }
+    }
+}
