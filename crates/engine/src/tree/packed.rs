@@ -239,6 +239,12 @@ pub struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
+    /// All of a node's bytes.
+    #[cfg(test)]
+    pub(crate) fn of(node: &'a Bytes) -> Stored<'a> {
+        Stored { node, range: 0..node.len() }
+    }
+
     /// The bytes.
     #[inline]
     pub fn as_slice(&self) -> &'a [u8] {

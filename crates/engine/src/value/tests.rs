@@ -120,3 +120,37 @@ fn a_pending_piece_needs_its_place_and_keeps_its_room() {
     assert!(matches!(&value, Value::Piece(Piece::Disk(at)) if *at == extent));
     assert_eq!(extent.blocks(), BlockRange { start: 9, count: 3 });
 }
+
+proptest! {
+    #[test]
+    fn a_record_where_it_lies_says_what_it_says_when_taken_out(value in value(), cut in any::<prop::sample::Index>(), shared in 0usize..9) {
+        use crate::tree::Held;
+
+        let mut encoded = vec![0xEE; shared];
+        value.encode(&mut encoded).unwrap();
+        let node = Bytes::from(encoded);
+        let whole = Stored::of(&node).tail(shared);
+        prop_assert!(Value::check(&whole).is_ok());
+        let part = whole.head(cut.index(whole.as_slice().len()));
+        prop_assert_eq!(Value::check(&part).is_ok(), Value::decode(part.to_bytes()).is_ok());
+        let heads = [RecordHead::of(&Held::Stored(whole)), RecordHead::of(&Held::Value(&value))];
+        let Value::Record(record) = &value else {
+            prop_assert!(heads.iter().all(Result::is_err));
+            return Ok(());
+        };
+        for head in heads {
+            let head = head.unwrap();
+            prop_assert_eq!((head.version, head.size), (record.version, record.size));
+            let inline = match &record.content {
+                Content::Single(Piece::Inline(bytes)) if bytes.len() as u64 == record.size => Some(bytes.clone()),
+                _ => None,
+            };
+            prop_assert_eq!(head.bytes.as_ref().map(|bytes| Bytes::copy_from_slice(bytes.as_slice())), inline.clone());
+            if let (Some(bytes), Some(inline)) = (head.bytes, inline) {
+                let from = cut.index(inline.len() + 1);
+                prop_assert_eq!(bytes.share(from as u64, 5), inline.slice(from..inline.len().min(from + 5)));
+                prop_assert!(bytes.share(u64::MAX, usize::MAX).is_empty());
+            }
+        }
+    }
+}
