@@ -45,7 +45,7 @@ use bytes::{Buf, BufMut, Bytes};
 pub use head::{HeldBytes, RecordHead};
 
 pub use crate::tree::Fate;
-use crate::tree::{NODE_REF_LEN, NodeRef, Stored, Tree};
+use crate::tree::{NODE_REF_LEN, NodeRef, Tree};
 use crate::{Error, Result, Version, device::BLOCK_LEN};
 
 /// The longest piece that lives in a leaf, in bytes.
@@ -456,14 +456,6 @@ impl Value {
             return Err(Error::damaged(format!("{} bytes follow a value", bytes.remaining())));
         }
         Ok(value)
-    }
-
-    /// Whether these bytes are a value.
-    pub(crate) fn check(stored: &Stored<'_>) -> Result<()> {
-        match RecordHead::of_stored(stored) {
-            Some(_) => Ok(()),
-            None => Value::decode(stored.to_bytes()).map(drop),
-        }
     }
 
     /// The piece that a value carries itself.

@@ -6,6 +6,7 @@
 //! - Views expire only beyond a limit of pinned space or of age, or where a checkpoint finds no other room; oldest first.
 //!   Those of mapped bytes never do: whoever maps says how long.
 
+mod cursor;
 mod mapped;
 
 use std::collections::BTreeMap;
@@ -13,18 +14,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
 use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
-use crate::content::{Notes, Pieces, Reading, as_record, record_key, record_range, with_record_key};
+use crate::content::{Notes, Pieces, Reading, as_record, with_record_key};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Mutex;
 use crate::read_ahead::{ReadAhead, Reader, Source};
 use crate::tree::{Held, NodeSource, Tree};
-use crate::value::{BlockRange, Content, INLINE_LEN_MAX, Piece, Record, RecordHead};
+use crate::value::{BlockRange, Content, Piece, Record, RecordHead};
+pub use cursor::{Cursor, Entry, EntryRef};
 pub use mapped::Mapped;
 
 /// A view may be this old before it is taken back.
@@ -203,8 +205,7 @@ impl View {
     }
 
     fn find(&self, source: &dyn NodeSource, space: SpaceId, key: &[u8]) -> Result<Option<(Tree, Record)>> {
-        let found = self.look_at(source, space, key, |tree, held| Ok((tree.clone(), as_record(held.to_value()?)?)));
-        self.checked(found)
+        self.look_at(source, space, key, |tree, held| Ok((tree.clone(), as_record(held.to_value()?)?)))
     }
 
     /// Shows what the index holds for a key, where it lies, and the tree of its space; `None` when either is absent.
@@ -351,9 +352,9 @@ impl View {
                 return Ok(bytes.share(offset, length));
             }
             let count = head.size.saturating_sub(offset).min(length as u64) as usize;
-            let mut buffer = vec![0; count];
+            let (mut buffer, record) = (vec![0; count], as_record(held.to_value()?)?);
             if count > 0 {
-                reading.read(tree, &as_record(held.to_value()?)?, offset, &mut buffer)?;
+                reading.read(tree, &record, offset, &mut buffer)?;
             }
             Ok(Bytes::from(buffer))
         });
@@ -372,9 +373,7 @@ impl View {
             }
             let length = usize::try_from(head.size).map_err(|_| Error::invalid("the value is larger than memory"))?;
             let mut buffer = vec![0; length];
-            if length > 0 {
-                reading.read(tree, &as_record(held.to_value()?)?, 0, &mut buffer)?;
-            }
+            reading.read(tree, &as_record(held.to_value()?)?, 0, &mut buffer)?;
             Ok(see(&buffer))
         });
         self.checked(found)
@@ -384,7 +383,8 @@ impl View {
     /// waits in memory counts as what it will take, holes and bytes in the index as nothing, shared blocks whole.
     pub fn allocated(&self, space: SpaceId, key: &[u8]) -> Result<Option<u64>> {
         let core = self.core();
-        let Some((tree, record)) = self.find(&core.nodes, space, key)? else { return Ok(None) };
+        let found = self.find(&core.nodes, space, key);
+        let Some((tree, record)) = self.checked(found)? else { return Ok(None) };
         let blocks = blocks_of(&tree, &core.nodes, &record.content);
         self.checked(blocks).map(|blocks| Some(blocks * BLOCK_LEN as u64))
     }
@@ -395,11 +395,7 @@ impl View {
         let tree = self.checked(found)?.unwrap_or_default();
         // An upside-down range holds nothing.
         let tree = if range.is_empty() { Tree::new() } else { tree };
-        let mut cursor = tree.cursor(record_range(&range));
-        if backward {
-            cursor.seek_end();
-        }
-        Ok(Cursor { view: self.clone(), cursor, range, backward })
+        Ok(Cursor::new(self.clone(), &tree, range, backward))
     }
 }
 
@@ -463,110 +459,6 @@ fn blocks_of(tree: &Tree, source: &dyn NodeSource, content: &Content) -> Result<
         counted_to = counted_to.max(range.end());
     }
     Ok(waiting + placed)
-}
-
-/// A key met by a cursor.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// The key.
-    pub key: Bytes,
-    /// Its version and size.
-    pub stat: Stat,
-    /// Its value where it lies beside the key.
-    pub value: Option<Bytes>,
-}
-
-/// A key met by a cursor, where it lies.
-#[derive(Clone, Copy, Debug)]
-pub struct EntryRef<'a> {
-    /// The key.
-    pub key: &'a [u8],
-    /// Its version and size.
-    pub stat: Stat,
-    /// Its value where that lies beside the key.
-    pub value: Option<&'a [u8]>,
-}
-
-/// Walks a range of keys, pinning its view.
-pub struct Cursor {
-    view: View,
-    cursor: crate::tree::Cursor,
-    range: KeyRange,
-    backward: bool,
-}
-
-impl Cursor {
-    /// The next entry; `None` after the last.
-    #[allow(clippy::should_implement_trait)] // Every step may fail.
-    pub fn next(&mut self) -> Result<Option<Entry>> {
-        let nodes = &self.view.core().nodes;
-        let found = self.cursor.step(nodes, self.backward);
-        self.view.check()?;
-        let Some(found) = found? else { return Ok(None) };
-        let held = found.held()?;
-        let head = RecordHead::of(&held)?;
-        let stat = Stat { version: head.version, size: head.size };
-        let mut key = found.key_bytes();
-        key.advance(1.min(key.len()));
-        let value = match head.bytes {
-            Some(bytes) => Some(bytes.share(0, usize::MAX)),
-            None if stat.size == 0 => Some(Bytes::new()),
-            None if stat.size <= INLINE_LEN_MAX as u64 => {
-                let record = as_record(held.to_value()?)?;
-                Some(self.view.bytes_of(&self.cursor, &record)?)
-            }
-            None => None,
-        };
-        Ok(Some(Entry { key, stat, value }))
-    }
-
-    /// As [`Cursor::next`], showing the entry where it lies: nothing is copied or counted. Values that do not lie
-    /// beside their keys are left out, however short.
-    pub fn step(&mut self) -> Result<Option<EntryRef<'_>>> {
-        let nodes = &self.view.core().nodes;
-        let found = self.cursor.step(nodes, self.backward);
-        self.view.check()?;
-        let Some(found) = found? else { return Ok(None) };
-        let head = RecordHead::of(&found.held()?)?;
-        let stat = Stat { version: head.version, size: head.size };
-        let value = match head.bytes {
-            Some(bytes) => Some(bytes.as_slice()),
-            None if stat.size == 0 => Some(&[][..]),
-            None => None,
-        };
-        Ok(Some(EntryRef { key: found.key().get(1..).unwrap_or_default(), stat, value }))
-    }
-
-    /// Goes on at `key`: the next entry is the first at or after it (backward: at or before it).
-    pub fn seek(&mut self, key: &[u8]) {
-        if key < self.range.start.as_ref() {
-            return if self.backward {
-                self.cursor.seek_start()
-            } else {
-                self.cursor.seek(&record_key(&self.range.start))
-            };
-        }
-        let mut at = record_key(key);
-        if self.backward {
-            // The spot behind the key itself.
-            let mut after = bytes::BytesMut::from(at.as_ref());
-            after.extend_from_slice(&[0]);
-            at = after.freeze();
-        }
-        self.cursor.seek(&at);
-    }
-}
-
-impl View {
-    /// A small value that does not lie beside its key (it was written in parts).
-    fn bytes_of(&self, cursor: &crate::tree::Cursor, record: &Record) -> Result<Bytes> {
-        let core = self.core();
-        let mut buffer = vec![0; record.size as usize];
-        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
-        let read = reading.read(cursor.tree(), record, 0, &mut buffer);
-        self.checked(read)?;
-        Ok(Bytes::from(buffer))
-    }
 }
 
 impl Core {

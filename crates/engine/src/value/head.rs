@@ -51,6 +51,16 @@ impl<'a> HeldBytes<'a> {
     }
 }
 
+impl Value {
+    /// Whether these bytes are a value.
+    pub(crate) fn check(stored: &Stored<'_>) -> Result<()> {
+        match RecordHead::of_stored(stored) {
+            Some(_) => Ok(()),
+            None => Value::decode(stored.to_bytes()).map(drop),
+        }
+    }
+}
+
 /// Bytes of a stored record before its piece, and of that before the bytes in it.
 const RECORD_HEAD_LEN: usize = 1 + 8 + 8;
 
@@ -82,7 +92,7 @@ impl<'a> RecordHead<'a> {
     }
 
     /// Of the stored forms that can be told without decoding: without bytes, with bytes inline, or in pieces.
-    pub(super) fn of_stored(stored: &Stored<'a>) -> Option<RecordHead<'a>> {
+    fn of_stored(stored: &Stored<'a>) -> Option<RecordHead<'a>> {
         let bytes = stored.as_slice();
         let word = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
         let (version, size) = (Version(word(1)?), word(9)?);

@@ -124,7 +124,7 @@ fn a_pending_piece_needs_its_place_and_keeps_its_room() {
 proptest! {
     #[test]
     fn a_record_where_it_lies_says_what_it_says_when_taken_out(value in value(), cut in any::<prop::sample::Index>(), shared in 0usize..9) {
-        use crate::tree::Held;
+        use crate::tree::{Held, Stored};
 
         let mut encoded = vec![0xEE; shared];
         value.encode(&mut encoded).unwrap();
