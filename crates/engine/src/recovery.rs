@@ -20,7 +20,7 @@ use crate::log::group::{self, GroupHeader};
 use crate::log::record::{Outcome, Record, Step};
 use crate::log::ring::{Position, Ring};
 use crate::space::{Runs, free_list};
-use crate::superblock::{Slot, Superblock};
+use crate::superblock::{Slot, Superblock, read_slot};
 use crate::tree::Tree;
 use crate::value::Piece;
 
@@ -88,13 +88,7 @@ impl Log {
             let ours = group.filter(|(header, _)| header.store_id == self.store_id);
             found.extend(ours.map(|(header, _)| header));
         }
-        if let Some(newer) = found.iter().find(|header| header.epoch > self.epoch) {
-            let message = format!(
-                "the log holds groups of epoch {}, the newest superblock that can be read is of epoch {}: a newer superblock is lost",
-                newer.epoch, self.epoch
-            );
-            return Err(Error::damaged(message));
-        }
+        found.iter().try_for_each(|header| not_newer(header, superblock))?;
         let of_epoch = || found.iter().filter(|header| header.epoch == self.epoch);
         self.flushed = of_epoch().map(|header| header.flushed).max().unwrap_or_default();
         self.groups = of_epoch().filter(|header| header.records > 0 && header.first > superblock.cut).count() as u64;
@@ -113,6 +107,42 @@ impl Log {
     }
 }
 
+/// A group of a later epoch than the superblock's was written after a superblock that is gone.
+fn not_newer(header: &GroupHeader, superblock: &Superblock) -> Result<()> {
+    if header.epoch <= superblock.epoch {
+        return Ok(());
+    }
+    let message = format!(
+        "the log holds groups of epoch {}, the newest superblock that can be read is of epoch {}: a newer superblock is lost; copy what can be proven with `koine salvage`",
+        header.epoch, superblock.epoch
+    );
+    Err(Error::damaged(message))
+}
+
+/// A store that was closed in order has nothing in its log, unless that is an old superblock: the next life's first
+/// group would lie where the log goes on, or at the ring's start.
+fn nothing_after(device: &dyn Device, superblock: &Superblock) -> Result<()> {
+    let ring = Ring::new(superblock.ring);
+    let at = Position(superblock.position);
+    for place in [at, ring.next_turn(at)].map(|position| ring.offset(position)) {
+        let read = |bytes: &mut [u8]| {
+            let read = device.read_at(bytes, place, ReadMode::Direct);
+            read.map_err(|e| Error::device(format!("cannot read the log at byte {place} of the store"), e))
+        };
+        let mut block = vec![0; BLOCK_LEN];
+        read(&mut block)?;
+        let room = ring.start() + ring.length() - place;
+        let Some(length) = group::claimed_len(&block).filter(|length| *length <= room) else { continue };
+        let mut bytes = vec![0; length as usize];
+        read(&mut bytes)?;
+        match group::decode(&bytes) {
+            Ok((header, _)) if header.store_id == superblock.store_id => not_newer(&header, superblock)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 fn records_of(payload: &[u8], header: &GroupHeader) -> Result<Vec<Record>> {
     let mut reader = crate::codec::Reader::new(payload);
     let mut records = Vec::new();
@@ -129,6 +159,13 @@ impl Core {
     pub(crate) fn replay(&self, superblock: &Superblock) -> Result<(Recovered, Runs)> {
         let mut free = self.book.lock().free.clone();
         if superblock.clean {
+            let other = self.book.lock().slot.other();
+            if read_slot(self.device.as_ref(), other).is_err() {
+                // It may have been the newer one: all of the log has to be silent about it.
+                Log::read(self.device.as_ref(), superblock)?;
+            } else {
+                nothing_after(self.device.as_ref(), superblock)?;
+            }
             return Ok((Recovered { clean: true, ..Recovered::default() }, free));
         }
         let log = Log::read(self.device.as_ref(), superblock)?;

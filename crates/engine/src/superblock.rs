@@ -266,6 +266,7 @@ pub fn read_newest(device: &dyn Device) -> Result<(Slot, Superblock)> {
     let first = read_slot(device, Slot::First);
     let second = read_slot(device, Slot::Second);
     let (slot, superblock) = match (first, second) {
+        (Ok(a), Ok(b)) if a.store_id != b.store_id => return Err(two_stores(&a, &b)),
         (Ok(a), Ok(b)) if b.sequence > a.sequence => (Slot::Second, b),
         (Ok(a), _) => (Slot::First, a),
         (Err(_), Ok(b)) => (Slot::Second, b),
@@ -281,7 +282,8 @@ pub fn read_newest(device: &dyn Device) -> Result<(Slot, Superblock)> {
     Ok((slot, superblock))
 }
 
-fn read_slot(device: &dyn Device, slot: Slot) -> Result<Superblock> {
+/// Reads one slot.
+pub fn read_slot(device: &dyn Device, slot: Slot) -> Result<Superblock> {
     let mut block = vec![0; BLOCK_LEN];
     device
         .read_at(&mut block, slot.offset(), ReadMode::Direct)
@@ -293,6 +295,16 @@ fn read_slot(device: &dyn Device, slot: Slot) -> Result<Superblock> {
             e
         }
     })
+}
+
+fn two_stores(first: &Superblock, second: &Superblock) -> Error {
+    let message = format!(
+        "the superblock at byte 0 is of store {:016x}, the one at byte {} of store {:016x}: one of them was written over; copy what can be proven with `koine salvage`",
+        first.store_id,
+        Slot::Second.offset(),
+        second.store_id
+    );
+    Error::damaged(message)
 }
 
 fn no_superblock(first: Error, second: Error) -> Error {

@@ -129,6 +129,18 @@ impl<D: Device> FaultyDevice<D> {
         self.state.lock().plan = plan;
     }
 
+    /// Another device with the history of this one, so that reads of it may be stale as well; calls count anew.
+    pub fn fork(&self, inner: D, plan: Vec<Fault>) -> Self {
+        let fork = FaultyDevice::new(inner, plan, 0);
+        fork.state.lock().before = self.state.lock().before.clone();
+        fork
+    }
+
+    /// What each block held before it was last written, by offset, as far as a planned fault may bring it back.
+    pub fn before(&self) -> Vec<(u64, Vec<u8>)> {
+        self.state.lock().before.iter().map(|(offset, block)| (*offset, block.clone())).collect()
+    }
+
     /// Keeps what a later fault of the plan may bring back.
     fn remember(&self, state: &mut State, offset: u64, length: usize) -> io::Result<()> {
         let wants_undo = state.plan.iter().any(|fault| fault.call == Call::Sync);

@@ -40,7 +40,7 @@ pub fn with_fault(seed: u64, fault: Fault, coverage: &mut Coverage) -> Verdict {
     let mut life = Life::new(seed, vec![fault])?;
     let outcome = life.live();
     let allowed = match (outcome, &mut life.run) {
-        (Err(Stop::Wrong(message)), _) => return Err(Stop::Wrong(message)),
+        (Err(wrong @ (Stop::Wrong(_) | Stop::Damaged(_))), _) => return Err(wrong),
         (Ok(()), Some(run)) => {
             coverage.count("a fault without effect");
             run.in_doubt()?
@@ -149,6 +149,7 @@ pub fn every_fault(calls: Calls) -> Vec<Fault> {
         (Call::Read, calls.reads, Trouble::Error),
         (Call::Write, calls.writes, Trouble::Error),
         (Call::Write, calls.writes, Trouble::Torn),
+        (Call::Write, calls.writes, Trouble::FullBeyond(0)),
         (Call::Sync, calls.syncs, Trouble::Error),
         (Call::Grow, calls.grows, Trouble::Error),
         (Call::Grow, calls.grows, Trouble::FullBeyond(0)),

@@ -7,6 +7,7 @@ mod coverage;
 mod dice;
 mod faults;
 mod flips;
+mod media;
 mod model;
 mod reuse;
 mod run;
@@ -186,6 +187,91 @@ fn damage_in_any_block_is_detected_or_harmless() {
     }
     println!("{coverage}");
     coverage.must_have(&["found by reading", "harmless"]);
+}
+
+#[test]
+fn a_flip_in_any_block_of_a_full_store_is_detected_or_harmless() {
+    if is_replay() {
+        return;
+    }
+    let length = if scale() > 1 { 64 << 20 } else { 4 << 20 };
+    let (image, content) = flips::full_store(length).unwrap_or_else(|stop| panic!("{stop}"));
+    let blocks = (image.len() / BLOCK_LEN) as u64;
+    let All { coverage, failure, .. } = search_all(blocks, |block| {
+        let mut found = Found::default();
+        let dice = dice::Dice::new(block);
+        let mut bytes = vec![0; BLOCK_LEN];
+        image.read(block as usize * BLOCK_LEN, &mut bytes);
+        bytes[dice.below(BLOCK_LEN)] ^= 1 << dice.below(8);
+        // The check reads everything once more: in a long store it looks at one flip of eight.
+        let checks = scale() == 1 || block % 8 == 0;
+        let verdict = flips::replaced(&image, &content, block as usize, &bytes, checks, &mut found.coverage);
+        let again = "RUST_BACKTRACE=1".to_owned();
+        found.failure =
+            verdict.err().map(|stop| Failure { again, place: format!("block {block}"), message: stop.to_string() });
+        found
+    });
+    println!("{coverage}");
+    must_hold(failure);
+    coverage.must_have(&["found by reading", "harmless", "refused to open"]);
+    assert!(coverage.of("found by reading") > blocks / 2, "most of the store must hold something");
+}
+
+#[test]
+fn a_block_of_another_store_or_of_before_is_detected_or_harmless() {
+    let mut coverage = Coverage::default();
+    for (seed, other) in [(1, 2), (2, 5), (5, 1)] {
+        let (image, content) = flips::store_after(seed).unwrap_or_else(|stop| panic!("workload {seed}: {stop}"));
+        let (foreign, _) = flips::store_after(other).unwrap_or_else(|stop| panic!("workload {other}: {stop}"));
+        let empty = flips::empty_store(other).unwrap_or_else(|stop| panic!("{stop}"));
+        let before = flips::store_before(seed).unwrap_or_else(|stop| panic!("workload {seed}: {stop}"));
+        for (what, source) in [("foreign", foreign), ("of an empty store", empty), ("of before", before)] {
+            for block in 0..image.len() / BLOCK_LEN {
+                let mut bytes = vec![0; BLOCK_LEN];
+                source.read(block * BLOCK_LEN, &mut bytes);
+                if let Err(stop) = flips::replaced(&image, &content, block, &bytes, true, &mut coverage) {
+                    panic!("workload {seed}, block {block} is {what}: {stop}");
+                }
+            }
+        }
+    }
+    println!("{coverage}");
+    coverage.must_have(&["found by reading", "harmless", "refused to open"]);
+}
+
+#[test]
+fn a_lost_or_misdirected_write_is_detected_or_harmless() {
+    let mut coverage = Coverage::default();
+    for (seed, actions) in [(1, 0), (3, 3), (4, 12), (8, 40), (21, 70)] {
+        media::every_write_goes_astray(seed, actions, &mut coverage).unwrap_or_else(|stop| panic!("{stop}"));
+    }
+    println!("{coverage}");
+    coverage.must_have(&["noticed while running", "found by reading", "harmless", "refused to open"]);
+}
+
+#[test]
+fn a_stale_read_is_detected_or_harmless() {
+    let mut coverage = Coverage::default();
+    for seed in [2, 8, 21] {
+        media::every_block_is_stale(seed, &mut coverage).unwrap_or_else(|stop| panic!("{stop}"));
+    }
+    println!("{coverage}");
+    coverage.must_have(&["found by reading", "harmless"]);
+}
+
+#[test]
+fn a_device_that_was_cut_short_is_refused() {
+    media::every_shorter_device_is_refused(4).unwrap_or_else(|stop| panic!("{stop}"));
+}
+
+#[test]
+fn an_old_superblock_is_noticed_or_harmless() {
+    let mut coverage = Coverage::default();
+    for seed in [1, 4] {
+        media::old_superblocks_are_noticed(seed, &mut coverage).unwrap_or_else(|stop| panic!("{stop}"));
+    }
+    println!("{coverage}");
+    coverage.must_have(&["harmless", "refused to open"]);
 }
 
 /// Images of several lives and ends.

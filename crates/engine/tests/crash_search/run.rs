@@ -24,6 +24,8 @@ pub enum Stop {
     Wrong(String),
     /// The engine said that the device failed, or that it stopped for that reason.
     Failed(Error),
+    /// The engine said that something on the device is damaged.
+    Damaged(Error),
 }
 
 /// What a check or a piece of a run comes to.
@@ -39,7 +41,7 @@ impl std::fmt::Display for Stop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Stop::Wrong(message) => f.write_str(message),
-            Stop::Failed(error) => write!(f, "without any fault: {error:?}"),
+            Stop::Failed(error) | Stop::Damaged(error) => write!(f, "without any fault: {error:?}"),
         }
     }
 }
@@ -48,6 +50,7 @@ impl std::fmt::Display for Stop {
 pub fn stop(what: &str) -> impl FnOnce(Error) -> Stop + '_ {
     move |error| match error.kind() {
         ErrorKind::Device | ErrorKind::Stopped => Stop::Failed(error),
+        ErrorKind::Damaged => Stop::Damaged(error),
         _ => Stop::Wrong(format!("{what}: {error:?}")),
     }
 }
@@ -261,6 +264,7 @@ impl<D: Positioned> Run<D> {
                     }
                 }
             }
+            (Err(error), _) if error.kind() == ErrorKind::Damaged => Err(Stop::Damaged(error)),
             (Err(error), _) => wrong(format!("a submit failed: {error:?}: {:?}", waiting.batch)),
             (Ok(_), Err(no)) => wrong(format!("a batch was applied that must be refused, {no:?}: {:?}", waiting.batch)),
         }
@@ -386,7 +390,7 @@ pub fn expect_repeated(engine: &Engine, batch: &Batch, version: u64) -> Verdict 
 }
 
 /// The batch with its larger payloads staged.
-fn stage_large(engine: &Engine, batch: &Batch, coverage: &mut Coverage) -> Result<Batch> {
+pub fn stage_large(engine: &Engine, batch: &Batch, coverage: &mut Coverage) -> Result<Batch> {
     let mut staged = batch.clone();
     for operation in &mut staged.operations {
         let (Operation::Put { value: payload, .. }
