@@ -25,14 +25,18 @@ def missing():
 
 
 class Recorder:
-    """Used as a context: `device` is there inside it; `log` and `base` stay after it."""
+    """Used as a context: `device` is there inside it; `log` and `base` stay after it.
 
-    def __init__(self, folder, size):
+    `rules` are errors that the device has, in the words of qemu's blkdebug.
+    """
+
+    def __init__(self, folder, size, rules=()):
         self.folder = Path(folder)
         self.size = size
         self.base = self.folder / "base"
         self.log = self.folder / "log"
         self.device = self.folder / "device"
+        self.rules = rules
         self.process = None
 
     def __enter__(self):
@@ -48,8 +52,16 @@ class Recorder:
             f"driver=file,node-name=logfile,filename={self.log}",
             f"driver=blklogwrites,node-name=recorded,file=base,log=logfile,log-sector-size={SECTOR}",
         ]
+        node = "recorded"
+        if self.rules:
+            node = "above"
+            config = self.folder / "rules"
+            config.write_text("\n".join(self.rules) + "\n")
+            # The rules' events come from the driver above.
+            files.append(f"driver=blkdebug,node-name=faulty,image=recorded,config={config}")
+            files.append("driver=raw,node-name=above,file=faulty")
         command = [PROGRAM, *(part for file in files for part in ("--blockdev", file))]
-        command += ["--export", f"type=fuse,id=export,node-name=recorded,mountpoint={self.device},writable=on"]
+        command += ["--export", f"type=fuse,id=export,node-name={node},mountpoint={self.device},writable=on"]
         with open(self.folder / "recorder.out", "wb") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out)
         for _ in range(200):
@@ -71,3 +83,12 @@ class Recorder:
                 self.process.kill()
                 self.process.wait()
         subprocess.run(["umount", "-l", self.device], stderr=subprocess.DEVNULL, check=False)
+
+
+def failing_flush(nth, once):
+    """Rules by which the `nth` flush fails, alone or with all after it."""
+    rules = []
+    for state in range(1, nth):
+        rules += ["[set-state]", f'state = "{state}"', 'event = "flush_to_disk"', f'new_state = "{state + 1}"']
+    rules += ["[inject-error]", f'state = "{nth}"', 'event = "flush_to_disk"', 'errno = "5"']
+    return [*rules, f'once = "{"on" if once else "off"}"', 'immediately = "off"']
