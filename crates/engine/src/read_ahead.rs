@@ -176,7 +176,8 @@ impl<S: Source> Reader<'_, S> {
             state.enter(self.epoch);
             let (windows, end) = state.cover(offset, buffer.len(), now)?;
             let spot = state.note(offset, end - offset);
-            let cold = windows.iter().any(|window| window.is_cold());
+            // One that is still on its way is being waited for.
+            let cold = windows.iter().any(|window| window.is_cold() || !window.is_ready());
             let plan = state.plan(self.core, spot, cold);
             (windows, end, plan)
         };
@@ -216,6 +217,10 @@ impl<S: Source> Reader<'_, S> {
             let mut state = self.ahead.state.lock();
             state.enter(self.epoch);
             state.size = Some(size);
+            if let Some(window) = state.windows.iter().find(|window| window.holds(offset)) {
+                // Another thread was faster.
+                return Ok(Some(window.end()));
+            }
             let at = state.spot_of(offset);
             let spot = at.map(|at| state.spots[at]).unwrap_or_default();
             let goes_on = spot.ahead > 0 && spot.ahead.abs_diff(offset) < WINDOW_START;
@@ -379,7 +384,9 @@ impl State {
     fn add(&mut self, core: &Core, start: u64, length: u64) -> Option<Arc<Window>> {
         let size = self.size.filter(|size| start < *size)?;
         if self.windows.len() >= WINDOWS_MAX {
-            let oldest = (0..self.windows.len()).min_by_key(|at| self.windows[*at].turn())?;
+            // What nobody has read from yet is what somebody is about to read.
+            let age = |at: &usize| (!self.windows[*at].was_served(), self.windows[*at].turn());
+            let oldest = (0..self.windows.len()).min_by_key(age)?;
             self.windows.swap_remove(oldest);
         }
         let end = ((start / length + 1) * length).min(size);

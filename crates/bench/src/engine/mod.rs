@@ -50,7 +50,8 @@ pub enum Group {
 /// What is measured and how long.
 ///
 /// The full run takes hours; --only, --value-size and the names of groups choose parts of it. Stores and file systems
-/// are made below --dir and removed afterwards.
+/// are made below --dir and removed afterwards. Ours is reached as the environment variable KOINE_BENCH_IO says: direct
+/// (the default), buffered or uring.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// What is measured; without one, everything

@@ -127,7 +127,7 @@ fn draw(text: &mut String, panel: &Panel<'_>, (left, top): (f64, f64), names: &[
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#444\">{}</text>",
             from - 5.0,
             y + 4.0,
-            short(most * share)
+            if share > 0.0 { short(most * share) } else { "0".to_owned() }
         ));
     }
     for (place, (threads, _)) in panel.rows.iter().enumerate() {

@@ -3,10 +3,10 @@
 //! | hint | what it does |
 //! |---|---|
 //! | [`Access::Sequential`](crate::Access) | reads of a handle go through windows read ahead from the first read on; writes get checksum chunks of 32 KiB |
-//! | [`Access::Random`](crate::Access) | no window; writes longer than the log takes get checksum chunks of 4 KiB, so that a small read verifies no more |
+//! | [`Access::Random`](crate::Access), or nothing | writes longer than the log takes get checksum chunks of 4 KiB, so that a small read verifies no more; reads go through windows once several came in order |
 //! | [`Hint::expected_len`] | creating is refused when the store has not that much room; nothing is set aside |
 //! | [`Lifetime`] | kept with the handle; nothing yet |
-//! | [`Object::will_need`](super::Object::will_need) | the range is read into the handle's window, and into the page cache with it |
+//! | [`Object::will_need`](super::Object::will_need) | the range is read into windows, as far as there is memory for them, and the rest into the page cache |
 //!
 //! Invariant: no hint changes what a call gives back, only how fast it does.
 

@@ -285,7 +285,8 @@ pub(super) fn payload(engine: &Engine, data: &[u8], hint: Hint) -> Result<Payloa
     if data.len() <= engine.limits().pending_len_max {
         return Ok(Payload::Bytes(Bytes::copy_from_slice(data)));
     }
-    let access = hint.access.unwrap_or_default();
+    // Who says nothing may read small pieces anywhere: a chunk is what each of them has to read and verify.
+    let access = hint.access.unwrap_or(Access::Random);
     let mut stage = engine.stage(StageHint { length: Some(data.len() as u64), access })?;
     for piece in data.chunks(STAGE_PIECE_LEN_MAX) {
         stage.write(piece)?;

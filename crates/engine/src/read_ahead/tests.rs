@@ -4,6 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use koine_env::SeededRandom;
+use parking_lot::Mutex;
+use std::thread::ThreadId;
 
 use crate::device::{Device, MemoryDevice, ReadMode};
 use crate::objects::{Hint, Store, StoreOptions};
@@ -23,6 +25,10 @@ struct Slow {
     reads: AtomicUsize,
     read_len: AtomicUsize,
     bad: AtomicUsize,
+    /// Reads of other threads take a while.
+    slow_for_all_but: Mutex<Option<ThreadId>>,
+    /// Large reads of that thread.
+    own_reads: AtomicUsize,
 }
 
 impl Slow {
@@ -42,6 +48,13 @@ impl Device for Slow {
         !self.cold.load(Ordering::SeqCst)
     }
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
+        match *self.slow_for_all_but.lock() {
+            Some(own) if own == std::thread::current().id() => {
+                self.own_reads.fetch_add(usize::from(buffer.len() >= MIB / 2), Ordering::SeqCst);
+            }
+            Some(_) => std::thread::sleep(std::time::Duration::from_millis(2)),
+            None => {}
+        }
         self.reads.fetch_add(1, Ordering::SeqCst);
         self.read_len.fetch_add(buffer.len(), Ordering::SeqCst);
         self.memory.read_at(buffer, offset, mode)?;
@@ -75,6 +88,8 @@ fn open(background: Background) -> (Arc<Slow>, Arc<Engine>) {
         reads: AtomicUsize::new(0),
         read_len: AtomicUsize::new(0),
         bad: AtomicUsize::new(usize::MAX),
+        slow_for_all_but: Mutex::new(None),
+        own_reads: AtomicUsize::new(0),
     });
     Engine::format(device.as_ref(), FormatOptions { ring_len: 4 << 20, size_max: 0 }, &SeededRandom::new(7)).unwrap();
     let engine = Engine::open(device.clone(), Options { background, ..Options::default() }).unwrap();
@@ -119,6 +134,24 @@ fn small_reads_in_order_read_the_device_in_large_windows() {
         }
         engine.close().unwrap();
     }
+}
+
+#[test]
+fn a_reader_that_is_faster_than_the_device_waits_for_windows_alone() {
+    let (device, engine) = open(Background::Threads);
+    let value = bytes(24 * MIB);
+    put(&engine, "k", &value);
+    let view = engine.view();
+    let own = std::thread::current().id();
+    *device.slow_for_all_but.lock() = Some(own);
+    let mut buffer = vec![0; MIB];
+    for at in (0..value.len()).step_by(MIB) {
+        assert_eq!(view.read(SPACE, b"k", at as u64, &mut buffer).unwrap(), MIB);
+        assert!(buffer == value[at..at + MIB], "{at}");
+    }
+    // The first piece, from which on there is an order, and nothing else.
+    assert_eq!(device.own_reads.load(Ordering::SeqCst), 1);
+    engine.close().unwrap();
 }
 
 #[test]
@@ -188,6 +221,7 @@ fn threads_that_share_an_object_share_its_windows() {
             });
         }
     });
+    // Also when each of them is a stream of its own, because it was left behind.
     let (reads, _) = device.count();
     assert!(reads < value.len() / 4096 / 2, "{reads}");
     object.close(Durability::Memory).unwrap();

@@ -117,6 +117,11 @@ impl Window {
         self.served.fetch_add(length, Ordering::Relaxed);
     }
 
+    /// Whether anything of it was handed out.
+    pub fn was_served(&self) -> bool {
+        self.served.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether as much was handed out as there is in it: nobody is likely to come back to it.
     pub fn is_used_up(&self) -> bool {
         self.served.load(Ordering::Relaxed) >= self.length
