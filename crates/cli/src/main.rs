@@ -6,6 +6,7 @@ mod client;
 mod cp;
 mod failure;
 mod format;
+mod grow;
 mod location;
 mod ls;
 mod man;
@@ -41,6 +42,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Make a store on a file or a device.
     Format(format::FormatArgs),
+    /// Take what was added to a device, or change up to what a file may grow.
+    Grow(grow::GrowArgs),
     /// Read and verify everything a store holds.
     Check(check::CheckArgs),
     /// Read and verify a store at a rate, going on where it was stopped.
@@ -75,6 +78,7 @@ fn run(command: &Command, output: Output) -> Outcome {
     match command {
         Command::Serve(args) => serve::run(args, output),
         Command::Format(args) => format::run(args, output),
+        Command::Grow(args) => grow::run(args, output),
         Command::Check(args) => check::run(args, output),
         Command::Scrub(args) => scrub::run(args, output),
         Command::Salvage(args) => salvage::run(args, output),

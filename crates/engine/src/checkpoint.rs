@@ -27,8 +27,6 @@ use crate::value::{BlockRange, Extent, Generation, Pending};
 const RUN_BLOCKS: u32 = 256;
 /// The chunk length of packed values: 4 KiB.
 const PACKED_CHUNK_LOG2: u8 = 12;
-/// How much a store may grow at once: 1 GiB.
-const GROW_BLOCKS_MAX: u64 = 1 << 18;
 
 /// What is stored, and where.
 pub(crate) struct Book {
@@ -314,7 +312,7 @@ impl Core {
     }
 
     /// Writes a superblock over the older slot; it is the newest from then on.
-    fn switch(&self, book: &mut Book, next: Superblock) -> Result<()> {
+    pub(crate) fn switch(&self, book: &mut Book, next: Superblock) -> Result<()> {
         let slot = book.slot.other();
         self.check_running()?;
         write_slot(self.device.as_ref(), slot, &next).inspect_err(|error| self.fail(error))?;
@@ -329,7 +327,7 @@ impl Core {
         Ok(())
     }
 
-    fn after_switch(&self, book: &Book) -> Result<()> {
+    pub(crate) fn after_switch(&self, book: &Book) -> Result<()> {
         self.reuse.lock().safe = book.older_cut;
         self.release_reusable().inspect_err(|error| self.fail(error))?;
         self.set_reserve(book);
@@ -425,40 +423,6 @@ impl Core {
         }
         let message = "the store is full: delete something, or give it more space; deleting still works";
         Err(Error::new(ErrorKind::Full, message))
-    }
-
-    /// Makes the store larger; false when it cannot be.
-    fn grow(&self, want: u64) -> Result<bool> {
-        if self.device.is_fixed() {
-            return Ok(false);
-        }
-        let mut book = self.book.lock();
-        if self.allocator.admits(want, Class::Data) {
-            return Ok(true);
-        }
-        let blocks = book.newest.blocks;
-        let most = if book.newest.blocks_max == 0 { u64::MAX / BLOCK_LEN as u64 } else { book.newest.blocks_max };
-        let step = blocks.clamp(want.saturating_mul(2).min(GROW_BLOCKS_MAX), GROW_BLOCKS_MAX);
-        let target = blocks.saturating_add(step).min(most);
-        if target <= blocks {
-            return Ok(false);
-        }
-        if let Err(error) = self.device.grow(target * BLOCK_LEN as u64) {
-            return match error.kind() {
-                std::io::ErrorKind::StorageFull
-                | std::io::ErrorKind::Unsupported
-                | std::io::ErrorKind::QuotaExceeded
-                | std::io::ErrorKind::FileTooLarge => Ok(false),
-                _ => Err(Error::device("cannot make the store larger", error)),
-            };
-        }
-        self.sync_device()?;
-        let next = Superblock { sequence: book.newest.sequence + 1, blocks: target, ..book.newest.clone() };
-        self.switch(&mut book, next)?;
-        book.free.add(blocks, target - blocks)?;
-        self.allocator.release(blocks, target - blocks)?;
-        self.after_switch(&book)?;
-        Ok(true)
     }
 
     /// The checkpointer's thread.

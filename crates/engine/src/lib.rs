@@ -22,6 +22,7 @@ pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod grow;
 mod limits;
 mod lock;
 mod log;
@@ -52,6 +53,7 @@ pub use changes::{Event, Watch};
 pub use check::{Progress, Report};
 pub use engine::{Background, Engine, FormatOptions, Info, Options, Usage};
 pub use error::{Error, ErrorKind, Refusal, Result};
+pub use grow::{GrowTo, Grown};
 pub use limits::Limits;
 pub use lock::LockWaits;
 pub use recovery::Recovered;

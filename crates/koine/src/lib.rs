@@ -10,6 +10,7 @@
 
 mod error;
 mod format;
+mod grow;
 mod inspect;
 pub mod numbered;
 mod place;
@@ -19,11 +20,12 @@ mod store;
 
 pub use error::{Error, Result};
 pub use format::{FormatOptions, Formatted, format};
+pub use grow::grow;
 pub use inspect::{BucketCount, Inspection, inspect, repair};
 pub use koine_engine::device::IoMode;
 pub use koine_engine::{
-    Info, LostKeys, Origin, PartialValue, Progress, Repair, Report, SalvageProgress, SalvageReport, Scrub,
-    ScrubOptions, ScrubPosition, SpaceReport, SpaceUse, Usage,
+    GrowTo, Grown, Info, LostKeys, Origin, PartialValue, Progress, Repair, Report, SalvageProgress, SalvageReport,
+    Scrub, ScrubOptions, ScrubPosition, SpaceReport, SpaceUse, Usage,
 };
 pub use koine_env as env;
 pub use koine_kv as kv;

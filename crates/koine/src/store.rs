@@ -114,6 +114,11 @@ impl Store {
         &self.objects
     }
 
+    /// The engine, where it is on a file or device.
+    pub(crate) fn engine(&self) -> Option<&Engine> {
+        self.engine.as_ref().map(|kv| kv.engine())
+    }
+
     /// Begins to read and verify the store from the medium while it is in use; `None` for one in memory.
     pub fn scrub(&self, options: ScrubOptions, from: ScrubPosition) -> Option<Scrub> {
         let engine = self.engine.as_ref()?;

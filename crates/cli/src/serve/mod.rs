@@ -7,10 +7,12 @@
 
 mod banner;
 mod credentials;
+mod hangup;
 mod scrub;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use koine::{IoMode, OpenOptions, Store};
@@ -34,6 +36,7 @@ const EXAMPLES: &str = "Examples:
 The first start makes random root credentials and shows them once; without a terminal it writes
 them to STORE.credentials, for its owner only. KOINE_ROOT_USER and KOINE_ROOT_PASSWORD win at each
 start and are not stored. KOINE_LOG sets what is logged: error, warn (default), info or debug.
+SIGHUP makes it take what was added to its device (see koine grow).
 Ctrl-C or SIGTERM stops it after the requests under way; a second one at once.";
 
 /// The options of `koine serve`.
@@ -72,7 +75,7 @@ pub struct ServeArgs {
 pub fn run(args: &ServeArgs, output: Output) -> Outcome {
     log_to_stderr()?;
     let options = OpenOptions { create: true, size_max: args.size, memory: args.memory, io: args.io };
-    let store = koine::open(&args.store, &options)?;
+    let store = Arc::new(koine::open(&args.store, &options)?);
     if let Some(warning) = store.warning() {
         tracing::warn!("{warning}");
     }
@@ -95,7 +98,7 @@ pub fn run(args: &ServeArgs, output: Output) -> Outcome {
     Ok(())
 }
 
-async fn serve(args: &ServeArgs, output: Output, store: &Store, root: Root) -> Outcome {
+async fn serve(args: &ServeArgs, output: Output, store: &Arc<Store>, root: Root) -> Outcome {
     let listen = |error: std::io::Error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AddrInUse => "; something listens there already, choose another with --s3 ADDRESS",
@@ -112,6 +115,7 @@ async fn serve(args: &ServeArgs, output: Output, store: &Store, root: Root) -> O
     // Listening comes before the credentials are shown: a start that fails shows nothing.
     let gateway = Gateway::bind(store.objects().clone(), credentials, options).await.map_err(listen)?;
     let stop = stop_signal()?;
+    hangup::grow_when_asked(store)?;
     let shown = root.keep(store, args.credentials.as_deref(), output)?;
     let addresses = gateway.local_addresses().map_err(listen)?;
     Banner { store, addresses: &addresses, root: &root, shown: &shown }.print(output)?;

@@ -302,6 +302,10 @@ impl<D: Device> Device for FaultyDevice<D> {
     fn is_fixed(&self) -> bool {
         self.inner.is_fixed()
     }
+
+    fn refresh(&self) -> io::Result<u64> {
+        self.inner.refresh()
+    }
 }
 
 /// Copies what `old`, which lies at `start`, and `buffer`, which lies at `offset`, have in common.

@@ -350,6 +350,15 @@ impl Device for FileDevice {
     fn is_fixed(&self) -> bool {
         self.is_block
     }
+
+    fn refresh(&self) -> io::Result<u64> {
+        let handles = self.handles()?;
+        if self.is_block {
+            let _growing = self.growing.lock();
+            self.length.store(block::length(&handles.buffered)?, Ordering::Release);
+        }
+        Ok(self.length.load(Ordering::Acquire))
+    }
 }
 
 /// The rings, where they are asked for and can be had; else why not.

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Everything written is there at once; `sync` has nothing to do.
-//! - The length only grows, and never past the cap.
+//! - The length only grows, and never past the cap, unless `resize` plays the owner of the medium.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +59,11 @@ impl MemoryDevice {
     /// The content, shared until either is written; also of a closed device.
     pub fn image(&self) -> Image {
         self.image.read().clone()
+    }
+
+    /// Makes the medium longer or shorter under a store, as the owner of a partition can.
+    pub fn resize(&self, length: usize) {
+        self.bytes.write().resize(length, 0);
     }
 
     /// Lets a closed device be used again, with what it held.

@@ -87,8 +87,13 @@ pub trait Device: Send + Sync {
     /// Gives the medium back (its lock, its descriptors). Later calls fail.
     fn close(&self) -> io::Result<()>;
 
-    /// Whether the device can never be longer than it is.
+    /// Whether the store cannot make it longer: only its owner can, and `refresh` notices.
     fn is_fixed(&self) -> bool;
+
+    /// Looks again how long the medium is, and knows it so from now on: a partition may have become longer.
+    fn refresh(&self) -> io::Result<u64> {
+        self.len()
+    }
 }
 
 /// The range of a read in memory, if it lies within `device_length`.
@@ -153,5 +158,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn is_fixed(&self) -> bool {
         (**self).is_fixed()
+    }
+
+    fn refresh(&self) -> io::Result<u64> {
+        (**self).refresh()
     }
 }

@@ -137,6 +137,13 @@ impl<D: Device> Device for RecordingDevice<D> {
     fn is_fixed(&self) -> bool {
         self.inner.is_fixed()
     }
+
+    /// What somebody else made longer is there from when it is noticed, and durable with the next sync.
+    fn refresh(&self) -> io::Result<u64> {
+        let length = self.inner.refresh()?;
+        self.change(Event::Grow { length }, |_| Ok(()))?;
+        Ok(length)
+    }
 }
 
 /// What a [`RecordingDevice`] saw, and the source of images.
