@@ -143,8 +143,8 @@ typedef struct koine_object_status {
     uint64_t version;   /* grows with each change */
 } koine_object_status;
 
-/* Creates an object of size bytes that read as zeros, and opens it. KOINE_FULL when so much is not free now; it is
- * not set aside yet. hint may be NULL. */
+/* Creates an object of size bytes that read as zeros, and opens it. So much space is set aside: writing these bytes for the
+ * first time never fails for want of it. KOINE_FULL when so much is not free now. hint may be NULL. */
 koine_object *koine_object_create(koine_store *store, uint64_t size, const koine_hint *hint, koine_error **error);
 /* Opens an object. hint may be NULL. */
 koine_object *koine_object_open(koine_store *store, uint64_t number, const koine_hint *hint, koine_error **error);

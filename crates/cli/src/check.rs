@@ -14,12 +14,13 @@ use crate::size;
 const EXAMPLES: &str = "Examples:
   koine check store.koine           exit code 0: sound, 1: unsound (what and where is told)
   koine check --json /dev/sdx1 | jq .sound
-  koine check store.koine --repair  make the free list anew, if that alone is wrong
+  koine check store.koine --repair  make the free list and the reference counts anew, if those alone are wrong
 
 Every index node and every byte of data is read past the page cache and compared with its checksum;
 keys with their order, values with their pieces, reference counts and free space with what names
-them. Nothing is changed, and no server may hold the store (exit code 3 and its pid). With --repair a free list that is damaged or
-wrong is made anew from what the index names, after everything else was found sound; nothing else is mended.";
+them. Nothing is changed, and no server may hold the store (exit code 3 and its pid). With --repair a free list or a table of
+reference counts that is damaged or wrong is made anew from what the index names, after everything else was found sound; nothing
+else is mended.";
 
 const BLOCK_LEN: u64 = 4096;
 
@@ -30,7 +31,7 @@ pub struct CheckArgs {
     /// A file or a block device.
     #[arg(value_name = "STORE")]
     store: PathBuf,
-    /// Make the free list anew where that alone is wrong.
+    /// Make the free list and the reference counts anew where those alone are wrong.
     #[arg(long)]
     repair: bool,
 }
@@ -87,17 +88,24 @@ fn repair(args: &CheckArgs, output: Output) -> Outcome {
     let sound = repaired.report.is_sound();
     output.json(&json!({
         "type": "repaired", "store": name, "sound": sound, "free_list": repaired.free_list,
-        "changed": sound && repaired.free_list.is_some(), "blocks_free": repaired.report.blocks_free,
+        "references": repaired.references, "changed": repaired.has_changed(), "blocks_free": repaired.report.blocks_free,
         "findings": repaired.report.findings,
     }))?;
     output.people(tell(&repaired.report, began.elapsed().as_secs_f64()))?;
-    match (&repaired.free_list, sound) {
-        (None, true) => output.people(format!("{name} is sound; nothing was changed")),
-        (Some(wrong), true) => output.people(format!("the free list was made anew ({wrong}); {name} is sound now")),
-        (_, false) => Err(Failure::failed(format!(
-            "{name}: more than the free list is wrong, nothing was changed; `koine salvage` copies out what can be proven"
-        ))),
+    if !sound {
+        return Err(Failure::failed(format!(
+            "{name}: more than the free list and the reference counts is wrong, nothing was changed; `koine salvage` copies out what can be proven"
+        )));
     }
+    for (what, wrong) in
+        [("the free list was", &repaired.free_list), ("the reference counts were", &repaired.references)]
+    {
+        if let Some(wrong) = wrong {
+            output.people(format!("{what} made anew ({wrong})"))?;
+        }
+    }
+    let changed = if repaired.has_changed() { "is sound now" } else { "is sound; nothing was changed" };
+    output.people(format!("{name} {changed}"))
 }
 
 fn tell(report: &Report, seconds: f64) -> String {

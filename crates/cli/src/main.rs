@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod client;
 mod cp;
+mod defrag;
 mod failure;
 mod format;
 mod grow;
@@ -16,7 +17,10 @@ mod salvage;
 mod scrub;
 mod serve;
 mod size;
+mod spaces;
 mod stat;
+mod stream;
+mod trim;
 
 use std::process::ExitCode;
 
@@ -44,6 +48,18 @@ enum Command {
     Format(format::FormatArgs),
     /// Take what was added to a device, or change up to what a file may grow.
     Grow(grow::GrowArgs),
+    /// Write scattered values anew, in few large pieces.
+    Defrag(defrag::DefragArgs),
+    /// Give free space back to the device or the file system.
+    Trim(trim::TrimArgs),
+    /// List spaces; make and drop snapshots and clones of them.
+    Spaces(spaces::SpacesArgs),
+    /// Write all spaces, or some, as a stream: one version of everything.
+    Export(stream::ExportArgs),
+    /// Write a space as a stream, whole or against an older snapshot of it.
+    Send(stream::SendArgs),
+    /// Make spaces of a stream.
+    Receive(stream::ReceiveArgs),
     /// Read and verify everything a store holds.
     Check(check::CheckArgs),
     /// Read and verify a store at a rate, going on where it was stopped.
@@ -79,6 +95,12 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Serve(args) => serve::run(args, output),
         Command::Format(args) => format::run(args, output),
         Command::Grow(args) => grow::run(args, output),
+        Command::Defrag(args) => defrag::run(args, output),
+        Command::Trim(args) => trim::run(args, output),
+        Command::Spaces(args) => spaces::run(args, output),
+        Command::Export(args) => stream::export(args, output),
+        Command::Send(args) => stream::send(args, output),
+        Command::Receive(args) => stream::receive(args, output),
         Command::Check(args) => check::run(args, output),
         Command::Scrub(args) => scrub::run(args, output),
         Command::Salvage(args) => salvage::run(args, output),

@@ -46,6 +46,7 @@ pub fn run(args: &StatArgs, output: Output) -> Outcome {
         ("grows up to", limit),
         ("used", size::show(usage.used)),
         ("free", size::show(usage.free)),
+        ("set aside", size::show(usage.promised)),
         ("waiting", size::show(usage.waiting)),
         ("log ring", size::show(info.ring_len)),
         ("last commit", info.version.0.to_string()),
@@ -59,7 +60,7 @@ pub fn run(args: &StatArgs, output: Output) -> Outcome {
     let mut value = json!({
         "type": "stat", "store": args.store.display().to_string(), "id": id, "format": info.format,
         "total": usage.total, "limit": usage.limit, "used": usage.used, "free": usage.free,
-        "waiting": usage.waiting, "ring": info.ring_len, "version": info.version.0,
+        "waiting": usage.waiting, "set_aside": usage.promised, "ring": info.ring_len, "version": info.version.0,
         "closed_in_order": info.recovered.clean, "log_commits": info.recovered.commits,
     });
     if let (Some(detail), Some(object)) = (&detail, value.as_object_mut()) {

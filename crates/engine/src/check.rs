@@ -6,9 +6,13 @@
 //!
 //! Invariant: a finding names the place and what was expected there; the walk goes on after it.
 
+mod named;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+
+pub(crate) use named::{Named, named};
 
 use crate::apply::branch::{Branch, Dead, JOINED, decode_dead, number_of, split_branch_key};
 use crate::apply::reference;
@@ -73,9 +77,19 @@ struct Check<'a> {
     done: Progress,
     /// Blocks named by nodes and by pieces, with +1 where a range begins and -1 after its end.
     edges: BTreeMap<u64, i64>,
+    /// The same, of index nodes alone.
+    nodes: BTreeMap<u64, i64>,
     shared: Vec<reference::Shared>,
+    table: Table,
     branches: Branches,
     blocks: u64,
+}
+
+/// What is known of the table of counts of references.
+#[derive(Default)]
+struct Table {
+    nodes: Vec<BlockRange>,
+    wrong: Vec<String>,
 }
 
 /// What is known of branches of spaces.
@@ -111,6 +125,23 @@ struct SpaceWalk<'c, 'a> {
     entries: u64,
 }
 
+impl<'a> Check<'a> {
+    fn new(core: &'a Core, progress: &'a mut dyn FnMut(Progress), blocks: u64, blocks_total: u64) -> Check<'a> {
+        Check {
+            core,
+            report: Report::default(),
+            progress,
+            done: Progress { blocks_done: 0, blocks_total },
+            edges: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            shared: Vec::new(),
+            table: Table::default(),
+            branches: Branches::default(),
+            blocks,
+        }
+    }
+}
+
 impl Check<'_> {
     fn find(&mut self, what: String) {
         if self.report.findings.len() < FINDINGS_MAX {
@@ -123,6 +154,13 @@ impl Check<'_> {
         *self.edges.entry(range.end()).or_default() -= 1;
         self.done.blocks_done += u64::from(range.count);
         (self.progress)(self.done);
+    }
+
+    /// Names the blocks of an index node, which nothing else may name.
+    fn name_node(&mut self, range: BlockRange) {
+        *self.nodes.entry(range.start).or_default() += 1;
+        *self.nodes.entry(range.end()).or_default() -= 1;
+        self.name(range);
     }
 
     fn piece(&mut self, piece: &Piece, of_point: Generation, place: &str) {
@@ -161,7 +199,8 @@ impl Check<'_> {
             return Ok(roots);
         }
         if entries != root.tree.len() {
-            self.find(format!("space {}: {entries} entries, its root says {}", space.0, root.tree.len()));
+            let wrong = format!("space {}: {entries} entries, its root says {}", space.0, root.tree.len());
+            if space == REFERENCES { self.table.wrong.push(wrong) } else { self.find(wrong) }
         }
         self.compare_blobs(space, &named, &pieced);
         Ok(roots)
@@ -241,7 +280,10 @@ impl Visitor for SpaceWalk<'_, '_> {
             return Ok(if self.whole { Visit::Into } else { Visit::Skip });
         }
         self.check.report.nodes += 1;
-        self.check.name(at.range());
+        self.check.name_node(at.range());
+        if self.space == REFERENCES {
+            self.check.table.nodes.push(at.range());
+        }
         Ok(Visit::Into)
     }
 
@@ -276,7 +318,7 @@ impl Visitor for SpaceWalk<'_, '_> {
             Value::Piece(piece) => self.piece_entry(key, piece)?,
             Value::Raw(_) if space == REFERENCES => match reference::decode(key, value) {
                 Ok(shared) => self.check.shared.push(shared),
-                Err(error) => self.check.find(error.to_string()),
+                Err(error) => self.check.table.wrong.push(error.to_string()),
             },
             Value::Raw(_) if space == REQUESTS => {}
             Value::Raw(_) if space == BRANCHES => match split_branch_key(key) {
@@ -293,6 +335,10 @@ impl Visitor for SpaceWalk<'_, '_> {
     }
 
     fn unreadable(&mut self, _: Option<&NodeRef>, error: Error) -> Result<()> {
+        if self.space == REFERENCES {
+            self.check.table.wrong.push(format!("space {}: {error}", self.space.0));
+            return Ok(());
+        }
         self.check.find(format!("space {}: {error}", self.space.0));
         Ok(())
     }
@@ -334,45 +380,12 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<R
         (head.state.clone(), free)
     };
     let blocks = book.newest.blocks;
-    let done = Progress { blocks_done: 0, blocks_total: blocks.saturating_sub(free.blocks()) };
-    let report = Report::default();
-    let (edges, branches) = (BTreeMap::new(), Branches::default());
-    let mut check = Check { core, report, progress, done, edges, shared: Vec::new(), branches, blocks };
+    let mut check = Check::new(core, progress, blocks, blocks.saturating_sub(free.blocks()));
     check.spaces(&state)?;
     check.compare_branches();
+    std::mem::take(&mut check.table.wrong).into_iter().for_each(|wrong| check.find(wrong));
     check.compare_blocks(&free, &book.pages);
     Ok(check.report)
-}
-
-/// Verifies the sequenced state without looking at what is said to be free; gives the blocks that nothing names.
-pub(crate) fn unnamed(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<(Report, Runs)> {
-    let blocks = core.book.lock().newest.blocks;
-    let state = core.head.lock().state.clone();
-    let done = Progress { blocks_done: 0, blocks_total: blocks };
-    let report = Report::default();
-    let (edges, branches) = (BTreeMap::new(), Branches::default());
-    let mut check = Check { core, report, progress, done, edges, shared: Vec::new(), branches, blocks };
-    check.spaces(&state)?;
-    check.compare_branches();
-    let block = crate::device::BLOCK_LEN as u64;
-    let ring = (core.ring.start() / block, core.ring.length() / block);
-    for (start, count) in [(0, 1), (SECOND_SLOT_BLOCK, 1), ring] {
-        *check.edges.entry(start).or_default() += 1;
-        *check.edges.entry(start + count).or_default() -= 1;
-    }
-    let (mut free, mut names, mut at) = (Runs::new(), 0i64, 0u64);
-    for (bound, change) in std::mem::take(&mut check.edges) {
-        if names == 0 && at < bound.min(blocks) {
-            free.add(at, bound.min(blocks) - at)?;
-        }
-        (names, at) = (names + change, bound);
-    }
-    if at > blocks {
-        check.find(format!("blocks up to {at} are named, the store has {blocks}"));
-    } else {
-        free.add(at, blocks - at)?;
-    }
-    Ok((check.report, free))
 }
 
 impl Check<'_> {
@@ -440,7 +453,7 @@ impl Check<'_> {
         }
         for dead in &branches.dead {
             if lists.get(&dead.list).is_some_and(|shared| dead.birth > *shared) {
-                self.name(dead.blocks);
+                if dead.is_node { self.name_node(dead.blocks) } else { self.name(dead.blocks) }
             }
         }
     }

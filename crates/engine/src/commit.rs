@@ -23,6 +23,7 @@ use crate::device::BLOCK_LEN;
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::log::record::{Outcome, Record, Step, inline_len};
+use crate::promise::draws;
 use crate::requests;
 use crate::space::Class;
 use crate::stage::{StageHint, StageToken};
@@ -54,7 +55,7 @@ const UNWRITTEN_MAX: usize = 3;
 
 impl Core {
     /// Asks for a batch.
-    pub(crate) fn submit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
+    pub(crate) fn submit(self: &Arc<Core>, mut batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = self.new_ticket();
         if let Some(request) = &batch.request {
             // Before anything is placed: a repeat needs no space.
@@ -65,7 +66,8 @@ impl Core {
                 return ticket;
             }
         }
-        let prepared = self.prepare(batch.conditions.len(), batch.operations).and_then(|steps| {
+        let drawn = self.draw(&mut batch);
+        let prepared = drawn.and_then(|()| self.prepare(batch.conditions.len(), batch.operations)).and_then(|steps| {
             self.write_what_branches(&steps)?;
             Ok(steps)
         });
@@ -101,14 +103,15 @@ impl Core {
         if inline_len(&operation) > KEY_LEN_MAX {
             check_keys(&operation)?;
         }
-        let payload = match &mut operation {
-            Operation::Put { value, .. } => value,
-            Operation::WriteAt { data, .. } | Operation::Append { data, .. } => data,
+        let (at, payload) = match &mut operation {
+            Operation::Put { at, value } => (at, value),
+            Operation::WriteAt { at, data, .. } | Operation::Append { at, data } => (at, data),
             _ => return Ok(operation),
         };
         match payload {
             Payload::Bytes(bytes) if bytes.len() > self.limits.pending_len_max => {
-                let hint = StageHint { length: Some(bytes.len() as u64), ..StageHint::default() };
+                let reserved = self.promises.left(at) > 0;
+                let hint = StageHint { length: Some(bytes.len() as u64), reserved, ..StageHint::default() };
                 let mut stage = Stage::new(Arc::clone(self), hint);
                 for piece in bytes.chunks(crate::stage::STAGE_PIECE_LEN_MAX) {
                     stage.write(piece)?;
@@ -182,6 +185,7 @@ impl Core {
     /// Waits until there is room for a batch and takes the head's lock.
     fn enter(self: &Arc<Core>, steps: &[Step]) -> Result<MutexGuard<'_, Head>> {
         let need = blocks_needed(steps);
+        let class = if draws(steps) { Class::Promised } else { Class::Data };
         let mut tries = 0;
         loop {
             let head = self.enter_at_once()?;
@@ -196,7 +200,7 @@ impl Core {
                 continue;
             }
             let promised = head.dirty_len / BLOCK_LEN as u64;
-            if need == 0 || self.allocator.admits(promised + need, Class::Data) {
+            if need == 0 || self.allocator.admits(promised + need, class) {
                 return Ok(head);
             }
             drop(head);
@@ -300,6 +304,7 @@ impl Core {
         let applied = edition.finish()?;
         let changes = applied.changes.clone();
         self.install(head, applied);
+        self.settle_promises(&record);
         if let Some(request) = request {
             head.requests.push(version, request, None);
         }
@@ -401,7 +406,8 @@ fn stages_of(steps: &[Step]) -> Vec<StageToken> {
             Operation::Put { value: Payload::Stage(token), .. }
             | Operation::WriteAt { data: Payload::Stage(token), .. }
             | Operation::Append { data: Payload::Stage(token), .. },
-        ) => Some(token.clone()),
+        )
+        | Step::Relocate { data: Payload::Stage(token), .. } => Some(token.clone()),
         _ => None,
     };
     steps.iter().filter_map(payload).collect()
@@ -449,6 +455,7 @@ fn blocks_needed(steps: &[Step]) -> u64 {
         },
         Step::Operation(Operation::Delete { .. } | Operation::DeleteRange { .. } | Operation::DropSpace { .. }) => 0,
         Step::StageDrop { .. } | Step::Reap { .. } => 0,
+        Step::Relocate { .. } => 1,
         Step::StageSlab { extents, .. } => 1 + extents.len() as u64 / 16,
         Step::Operation(_) => 1,
     };

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, RwLock};
 
@@ -27,6 +27,7 @@ use crate::lock::Mutex;
 use crate::log::record::Step;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
+use crate::promise::Promises;
 use crate::read_ahead::Readers;
 use crate::requests::Requests;
 use crate::space::{Allocator, Class, ReuseQueue};
@@ -133,6 +134,8 @@ pub struct Core {
     pub(crate) readers: Readers,
     pub(crate) read_only: bool,
     pub(crate) reuse_at_once: bool,
+    /// Whether freed blocks are given back to the medium before they are used again.
+    pub(crate) discards: AtomicBool,
     pub(crate) book: Mutex<Book>,
     pub(crate) head: Mutex<Head>,
     /// The writer has something to do.
@@ -147,6 +150,7 @@ pub struct Core {
     pub(crate) pins: Mutex<Pins>,
     pub(crate) reuse: Mutex<Reuse>,
     pub(crate) watchers: Watchers,
+    pub(crate) promises: Promises,
     pub(crate) stages: AtomicU64,
     pub(crate) failure: Mutex<Option<Error>>,
 }
@@ -209,7 +213,14 @@ impl Core {
             if let Some(range) = self.allocator.allocate(want, class, turn) {
                 return Ok(range);
             }
-            self.make_room(u64::from(want))?;
+            let made = self.make_room(u64::from(want));
+            if class == Class::Promised
+                && let Some(range) = self.allocator.allocate(want, class, turn)
+            {
+                // There is room for nobody else.
+                return Ok(range);
+            }
+            made?;
         }
     }
 
@@ -296,6 +307,7 @@ impl Core {
             reuse.held = reuse.queue.blocks_up_to(reuse.safe);
             ranges
         };
+        self.discard_freed(&ranges)?;
         for range in ranges {
             self.allocator.release(range.start, u64::from(range.count))?;
         }

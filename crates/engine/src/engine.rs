@@ -5,7 +5,7 @@
 //! - In [`Background::Manual`] nothing happens but in calls: the same calls make the same writes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, RwLock};
@@ -26,6 +26,7 @@ use crate::limits::Limits;
 use crate::lock::Mutex;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
+use crate::promise::Promises;
 use crate::read_ahead::Readers;
 use crate::recovery::{self, Recovered};
 use crate::requests::Requests;
@@ -72,6 +73,9 @@ pub struct Options {
     pub memory_len: u64,
     /// Nothing is written, not even by recovery.
     pub read_only: bool,
+    /// Freed space is given back to the medium once it may be used again: discards on a device, holes in a file. In a
+    /// file the space may be somebody else's then when the store wants it again.
+    pub discard: bool,
     /// Breaks the reuse rule, so that a test can show that the crash search notices. Never for real data.
     #[doc(hidden)]
     pub reuse_at_once: bool,
@@ -79,23 +83,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { background: Background::Threads, memory_len: 128 << 20, read_only: false, reuse_at_once: false }
+        Options {
+            background: Background::Threads,
+            memory_len: 128 << 20,
+            read_only: false,
+            discard: false,
+            reuse_at_once: false,
+        }
     }
-}
-
-/// How full a store is, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// The store's length.
-    pub total: u64,
-    /// Used by anything, space waiting to be reused included.
-    pub used: u64,
-    /// What new data can still get at this length.
-    pub free: u64,
-    /// Freed, but needed until checkpoints are done and views are gone.
-    pub waiting: u64,
-    /// Up to what the store may grow; `None`: as far as the medium goes.
-    pub limit: Option<u64>,
 }
 
 /// What there is to know about an open store.
@@ -171,6 +166,10 @@ impl Engine {
         if options.background == Background::Threads && !options.read_only {
             engine.start_threads()?;
         }
+        engine.core.load_promises()?;
+        if !options.read_only {
+            engine.core.drop_passing()?;
+        }
         Ok(engine)
     }
 
@@ -243,25 +242,6 @@ impl Engine {
     /// Makes everything so far survive power loss.
     pub fn sync(&self) -> Result<()> {
         self.core.sync()
-    }
-
-    /// How full the store is.
-    pub fn usage(&self) -> Usage {
-        let (blocks, blocks_max) = {
-            let book = self.core.book.lock();
-            (book.newest.blocks, book.newest.blocks_max)
-        };
-        let bytes = |blocks: u64| blocks * BLOCK_LEN as u64;
-        let free = self.core.allocator.free_blocks();
-        let waiting = self.core.reuse.lock().queue.blocks();
-        let limit = if self.core.device.is_fixed() { Some(blocks) } else { Some(blocks_max).filter(|max| *max > 0) };
-        Usage {
-            total: bytes(blocks),
-            used: bytes(blocks.saturating_sub(free)),
-            free: bytes(free.saturating_sub(self.core.allocator.reserve_blocks())),
-            waiting: bytes(waiting),
-            limit: limit.map(bytes),
-        }
     }
 
     /// What there is to know about the store.
@@ -474,6 +454,7 @@ pub(crate) fn new_core(
         readers: Readers::default(),
         read_only: options.read_only,
         reuse_at_once: options.reuse_at_once,
+        discards: AtomicBool::new(options.discard && !options.read_only),
         book: Mutex::new(book),
         head: Mutex::new(head),
         work: Condvar::new(),
@@ -484,6 +465,7 @@ pub(crate) fn new_core(
         pins: Mutex::default(),
         reuse: Mutex::new(Reuse { queue: ReuseQueue::new(), safe: superblock.cut, held: 0 }),
         watchers: Watchers::default(),
+        promises: Promises::default(),
         stages: AtomicU64::new(superblock.reserve.0),
         failure: Mutex::new(None),
         device,

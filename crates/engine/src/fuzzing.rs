@@ -9,11 +9,13 @@ use bytes::Bytes;
 use crate::checksum::{crc64, crc64_with_hole};
 use crate::codec::Reader;
 use crate::content::{piece_bound, split_piece_key};
+use crate::defrag::DefragPosition;
 use crate::device::{BLOCK_LEN, MemoryDevice};
 use crate::log::group;
 use crate::log::record::Record;
 use crate::scrub::ScrubPosition;
 use crate::space::free_list;
+use crate::stream::{Frame, FrameReader, FrameWriter};
 use crate::superblock::{FreeListRef, MAGIC, Superblock};
 use crate::tree::Claim;
 use crate::value::{BlockRange, Value};
@@ -118,9 +120,34 @@ pub fn free_list(bytes: &[u8]) {
     }
 }
 
-/// The position of a scrub.
+/// A stream of spaces, and the frames that these bytes make.
+pub fn stream(bytes: &[u8]) {
+    let mut input = bytes;
+    if let Ok(mut frames) = FrameReader::begin(&mut input) {
+        while let Ok(frame) = frames.next() {
+            drop(frame);
+        }
+    }
+    let (kind, payload) = bytes.split_first().map_or((0, bytes), |(kind, payload)| (*kind, payload));
+    for kind in [kind, kind % 9] {
+        let Ok(frame) = Frame::parse(kind, &Bytes::copy_from_slice(payload)) else { continue };
+        assert_eq!((frame.kind(), frame.payload().as_slice()), (kind, payload));
+        // Sealed, it is read as what it is.
+        let mut sealed = Vec::new();
+        FrameWriter::begin(7, &mut sealed).write(&frame, &mut sealed);
+        let mut input = sealed.as_slice();
+        let mut frames = FrameReader::begin(&mut input).expect("the header was sealed");
+        assert_eq!(frames.next().ok(), Some(frame));
+        assert!(frames.next().is_err());
+    }
+}
+
+/// The positions of a scrub and of a defragmentation.
 pub fn scrub_position(bytes: &[u8]) {
     if let Ok(position) = ScrubPosition::from_bytes(bytes) {
+        assert_eq!(position.to_bytes(), bytes);
+    }
+    if let Ok(position) = DefragPosition::from_bytes(bytes) {
         assert_eq!(position.to_bytes(), bytes);
     }
 }
@@ -134,7 +161,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(prop_oneof![Just(0u8), 0u8..20, any::<u8>()], 0..600)) {
-            for parse in [superblock, group, records, node, value, free_list, scrub_position] {
+            for parse in [superblock, group, records, node, value, free_list, stream, scrub_position] {
                 parse(&bytes);
             }
         }

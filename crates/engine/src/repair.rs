@@ -1,32 +1,46 @@
-//! `repair`: a free list that is damaged or wrong is made anew from what the trees name.
+//! `repair`: a free list or a table of reference counts that is damaged or wrong is made anew from what the trees name.
 //!
 //! Invariants:
-//! - Nothing is written unless everything but the free list is sound: every node, every chunk, every count.
-//! - What is written is what opening and closing the store writes: a free list and superblocks (and what the log
-//!   still held). Nothing that a tree names is touched.
+//! - Nothing is written unless everything else is sound: every node, every chunk, every list of branches.
+//! - What is written is what opening and closing the store writes: a free list, the nodes of the table of counts, and
+//!   superblocks (and what the log still held). Nothing that another tree names is touched.
+//! - The counts are right before the log is applied: it may free what they tell to be shared.
 
 use std::sync::Arc;
 
+use crate::apply::Edition;
+use crate::apply::reference::Shared;
 use crate::check::{self, Progress, Report};
 use crate::checkpoint::Book;
+use crate::core::Core;
 use crate::device::Device;
 use crate::engine::{Engine, Options, new_core};
 use crate::error::{Error, ErrorKind, Result};
 use crate::recovery::stored_book;
 use crate::space::Runs;
 use crate::superblock::read_newest;
+use crate::value::BlockRange;
 
 /// What a repair found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// What is wrong beside the free list; when there is anything, nothing was changed.
+    /// What is wrong beside the free list and the counts; when there is anything, nothing was changed.
     pub report: Report,
     /// What was wrong with the free list; `None`: nothing, and nothing was changed.
     pub free_list: Option<String>,
+    /// What was wrong with the counts of references; `None`: nothing.
+    pub references: Option<String>,
+}
+
+impl Repair {
+    /// Whether anything was mended.
+    pub fn has_changed(&self) -> bool {
+        self.report.is_sound() && (self.free_list.is_some() || self.references.is_some())
+    }
 }
 
 impl Engine {
-    /// Makes the free list of a store anew where that alone is wrong. The device is closed in the end.
+    /// Makes the free list and the counts of references of a store anew where those alone are wrong. The device is closed in the end.
     pub fn repair(device: Arc<dyn Device>, options: Options, progress: &mut dyn FnMut(Progress)) -> Result<Repair> {
         device.sync().map_err(|e| Error::device("cannot make what is on the device durable", e))?;
         let (slot, superblock) = read_newest(device.as_ref())?;
@@ -34,7 +48,8 @@ impl Engine {
         let (newest, older_cut) = (superblock.clone(), superblock.cut);
         let empty = Book { newest, slot, older_cut, free: Runs::new(), pages: Vec::new(), written: Vec::new() };
         let core = new_core(device, &superblock, options, |_, _| Ok(empty))?;
-        let (named, free) = check::unnamed(&core, progress)?;
+        let check::Named { report: named, free, counts, wrong_counts: references, table } =
+            check::named(&core, progress)?;
         core.book.lock().free = free;
         let free_list = match stored {
             Ok(book) if superblock.free.is_none() || is_right(&book, &core.book.lock().free) => None,
@@ -44,20 +59,36 @@ impl Engine {
         };
         if !named.is_sound() {
             core.device.close().map_err(|e| Error::device("cannot close the device", e))?;
-            return Ok(Repair { report: named, free_list });
+            return Ok(Repair { report: named, free_list, references });
+        }
+        if references.is_some() {
+            core.set_references(&counts, &table)?;
         }
         let (recovered, free) = core.replay(&superblock)?;
         for (start, count) in free.iter() {
             core.allocator.release(start, count)?;
         }
         let report = check::check(&core, progress)?;
-        if report.is_sound() && free_list.is_some() {
+        if report.is_sound() && (free_list.is_some() || references.is_some()) {
             core.finish_recovery(superblock.reserve)?;
             Engine::of(core, recovered).close()?;
         } else {
             core.device.close().map_err(|e| Error::device("cannot close the device", e))?;
         }
-        Ok(Repair { report, free_list })
+        Ok(Repair { report, free_list, references })
+    }
+}
+
+impl Core {
+    /// Puts these counts of references in the place of those that the state has, whose nodes are `old`.
+    pub(crate) fn set_references(&self, counts: &[Shared], old: &[BlockRange]) -> Result<()> {
+        let mut head = self.head.lock();
+        let version = head.state.version;
+        let mut edition = Edition::new(&head.state, version, head.counters, 0, &self.nodes, self.device.as_ref());
+        edition.set_references(counts, old)?;
+        let applied = edition.finish()?;
+        self.install(&mut head, applied);
+        Ok(())
     }
 }
 

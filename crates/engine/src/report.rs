@@ -12,9 +12,10 @@ use crate::batch::SpaceId;
 use crate::content::split_piece_key;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
-use crate::engine::{Engine, Usage};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::{Gap, NodeRef, Tourist};
+use crate::usage::Usage;
 use crate::value::{BlobId, Content, Generation, Piece, SpaceRoot, Value};
 
 /// Where the space of a store goes.

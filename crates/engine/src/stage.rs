@@ -18,6 +18,8 @@ pub struct StageHint {
     pub length: Option<u64>,
     /// How it will be read.
     pub access: Access,
+    /// It is written to a value that space was set aside for: it may take from that.
+    pub reserved: bool,
 }
 
 /// How a value will be read.

@@ -189,6 +189,10 @@ impl Stage {
         Ok(StageToken::new(self.length, Arc::new(staged)))
     }
 
+    fn class(&self) -> Class {
+        if self.hint.reserved { Class::Promised } else { Class::Data }
+    }
+
     /// Fails when something failed before.
     fn check(&mut self) -> Result<()> {
         if let Some(error) = &self.failed {
@@ -275,8 +279,9 @@ impl Stage {
     /// Up to `blocks` blocks in a row, from what was taken before or anew.
     fn allocate(&mut self, blocks: u32, done: usize) -> Result<BlockRange> {
         if self.taken.count == 0 {
-            self.taken =
-                self.take_ahead(blocks, done).map_or_else(|| self.core.allocate(blocks, Class::Data, self.turn), Ok)?;
+            self.taken = self
+                .take_ahead(blocks, done)
+                .map_or_else(|| self.core.allocate(blocks, self.class(), self.turn), Ok)?;
         }
         let count = blocks.min(self.taken.count);
         let range = BlockRange { start: self.taken.start, count };

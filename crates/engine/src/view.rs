@@ -172,7 +172,7 @@ impl View {
         Ok(View { pinned: Arc::new(Pinned { core: Arc::clone(core), state, pin, expired, streams, stream }) })
     }
 
-    fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Core {
         &self.pinned.core
     }
 
@@ -195,7 +195,7 @@ impl View {
         Ok(())
     }
 
-    fn checked<T>(&self, result: Result<T>) -> Result<T> {
+    pub(crate) fn checked<T>(&self, result: Result<T>) -> Result<T> {
         self.check()?;
         result
     }

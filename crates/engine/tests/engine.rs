@@ -255,7 +255,7 @@ fn a_refused_batch_that_held_a_logged_stage_alone_gives_it_back() {
     // So small a ring that the extents of the stage are logged before any commit names them.
     let device = new_store(4 << 20, 4 << 20, 64 << 10);
     let engine = begin(&device, Background::Manual);
-    let hint = koine_engine::StageHint { length: None, access: koine_engine::Access::Random };
+    let hint = koine_engine::StageHint { access: koine_engine::Access::Random, ..Default::default() };
     let before = engine.view().version();
     let mut stage = engine.stage(hint).unwrap();
     stage.write(&vec![7; 1 << 20]).unwrap();

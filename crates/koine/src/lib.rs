@@ -17,6 +17,8 @@ mod place;
 mod probe;
 mod salvage;
 mod store;
+mod stream;
+mod upkeep;
 
 pub use error::{Error, Result};
 pub use format::{FormatOptions, Formatted, format};
@@ -24,8 +26,9 @@ pub use grow::grow;
 pub use inspect::{BucketCount, Inspection, inspect, repair};
 pub use koine_engine::device::IoMode;
 pub use koine_engine::{
-    GrowTo, Grown, Info, LostKeys, Origin, PartialValue, Progress, Repair, Report, SalvageProgress, SalvageReport,
-    Scrub, ScrubOptions, ScrubPosition, SpaceReport, SpaceUse, Usage,
+    Defrag, DefragOptions, DefragPosition, DefragStep, GrowTo, Grown, Info, LostKeys, Origin, PartialValue, Progress,
+    ReceiveOptions, Received, Repair, Report, SalvageProgress, SalvageReport, Scrub, ScrubOptions, ScrubPosition,
+    SpaceId, SpaceInfo, SpaceReport, SpaceUse, Usage,
 };
 pub use koine_env as env;
 pub use koine_kv as kv;
@@ -35,3 +38,5 @@ pub use place::Place;
 pub use probe::{Found, probe};
 pub use salvage::{LostObject, SalvageOptions, Salvaged, salvage};
 pub use store::{OpenOptions, Store, open};
+pub use stream::Spaces;
+pub use upkeep::Upkeep;

@@ -25,6 +25,8 @@ pub struct OpenOptions {
     pub memory: Option<u64>,
     /// How the file or device is reached.
     pub io: IoMode,
+    /// Give freed space back to the medium once it may be used again.
+    pub discard: bool,
 }
 
 /// An open store. Dropped without `close`, it is recovered at the next start.
@@ -79,8 +81,8 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<Str
         }
     }
     let memory_len = options.memory.unwrap_or(Options::default().memory_len);
-    let engine =
-        Engine::open(Arc::new(device), Options { memory_len, ..Options::default() }).map_err(Error::at(path))?;
+    let engine = Engine::open(Arc::new(device), Options { memory_len, discard: options.discard, ..Options::default() })
+        .map_err(Error::at(path))?;
     match (options.size_max, engine.usage().limit) {
         (Some(asked), limit) if limit != Some(asked / 4096 * 4096) => {
             let limit = limit.map_or_else(|| "none".to_owned(), |limit| format!("{limit} bytes"));

@@ -80,7 +80,7 @@ impl Body {
             self.buffer.extend_from_slice(piece);
             return Ok(());
         }
-        let hint = StageHint { length: self.length_wanted, access: Access::Sequential };
+        let hint = StageHint { length: self.length_wanted, access: Access::Sequential, ..StageHint::default() };
         let stage = self.stage.insert(self.kv.stage(hint)?);
         let begun = std::mem::take(&mut self.buffer);
         for part in begun.chunks(STAGE_PIECE_LEN_MAX) {

@@ -66,6 +66,9 @@ pub struct ServeArgs {
     /// server and a day after the one before, damage is logged [default: off].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     scrub_rate: Option<u64>,
+    /// Give space that is freed back to the device or the file system once it may be used again [default: keep it].
+    #[arg(long)]
+    discard: bool,
     /// The region that signatures must name [default: any].
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
@@ -74,7 +77,8 @@ pub struct ServeArgs {
 /// Runs `koine serve`.
 pub fn run(args: &ServeArgs, output: Output) -> Outcome {
     log_to_stderr()?;
-    let options = OpenOptions { create: true, size_max: args.size, memory: args.memory, io: args.io };
+    let options =
+        OpenOptions { create: true, size_max: args.size, memory: args.memory, io: args.io, discard: args.discard };
     let store = Arc::new(koine::open(&args.store, &options)?);
     if let Some(warning) = store.warning() {
         tracing::warn!("{warning}");

@@ -229,6 +229,7 @@ impl<'a> Edition<'a> {
                 }
                 Step::StageSlab { stage, offset, extents } => self.stage_slab(*stage, *offset, extents)?,
                 Step::StageDrop { stage } => self.stage_drop(*stage)?,
+                Step::Relocate { at, offset, data } => self.relocate(at, *offset, data)?,
                 Step::Reap { leaves } => self.reap(*leaves)?,
             }
         }

@@ -142,6 +142,21 @@ impl Edition<'_> {
         Ok(())
     }
 
+    /// Exchanges the pieces of a part of a value for others with the same bytes. The record stays as it is.
+    pub(super) fn relocate(&mut self, at: &Place, offset: u64, data: &Payload) -> Result<()> {
+        let record = self.record(at)?;
+        let end = self.end_of(offset, data.len())?;
+        let Some(Record { size, content: Content::Pieces(blob), .. }) = record else {
+            return Err(self.refuse("the value that was to be moved has no pieces now"));
+        };
+        if end > size {
+            return Err(self.refuse("the value that was to be moved is shorter now"));
+        }
+        let pieces = self.payload_pieces(data)?;
+        self.carve(at.space, blob, offset, end)?;
+        self.place(at.space, blob, offset, pieces)
+    }
+
     /// A small value whose bytes are all in memory is written anew as a whole.
     fn merge_in_memory(&self, content: &Content, size: u64, offset: u64, data: &[u8]) -> Option<Bytes> {
         let new_size = size.max(offset + data.len() as u64);

@@ -12,7 +12,7 @@ use crate::apply::state::REFERENCES;
 use crate::batch::KeyRange;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
-use crate::value::{BlockRange, Value};
+use crate::value::{BlockRange, SpaceRoot, Value};
 
 /// An interval of blocks with the same count of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,14 @@ impl Edition<'_> {
             parts.push(Shared { start, end, ..shared });
         }
         Ok(parts)
+    }
+
+    /// Puts a table of counts in the place of the one there is, whose nodes are `old`.
+    pub fn set_references(&mut self, counts: &[Shared], old: &[BlockRange]) -> Result<()> {
+        let created = self.version();
+        self.set_space(REFERENCES, Some(SpaceRoot::new(created)))?;
+        self.freed.extend_from_slice(old);
+        counts.iter().try_for_each(|shared| self.put_shared(shared.start, shared.end, shared.count))
     }
 
     fn put_shared(&mut self, start: u64, end: u64, count: u32) -> Result<()> {

@@ -63,7 +63,12 @@ impl MemoryDevice {
 
     /// Makes the medium longer or shorter under a store, as the owner of a partition can.
     pub fn resize(&self, length: usize) {
-        self.bytes.write().resize(length, 0);
+        let mut image = self.image.write();
+        if length < image.len() {
+            let short = image.to_vec();
+            *image = Image::from(short.get(..length).unwrap_or_default());
+        }
+        image.grow(length);
     }
 
     /// Lets a closed device be used again, with what it held.

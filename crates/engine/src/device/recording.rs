@@ -198,6 +198,11 @@ impl Recording {
         self.events.iter().filter(|event| matches!(event, Event::Grow { .. })).count()
     }
 
+    /// How often a part of the device was discarded.
+    pub fn discards(&self) -> usize {
+        self.events.iter().filter(|event| matches!(event, Event::Discard { .. })).count()
+    }
+
     /// Builds images, cut after cut. `seed` decides whether durable discards made zeros.
     pub fn images(&self, seed: u64) -> ImageWalker<'_> {
         ImageWalker::new(self, seed)

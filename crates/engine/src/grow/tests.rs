@@ -139,15 +139,14 @@ fn a_device_that_loses_what_is_written_to_its_end_is_found_out() {
     let inner = MemoryDevice::fixed(MIB as usize);
     format(&inner, 0);
     let opened = |plan| {
-        let memory = Fixed(MemoryDevice::from_bytes(inner.to_vec(), 0));
-        let device = Arc::new(FaultyDevice::new(memory, plan, 1));
+        let device = Arc::new(FaultyDevice::new(MemoryDevice::fixed_from(inner.image()), plan, 1));
         (open(device.clone()).unwrap(), device)
     };
     // The write that proves the end is the first of growing.
     let nth = opened(Vec::new()).1.calls().writes + 1;
     let plan = vec![Fault { call: Call::Write, nth, times: Times::Once, trouble: Trouble::Lost }];
     let (engine, device) = opened(plan);
-    device.inner().0.resize(2 * MIB as usize);
+    device.inner().resize(2 * MIB as usize);
     let error = engine.grow(GrowTo::Device).unwrap_err();
     assert!(error.to_string().contains("does not keep"), "{error}");
     assert_eq!(engine.usage().total, MIB);
@@ -155,43 +154,6 @@ fn a_device_that_loses_what_is_written_to_its_end_is_found_out() {
     put(&engine, 1).unwrap();
     must_be_sound(&engine);
     assert_eq!(engine.grow(GrowTo::Device).unwrap().after, 2 * MIB, "it keeps it now");
-}
-
-/// Memory as a block device is: of a length that the store cannot change.
-struct Fixed(MemoryDevice);
-
-impl Device for Fixed {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn grow(&self, _: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
-        self.0.read_at(buffer, offset, mode)
-    }
-
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(data, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.0.discard(offset, length)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.0.close()
-    }
-
-    fn is_fixed(&self) -> bool {
-        true
-    }
 }
 
 /// Fills a store, grows it, fills it on, and cuts the power at every event of it, with parts of what was in doubt.
@@ -231,7 +193,7 @@ fn cut_everywhere(fixed: bool) {
         walker.advance(cut);
         for part in 0..5 {
             let image = if part == 0 { walker.durable() } else { walker.partial(part) };
-            let memory = MemoryDevice::from_bytes(image, 3 * MIB);
+            let memory = MemoryDevice::from_image(image, 3 * MIB);
             let engine = open(Arc::new(memory)).unwrap_or_else(|e| panic!("cut {cut}, part {part}: {e}"));
             must_be_sound(&engine);
             let found = numbers(&engine);

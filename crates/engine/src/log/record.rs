@@ -34,6 +34,15 @@ pub enum Step {
         /// The extents, one after the other.
         extents: Vec<Extent>,
     },
+    /// Bytes of a value were written elsewhere: its pieces there are exchanged, and nothing else.
+    Relocate {
+        /// The value.
+        at: Place,
+        /// Where in it.
+        offset: u64,
+        /// The same bytes that it has there.
+        data: Payload,
+    },
     /// A part of what was dropped is taken down.
     Reap {
         /// About so many leaves.
@@ -129,7 +138,7 @@ fn put_refusal(out: &mut Vec<u8>, kind: u8, index: u32) {
 fn step_extents(step: &Step) -> &[Extent] {
     let payload = match step {
         Step::StageSlab { extents, .. } => return extents,
-        Step::Operation(Operation::Put { value: payload, .. }) => payload,
+        Step::Operation(Operation::Put { value: payload, .. }) | Step::Relocate { data: payload, .. } => payload,
         Step::Operation(Operation::WriteAt { data: payload, .. } | Operation::Append { data: payload, .. }) => payload,
         _ => return &[],
     };
@@ -158,6 +167,7 @@ mod tag {
     pub const RENAME_PREFIX: u8 = 16;
     pub const CLONE_SPACE: u8 = 17;
     pub const SNAPSHOT_SPACE: u8 = 18;
+    pub const RELOCATE: u8 = 19;
 }
 
 fn encode_step(step: &Step, out: &mut Vec<u8>) {
@@ -172,6 +182,11 @@ fn encode_step(step: &Step, out: &mut Vec<u8>) {
         Step::StageDrop { stage } => {
             out.push(tag::STAGE_DROP);
             out.put_u64(*stage);
+        }
+        Step::Relocate { at, offset, data } => {
+            put_place(tag::RELOCATE, at, out);
+            out.put_u64(*offset);
+            put_payload(data, out);
         }
         Step::Reap { leaves } => {
             out.push(tag::REAP);
@@ -295,6 +310,7 @@ fn decode_step(reader: &mut Reader<'_>) -> Result<Step> {
         tag::STAGE_SLAB => {
             Ok(Step::StageSlab { stage: reader.u64()?, offset: reader.u64()?, extents: extents(reader)? })
         }
+        tag::RELOCATE => Ok(Step::Relocate { at: place(reader)?, offset: reader.u64()?, data: payload(reader)? }),
         tag::STAGE_DROP => Ok(Step::StageDrop { stage: reader.u64()? }),
         tag::REAP => Ok(Step::Reap { leaves: reader.u32()? }),
         _ => decode_operation(tag, reader).map(Step::Operation),

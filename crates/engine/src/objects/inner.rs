@@ -177,6 +177,20 @@ impl Inner {
         })
     }
 
+    /// Sets space aside for the bytes of an object that was just created; deletes it where there is none.
+    pub fn preallocate(&self, node: &Arc<Node>, size: u64, durability: Durability) -> Result<()> {
+        if size == 0 {
+            return Ok(());
+        }
+        // Space is set aside for what is there: the creation may not have its place in the order of commits yet.
+        let made = node.settle().map(drop);
+        made.and_then(|()| self.engine.reserve(&object_place(node.number()), size, durability)).inspect_err(|_| {
+            // What is wrong with that is wrong with the reservation too, which is told.
+            let _ = self.delete(node, Durability::Memory);
+            self.table.leave(node.number());
+        })
+    }
+
     /// Refuses what there is no room for at the moment.
     pub fn check_room(&self, size: u64) -> Result<()> {
         if size == 0 {

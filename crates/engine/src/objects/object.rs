@@ -117,7 +117,8 @@ impl Object {
         if data.is_empty() {
             return self.finish_changes(durability);
         }
-        let data = payload(&self.inner.engine, data, hint)?;
+        let reserved = self.inner.engine.reserved(&object_place(self.number())) > 0;
+        let data = payload(&self.inner.engine, data, hint, reserved)?;
         self.change(Operation::WriteAt { at: object_place(self.number()), offset, data }, durability)
     }
 
@@ -280,14 +281,15 @@ pub(super) fn read_visible(view: &View, number: u64, offset: u64, buffer: &mut [
     view.read(SPACE, &object_key(number), offset, buffer).map_err(|error| not_there(number, error))
 }
 
-/// Bytes for a batch: as they are when the log takes them, else placed on the device now.
-pub(super) fn payload(engine: &Engine, data: &[u8], hint: Hint) -> Result<Payload> {
+/// Bytes for a batch: as they are when the log takes them, else placed on the device now; in space that was set aside
+/// where there is such.
+pub(super) fn payload(engine: &Engine, data: &[u8], hint: Hint, reserved: bool) -> Result<Payload> {
     if data.len() <= engine.limits().pending_len_max {
         return Ok(Payload::Bytes(Bytes::copy_from_slice(data)));
     }
     // Who says nothing may read small pieces anywhere: a chunk is what each of them has to read and verify.
     let access = hint.access.unwrap_or(Access::Random);
-    let mut stage = engine.stage(StageHint { length: Some(data.len() as u64), access })?;
+    let mut stage = engine.stage(StageHint { length: Some(data.len() as u64), access, reserved })?;
     for piece in data.chunks(STAGE_PIECE_LEN_MAX) {
         stage.write(piece)?;
     }

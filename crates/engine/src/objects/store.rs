@@ -37,8 +37,8 @@ pub struct StoreOptions {
 /// How an object is created.
 #[derive(Clone, Copy, Debug)]
 pub struct CreateOptions {
-    /// Its first size in bytes; reads as zeros. Creating fails with `Full` when so much is not free at that
-    /// moment. Space is not set aside yet: what others write later can take it.
+    /// Its first size in bytes; reads as zeros. So much space is set aside: writing these bytes for the first time
+    /// never fails for want of it. Creating fails with `Full` when so much is not free.
     pub size: u64,
     /// How it will be used.
     pub hint: Hint,
@@ -94,7 +94,9 @@ impl Store {
         inner.enter()?;
         let made = inner.check_room(options.size.max(options.hint.expected_len.unwrap_or(0))).and_then(|()| {
             let (numbers, pending) = inner.create(1, options.size, options.durability)?;
-            Ok(inner.table.enter(numbers.start, || Node::new(numbers.start, Some(pending))))
+            let node = inner.table.enter(numbers.start, || Node::new(numbers.start, Some(pending)));
+            inner.preallocate(&node, options.size, options.durability)?;
+            Ok(node)
         });
         match made {
             Ok(node) => Ok(Object::new(Arc::clone(inner), node, options.hint)),

@@ -103,7 +103,7 @@ fn bytes(length: usize) -> Vec<u8> {
 }
 
 fn put(engine: &Engine, key: &'static str, value: &[u8]) {
-    let hint = StageHint { length: Some(value.len() as u64), access: Access::Sequential };
+    let hint = StageHint { length: Some(value.len() as u64), access: Access::Sequential, ..StageHint::default() };
     let mut stage = engine.stage(hint).unwrap();
     value.chunks(MIB).for_each(|piece| stage.write(piece).unwrap());
     let put = Operation::Put { at: Place::new(SPACE, key), value: Payload::Stage(stage.finish().unwrap()) };

@@ -7,8 +7,13 @@ use crate::space::free_list;
 use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, write_slot};
 use crate::{Background, ErrorKind, Operation};
 
-const OPTIONS: Options =
-    Options { background: Background::Manual, memory_len: 8 << 20, read_only: false, reuse_at_once: false };
+const OPTIONS: Options = Options {
+    background: Background::Manual,
+    memory_len: 8 << 20,
+    read_only: false,
+    discard: false,
+    reuse_at_once: false,
+};
 
 /// A closed store with free space in pieces.
 fn made() -> (Arc<MemoryDevice>, Vec<u8>) {
@@ -138,4 +143,90 @@ fn a_sound_store_and_one_with_other_damage_are_left_alone() {
     let before = device.to_vec();
     assert!(!repair(&device).is_ok_and(|repaired| repaired.report.is_sound()));
     assert!(device.to_vec() == before);
+}
+
+/// The table of counts of a store that is open, and its nodes.
+fn table(engine: &Engine) -> (Vec<Shared>, Vec<BlockRange>) {
+    let core = engine.shared();
+    let named = check::named(core, &mut |_| ()).unwrap();
+    assert!(named.report.is_sound() && named.wrong_counts.is_none(), "{:?}", named.wrong_counts);
+    (named.counts, named.table)
+}
+
+/// A store whose table of counts says something else than what it should.
+fn miscounted(change: impl Fn(&mut Vec<Shared>), close: bool) -> Arc<MemoryDevice> {
+    let (device, _) = made();
+    device.reopen();
+    let engine = Engine::open(Arc::clone(&device) as Arc<dyn Device>, OPTIONS).unwrap();
+    engine.checkpoint().unwrap();
+    let (mut counts, nodes) = table(&engine);
+    assert!(!counts.is_empty());
+    change(&mut counts);
+    engine.shared().set_references(&counts, &nodes).unwrap();
+    // A commit, so that the log goes on behind it.
+    put(&engine, "01", vec![1; 700]);
+    engine.checkpoint().unwrap();
+    if close {
+        engine.close().unwrap();
+    } else {
+        put(&engine, "02", vec![2; 700]);
+        let image = device.to_vec();
+        let length = image.len() as u64;
+        return Arc::new(MemoryDevice::from_bytes(image, length));
+    }
+    device
+}
+
+#[test]
+fn wrong_counts_are_made_anew() {
+    type Change = fn(&mut Vec<Shared>);
+    let changes: [(&str, Change); 4] = [
+        ("none", |counts| counts.clear()),
+        ("too many", |counts| counts[0].count += 3),
+        ("one too short", |counts| counts[0].end -= 1),
+        ("one of nothing", |counts| counts.push(Shared { start: 2000, end: 2003, count: 2 })),
+    ];
+    for (name, change) in changes {
+        for close in [true, false] {
+            let device = miscounted(change, close);
+            let engine = Engine::open(Arc::clone(&device) as Arc<dyn Device>, Options { read_only: true, ..OPTIONS });
+            if let Ok(engine) = engine {
+                assert!(!engine.check(&mut |_| ()).unwrap().is_sound(), "{name}");
+            }
+            let repaired = repair(&device).unwrap();
+            assert!(repaired.references.is_some() && repaired.has_changed(), "{name}: {repaired:?}");
+            must_be_whole(&device);
+            let again = repair(&device).unwrap();
+            assert!(again.references.is_none() && again.report.is_sound(), "{name}: {again:?}");
+            // What was shared is freed when nobody names it any more, and not before.
+            let engine = Engine::open(Arc::clone(&device) as Arc<dyn Device>, OPTIONS).unwrap();
+            commit(&engine, Operation::Delete { at: place("clone") });
+            commit(&engine, Operation::Delete { at: place("large 01") });
+            engine.checkpoint().unwrap();
+            assert!(engine.check(&mut |_| ()).unwrap().is_sound(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn an_unreadable_table_of_counts_is_made_anew() {
+    let (device, _) = made();
+    device.reopen();
+    let engine = Engine::open(Arc::clone(&device) as Arc<dyn Device>, OPTIONS).unwrap();
+    let (_, nodes) = table(&engine);
+    engine.close().unwrap();
+    let at = nodes.first().unwrap().start;
+    device.reopen();
+    flip(&device, at);
+    let before = device.to_vec();
+    let repaired = repair(&device).unwrap();
+    assert!(repaired.references.as_ref().is_some_and(|wrong| wrong.contains(&format!("block {at}"))), "{repaired:?}");
+    must_be_whole(&device);
+    // With something else wrong nothing is touched.
+    let device = Arc::new(MemoryDevice::from_bytes(before, 16 << 20));
+    let (_, superblock) = superblock_of(&device);
+    flip(&device, superblock.root.unwrap().start_block);
+    let damaged = device.to_vec();
+    assert!(repair(&device).is_err() || !repair(&device).unwrap().has_changed());
+    assert!(device.to_vec() == damaged);
 }

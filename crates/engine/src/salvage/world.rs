@@ -146,6 +146,8 @@ impl<'a> World<'a> {
                 self.slab(*stage, *offset, extents);
                 Ok(())
             }
+            // Nothing that a reader sees has changed; where the old pieces are gone the new ones are what there is.
+            Step::Relocate { at, offset, data } => self.relocate(at, *offset, data),
             // What was dropped is gone already.
             Step::Reap { .. } => Ok(()),
             Step::StageDrop { stage } => {
@@ -153,6 +155,11 @@ impl<'a> World<'a> {
                 Ok(())
             }
         })
+    }
+
+    fn relocate(&mut self, at: &Place, offset: u64, data: &Payload) -> Result<()> {
+        let data = self.payload(data)?;
+        self.change(at, |sketch| sketch.write_at(offset, &data))
     }
 
     fn slab(&mut self, stage: u64, offset: u64, extents: &[Extent]) {

@@ -24,8 +24,10 @@ pub const GROUP_BLOCKS: u64 = 1 << 18;
 /// For what space is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// New data: refused when only the reserve is left.
+    /// New data: refused when only the reserve and what is promised are left.
     Data,
+    /// Data that was promised its space: refused when only the reserve is left.
+    Promised,
     /// Nodes, packed values and the free list of a checkpoint: may use the reserve.
     Checkpoint,
 }
@@ -82,6 +84,7 @@ pub struct Allocator {
     groups: RwLock<Vec<Arc<Mutex<Group>>>>,
     free: AtomicU64,
     reserve: AtomicU64,
+    promised: AtomicU64,
     turn: AtomicUsize,
 }
 
@@ -110,6 +113,25 @@ impl Allocator {
     /// Sets how many blocks are kept back.
     pub fn set_reserve(&self, blocks: u64) {
         self.reserve.store(blocks, Ordering::Relaxed);
+    }
+
+    /// Blocks promised to values.
+    pub fn promised_blocks(&self) -> u64 {
+        self.promised.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many blocks are promised.
+    pub fn set_promised(&self, blocks: u64) {
+        self.promised.store(blocks, Ordering::Relaxed);
+    }
+
+    /// Blocks that this class may not have.
+    fn kept_from(&self, class: Class) -> u64 {
+        match class {
+            Class::Data => self.reserve_blocks().saturating_add(self.promised_blocks()),
+            Class::Promised => self.reserve_blocks(),
+            Class::Checkpoint => 0,
+        }
     }
 
     /// Where a new writer should begin to look.
@@ -148,8 +170,8 @@ impl Allocator {
             return None;
         }
         let mut want = u64::from(want);
-        if class == Class::Data {
-            want = want.min(self.free_blocks().saturating_sub(self.reserve_blocks())).max(1);
+        if class != Class::Checkpoint {
+            want = want.min(self.free_blocks().saturating_sub(self.kept_from(class))).max(1);
         }
         loop {
             if let Some(range) = self.allocate_run(want, turn) {
@@ -172,10 +194,29 @@ impl Allocator {
         self.allocate_run(u64::from(count), turn)
     }
 
+    /// Takes the next free run of at least `least` blocks that begins at a block or behind it, at most `most` of it.
+    pub fn take_run(&self, from: u64, least: u64, most: u64) -> Option<(u64, u64)> {
+        let groups: Vec<_> = self.groups.read().clone();
+        for group in groups.iter().skip((from / GROUP_BLOCKS) as usize) {
+            let mut group = group.lock();
+            let parts = group
+                .runs
+                .iter()
+                .map(|(start, count)| (start.max(from), (start + count).saturating_sub(start.max(from))));
+            let found = parts.into_iter().find(|(_, count)| *count >= least);
+            if let Some((start, count)) = found {
+                let taken = count.min(most);
+                group.remove(start, taken).ok()?;
+                self.free.fetch_sub(taken, Ordering::Relaxed);
+                return Some((start, taken));
+            }
+        }
+        None
+    }
+
     /// Whether this class may have so many blocks now.
     pub fn admits(&self, count: u64, class: Class) -> bool {
-        let kept = if class == Class::Data { self.reserve_blocks() } else { 0 };
-        self.free_blocks() >= kept.saturating_add(count)
+        self.free_blocks() >= self.kept_from(class).saturating_add(count)
     }
 
     fn allocate_run(&self, want: u64, turn: usize) -> Option<BlockRange> {

@@ -80,7 +80,8 @@ fn a_long_value_comes_back_as_it_was() {
     let (_, engine) = open(MemoryDevice::fixed(64 << 20));
     let all = engine.shared().buffers.free();
     for (key, hint) in [("known", Some(12 * MIB as u64 + 777)), ("unknown", None)] {
-        let mut stage = engine.stage(StageHint { length: hint, access: Access::Sequential }).unwrap();
+        let mut stage =
+            engine.stage(StageHint { length: hint, access: Access::Sequential, ..StageHint::default() }).unwrap();
         let mut expected = Vec::new();
         for number in 0..12 {
             let piece = piece(number);
@@ -104,7 +105,15 @@ fn a_value_of_known_length_lies_in_a_row() {
     let (_, engine) = open(MemoryDevice::fixed(64 << 20));
     let free = engine.usage().free;
     let mut stages: Vec<Stage> = (0..2)
-        .map(|_| engine.stage(StageHint { length: Some(5 * MIB as u64 + 1), access: Access::Sequential }).unwrap())
+        .map(|_| {
+            engine
+                .stage(StageHint {
+                    length: Some(5 * MIB as u64 + 1),
+                    access: Access::Sequential,
+                    ..StageHint::default()
+                })
+                .unwrap()
+        })
         .collect();
     for number in 0..5 {
         stages.iter_mut().for_each(|stage| stage.write(&piece(number)).unwrap());
@@ -124,7 +133,9 @@ fn a_value_of_known_length_lies_in_a_row() {
 fn more_than_was_needed_is_given_back() {
     let (_, engine) = open(MemoryDevice::fixed(64 << 20));
     let free = engine.usage().free;
-    let mut stage = engine.stage(StageHint { length: Some(9 * MIB as u64), access: Access::Sequential }).unwrap();
+    let mut stage = engine
+        .stage(StageHint { length: Some(9 * MIB as u64), access: Access::Sequential, ..StageHint::default() })
+        .unwrap();
     (0..2).for_each(|number| stage.write(&piece(number)).unwrap());
     let token = stage.finish().unwrap();
     assert_eq!(engine.usage().free, free - 2 * MIB as u64);

@@ -16,6 +16,7 @@
 
 mod branch;
 mod cursor;
+mod diff;
 mod edit;
 mod fate;
 mod found;
@@ -37,6 +38,7 @@ use bytes::Bytes;
 
 pub use branch::Copied;
 pub use cursor::{Cursor, EntryAt};
+pub(crate) use diff::{Differences, diff};
 pub use edit::{Edit, Replaced};
 pub use fate::Fate;
 pub(crate) use found::Claim;

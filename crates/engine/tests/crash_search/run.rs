@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_engine::device::{Device, MemoryDevice, RecordingDevice};
 use koine_engine::{
-    Batch, Commit, Durability, Error, ErrorKind, Operation, Payload, Refusal, Result, StageHint, Version,
+    Batch, Commit, DefragOptions, DefragPosition, Durability, Error, ErrorKind, Operation, Payload, Refusal, Result,
+    StageHint, Version,
 };
 use parking_lot::Mutex;
 
@@ -157,7 +158,7 @@ impl<D: Positioned> Run<D> {
                 for _ in 0..count {
                     self.step()?;
                 }
-                Ok(())
+                if count == 3 { self.defrag() } else { Ok(()) }
             }
             Action::Settle => self.settle(),
             Action::HoldView => self.hold_view(),
@@ -168,6 +169,19 @@ impl<D: Positioned> Run<D> {
 
     fn step(&mut self) -> Verdict<bool> {
         self.engine.step().map_err(stop("a step of background work failed"))
+    }
+
+    /// Writes a value anew that lies in many pieces, if there is one.
+    fn defrag(&mut self) -> Verdict {
+        let options = DefragOptions { step_len: 1, ..DefragOptions::default() };
+        let clock = Arc::new(koine_env::SystemClock::new());
+        let begun = self.engine.defrag(options, clock, DefragPosition::default());
+        match begun.and_then(|mut defrag| defrag.step()) {
+            Ok(step) => self.coverage.add("window defragmented", step.windows),
+            Err(error) if matches!(error.kind(), ErrorKind::Full | ErrorKind::Expired | ErrorKind::Busy) => {}
+            Err(error) => return Err(stop("defragmenting failed")(error)),
+        }
+        self.take_outcomes()
     }
 
     pub fn submit(&mut self, batch: Batch, durability: Durability) -> Verdict {
@@ -415,7 +429,7 @@ pub fn stage_large(engine: &Engine, batch: &Batch, coverage: &mut Coverage) -> R
 fn hint(bytes: &Bytes) -> StageHint {
     let access =
         if bytes.len().is_multiple_of(2) { koine_engine::Access::Random } else { koine_engine::Access::Sequential };
-    StageHint { length: (!bytes.len().is_multiple_of(5)).then_some(bytes.len() as u64), access }
+    StageHint { length: (!bytes.len().is_multiple_of(5)).then_some(bytes.len() as u64), access, ..StageHint::default() }
 }
 
 fn is_unchanged_condition(batch: &Batch) -> bool {

@@ -71,6 +71,8 @@ pub const MUST_BE_REACHED: &[&str] = &[
     "checkpoint",
     "growth",
     "block reused",
+    "discard",
+    "window defragmented",
     "ring wrapped",
     "stage logged before its commit",
     "refusal logged for its request",
@@ -96,8 +98,10 @@ pub fn formatted(shape: &Shape, seed: u64) -> Verdict<MemoryDevice> {
 /// Opens a store that does its background work only when told.
 pub fn open(device: Arc<dyn Device>, build: Build) -> Result<Engine> {
     let reuse_at_once = build == Build::ReusesTooEarly;
-    let options =
-        Options { background: Background::Manual, memory_len: MEMORY_LEN, reuse_at_once, ..Options::default() };
+    // Stores of a fixed size give freed space back, as devices may.
+    let discard = device.is_fixed();
+    let background = Background::Manual;
+    let options = Options { background, memory_len: MEMORY_LEN, discard, reuse_at_once, ..Options::default() };
     Engine::open(device, options)
 }
 
@@ -209,6 +213,7 @@ pub fn stage(engine: &Engine, data: &Bytes, hint: StageHint, finish: bool) -> Re
 pub fn count_events(engine: &Engine, recording: &Recording, coverage: &mut Coverage) {
     coverage.add("checkpoint", engine.checkpoints().saturating_sub(1));
     coverage.add("growth", recording.grows() as u64);
+    coverage.add("discard", recording.discards() as u64);
     let block = BLOCK_LEN as u64;
     let ring = SECOND_SLOT_BLOCK + 1..SECOND_SLOT_BLOCK + 1 + RING_BLOCKS;
     let mut written = std::collections::HashSet::new();

@@ -23,7 +23,7 @@ pub(super) fn a_stage_becomes_a_value_of_any_size(suite: &Suite) {
     }
     for access in [Access::Sequential, Access::Random] {
         let value = pattern(99, 2_000_003);
-        let hint = StageHint { length: Some(value.len() as u64), access };
+        let hint = StageHint { length: Some(value.len() as u64), access, ..StageHint::default() };
         let mut stage = fixture.kv().stage(hint).expect("a stage");
         for piece in value.chunks(333_333) {
             stage.write(piece).expect("a piece");

@@ -47,6 +47,7 @@ fn every_step() -> Vec<Step> {
     let mut steps: Vec<Step> = operations.into_iter().map(Step::Operation).collect();
     steps.push(Step::StageSlab { stage: 4, offset: 1 << 20, extents: vec![extent(500)] });
     steps.push(Step::StageDrop { stage: 4 });
+    steps.push(Step::Relocate { at: place(20, "a"), offset: 4096, data: bytes() });
     steps
 }
 

@@ -65,8 +65,9 @@ impl Transaction<'_> {
     fn changes(&mut self) -> Result<Vec<Change>> {
         let mut changes = Vec::new();
         for (number, queue) in &mut self.objects {
+            let reserved = self.inner.engine.reserved(&object_place(*number)) > 0;
             for (offset, run) in queue.writes.take_memory() {
-                let from = Source::Payload(payload(&self.inner.engine, &run, Hint::default())?);
+                let from = Source::Payload(payload(&self.inner.engine, &run, Hint::default(), reserved)?);
                 changes.push(Change { number: *number, offset, from });
             }
             // Ranges do not overlap: their order does not matter.

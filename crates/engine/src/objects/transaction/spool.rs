@@ -81,7 +81,7 @@ impl Spool {
         let total: usize = runs.iter().map(|run| run.len()).sum();
         let long = total / runs.len().max(1) >= SEQUENTIAL_LEN;
         let access = if long { Access::Sequential } else { Access::Random };
-        let mut stage = engine.stage(StageHint { length: None, access })?;
+        let mut stage = engine.stage(StageHint { length: None, access, ..StageHint::default() })?;
         let mut starts = Vec::with_capacity(runs.len());
         for run in runs {
             // Whole blocks share none with their neighbours, so that overwriting one later frees it.

@@ -1,0 +1,219 @@
+//! Space set aside: what was promised to a value is there for its first writes, however full the store is.
+//!
+//! A promise is a number of blocks for one key. Nobody else's new data gets them; a write to the key draws on them for what
+//! had no bytes before. Overwriting takes new space as always (nothing is overwritten in place), which a full store may refuse.
+//!
+//! Invariants:
+//! - What is promised is a counter in space [`PROMISES`], changed in the commit that draws on it: memory, log and trees agree.
+//! - New data leaves reserve and promises untouched; who draws on a promise leaves the reserve untouched.
+//! - A promise ends with its key.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+
+use crate::apply::State;
+use crate::batch::{Batch, Durability, KEY_LEN_MAX, KeyRange, Operation, Place, SpaceId};
+use crate::content::{Pieces, Reading, as_record, find_record, record_range, user_key};
+use crate::core::Core;
+use crate::device::{BLOCK_LEN, ReadMode};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::record::{Outcome, Record, Step};
+use crate::space::Class;
+use crate::value::{Content, Piece};
+
+/// What is promised to whom: space (8 bytes, big-endian) and key, to a counter of blocks.
+pub(crate) const PROMISES: SpaceId = SpaceId(9);
+
+/// One block of index in so many of data, and at least [`INDEX_BLOCKS_MIN`].
+const INDEX_SHARE: u64 = 16;
+const INDEX_BLOCKS_MIN: u64 = 8;
+
+/// What is promised, in memory.
+#[derive(Default)]
+pub(crate) struct Promises {
+    left: Mutex<HashMap<Place, i64>>,
+    any: AtomicBool,
+    /// One promise is given at a time.
+    giving: Mutex<()>,
+}
+
+impl Promises {
+    /// Blocks that a key has left.
+    pub(crate) fn left(&self, at: &Place) -> u64 {
+        if !self.any.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.left.lock().get(at).map_or(0, |left| u64::try_from(*left).unwrap_or(0))
+    }
+
+    /// Changes what is left for a key; gives what all have now.
+    fn change(&self, change: impl FnOnce(&mut HashMap<Place, i64>)) -> u64 {
+        let mut left = self.left.lock();
+        change(&mut left);
+        left.retain(|_, blocks| *blocks != 0);
+        self.any.store(!left.is_empty(), Ordering::Release);
+        left.values().map(|blocks| u64::try_from(*blocks).unwrap_or(0)).sum()
+    }
+}
+
+fn promise_place(at: &Place) -> Place {
+    let mut key = BytesMut::with_capacity(8 + at.key.len());
+    key.extend_from_slice(&at.space.0.to_be_bytes());
+    key.extend_from_slice(&at.key);
+    Place { space: PROMISES, key: key.freeze() }
+}
+
+fn promised_to(key: &Bytes) -> Option<Place> {
+    let (space, _) = key.split_first_chunk::<8>()?;
+    Some(Place { space: SpaceId(u64::from_be_bytes(*space)), key: key.slice(8..) })
+}
+
+impl Engine {
+    /// Sets space aside for bytes that a value does not have yet: writing them for the first time will not fail for want of it.
+    /// The key must be there. `Full` when so much is not free.
+    pub fn reserve(&self, at: &Place, length: u64, durability: Durability) -> Result<()> {
+        let core = self.shared();
+        if at.key.len() + 8 > KEY_LEN_MAX {
+            return Err(Error::invalid(format!("space is set aside for keys of at most {} bytes", KEY_LEN_MAX - 8)));
+        }
+        let blocks = length.div_ceil(BLOCK_LEN as u64);
+        let blocks = blocks + (blocks / INDEX_SHARE).max(INDEX_BLOCKS_MIN);
+        let delta = i64::try_from(blocks).map_err(|_| Error::invalid("more is to be set aside than there can be"))?;
+        let _giving = core.promises.giving.lock();
+        if !core.allocator.admits(blocks, Class::Data) {
+            core.make_room(blocks)?;
+            if !core.allocator.admits(blocks, Class::Data) {
+                let message = format!("{length} bytes cannot be set aside: the store has not so much free space");
+                return Err(Error::new(ErrorKind::Full, message));
+            }
+        }
+        let mut batch = Batch::new();
+        if core.head.lock().state.space(&core.nodes, PROMISES)?.is_none() {
+            batch.operations.push(Operation::CreateSpace { space: PROMISES });
+        }
+        let batch = batch
+            .when(crate::batch::Condition::Present { space: at.space, key: at.key.clone() })
+            .then(Operation::AddCounter { at: promise_place(at), delta });
+        core.submit(batch, durability).wait().map(drop)
+    }
+
+    /// Bytes that are set aside for a key.
+    pub fn reserved(&self, at: &Place) -> u64 {
+        self.shared().promises.left(at) * BLOCK_LEN as u64
+    }
+}
+
+impl Core {
+    /// Adds to a batch what it draws on promises, and ends those of keys that it deletes.
+    pub(crate) fn draw(self: &Arc<Core>, batch: &mut Batch) -> Result<()> {
+        if !self.promises.any.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let state = self.head.lock().state.clone();
+        let (mut changes, mut drawn) = (Vec::new(), BTreeMap::<Place, u64>::new());
+        for operation in &batch.operations {
+            let (at, offset, length) = match operation {
+                Operation::WriteAt { at, offset, data } => (at, Some(*offset), data.len()),
+                Operation::Append { at, data } => (at, None, data.len()),
+                Operation::Put { at, value } => (at, Some(0), value.len()),
+                Operation::Delete { at } => {
+                    if self.promises.left(at) > 0 {
+                        changes.push(Operation::Delete { at: promise_place(at) });
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            let left = self.promises.left(at);
+            if left == 0 || length == 0 {
+                continue;
+            }
+            let unwritten = self.unwritten(&state, at, offset, length)?;
+            let sum = drawn.entry(at.clone()).or_default();
+            *sum = (*sum + unwritten.div_ceil(BLOCK_LEN as u64)).min(left);
+        }
+        for (at, blocks) in drawn.into_iter().filter(|(_, blocks)| *blocks > 0) {
+            changes.push(Operation::AddCounter { at: promise_place(&at), delta: -(blocks as i64) });
+        }
+        batch.operations.append(&mut changes);
+        Ok(())
+    }
+
+    /// Bytes of a range of a value that it does not have yet; without an offset the range is behind its end.
+    fn unwritten(&self, state: &State, at: &Place, offset: Option<u64>, length: u64) -> Result<u64> {
+        let Some(root) = state.space(&self.nodes, at.space)? else { return Ok(length) };
+        let Some(record) = find_record(&root.tree, &self.nodes, &at.key)? else { return Ok(length) };
+        let from = offset.unwrap_or(record.size);
+        let to = from.saturating_add(length);
+        let overlap =
+            |start: u64, piece: &Piece| start.saturating_add(piece.len()).min(to).saturating_sub(start.max(from));
+        let written = match &record.content {
+            Content::Empty => 0,
+            Content::Single(piece) => overlap(0, piece),
+            Content::Pieces(blob) => {
+                let mut pieces = Pieces::new(&root.tree, &self.nodes, *blob, from, to)?;
+                let mut sum = 0;
+                while let Some((start, piece)) = pieces.next(&self.nodes)? {
+                    sum += overlap(start, &piece);
+                }
+                sum
+            }
+        };
+        Ok(length.saturating_sub(written))
+    }
+
+    /// A commit was applied: memory follows.
+    pub(crate) fn settle_promises(&self, record: &Record) {
+        let Outcome::Applied(steps) = &record.outcome else { return };
+        for step in steps {
+            let (at, delta) = match step {
+                Step::Operation(Operation::AddCounter { at, delta }) if at.space == PROMISES => (at, Some(*delta)),
+                Step::Operation(Operation::Delete { at }) if at.space == PROMISES => (at, None),
+                _ => continue,
+            };
+            let Some(whose) = promised_to(&at.key) else { continue };
+            let all = self.promises.change(|left| match delta {
+                Some(delta) => *left.entry(whose).or_default() += delta,
+                None => drop(left.remove(&whose)),
+            });
+            self.allocator.set_promised(all);
+        }
+    }
+
+    /// What the stored state promises; what was promised to keys that are gone is not.
+    pub(crate) fn load_promises(&self) -> Result<()> {
+        let state = self.head.lock().state.clone();
+        let Some(root) = state.space(&self.nodes, PROMISES)? else { return Ok(()) };
+        let reading = Reading { source: &self.nodes, device: self.device.as_ref(), mode: ReadMode::Cached };
+        let mut found = HashMap::new();
+        let mut cursor = root.tree.cursor(record_range(&KeyRange::all()));
+        while let Some((key, value)) = cursor.next(&self.nodes)? {
+            let record = as_record(value)?;
+            let mut bytes = [0; 8];
+            reading.read(&root.tree, &record, 0, &mut bytes)?;
+            let Some(whose) = promised_to(&user_key(&key)) else { continue };
+            let space = state.space(&self.nodes, whose.space)?;
+            let there = space.map_or(Ok(None), |space| find_record(&space.tree, &self.nodes, &whose.key))?;
+            if there.is_some() {
+                found.insert(whose, i64::from_le_bytes(bytes));
+            }
+        }
+        let all = self.promises.change(|left| *left = found);
+        self.allocator.set_promised(all);
+        Ok(())
+    }
+}
+
+/// Whether a commit draws on a promise.
+pub(crate) fn draws(steps: &[Step]) -> bool {
+    let draw = |step: &Step| matches!(step, Step::Operation(Operation::AddCounter { at, delta }) if at.space == PROMISES && *delta < 0);
+    steps.iter().any(draw)
+}
+
+#[cfg(test)]
+mod tests;
