@@ -39,6 +39,8 @@ const DEPTH_MAX: usize = 4;
 const PLACES_MAX: usize = 8;
 /// So many reads in order make a stream.
 const STREAK_MIN: u32 = 2;
+/// So many make a long one.
+const LONG_STREAK: u32 = 32;
 /// Windows unused for so long may be taken back.
 const STALE: Duration = Duration::from_millis(250);
 
@@ -224,7 +226,11 @@ impl<S: Source> Reader<'_, S> {
             let at = state.spot_of(offset);
             let spot = at.map(|at| state.spots[at]).unwrap_or_default();
             let goes_on = spot.ahead > 0 && spot.ahead.abs_diff(offset) < WINDOW_START;
-            let length = if goes_on { spot.window_len.clamp(length_min, WINDOW_LEN) } else { length_min };
+            let length = match spot.streak {
+                LONG_STREAK.. => WINDOW_LEN,
+                _ if goes_on => spot.window_len.clamp(length_min, WINDOW_LEN),
+                _ => length_min,
+            };
             let Some(window) = state.add(self.core, offset - offset % WINDOW_START, length) else {
                 drop(state);
                 self.core.readers.reclaim();
@@ -232,7 +238,7 @@ impl<S: Source> Reader<'_, S> {
             };
             self.register(&mut state);
             let plan = at.map(|at| {
-                state.spots[at].ahead = window.end();
+                state.spots[at].ahead = window.end().max(spot.ahead);
                 state.spots[at].window_len = 2 * length;
                 state.plan(self.core, at, spot.cold)
             });
@@ -351,7 +357,11 @@ impl State {
         let next = offset + length;
         // Threads that share the bytes of a stream among them leave gaps.
         let gap_max = (16 * length).clamp(64 << 10, 16 << 20);
-        let follows = |spot: &Spot| offset >= spot.next && offset - spot.next <= gap_max;
+        // Of threads that share a long stream some are behind the first.
+        let back_max = |spot: &Spot| if spot.streak >= LONG_STREAK { WINDOWS_MAX as u64 * WINDOW_LEN } else { 0 };
+        let follows = |spot: &Spot| {
+            offset <= spot.next.saturating_add(gap_max) && offset.saturating_add(back_max(spot)) >= spot.next
+        };
         let nearest =
             (0..self.spots.len()).filter(|at| follows(&self.spots[*at])).max_by_key(|at| self.spots[*at].next);
         let at = match nearest {
@@ -369,7 +379,7 @@ impl State {
                 oldest
             }
         };
-        self.spots[at].next = next;
+        self.spots[at].next = next.max(self.spots[at].next);
         self.spots[at].turn = self.turn;
         at
     }
@@ -405,7 +415,7 @@ impl State {
         let depth = (core.buffers.free() / 2).min(DEPTH_MAX) as u64;
         let mut plan = Vec::new();
         if let Some(size) = self.size.filter(|_| cold && core.crew.is_at_work()) {
-            let target = (spot.next + depth * WINDOW_LEN).min(size);
+            let target = spot.next.saturating_add(depth * WINDOW_LEN).min(size);
             spot.window_len = spot.window_len.clamp(WINDOW_LEN_FIRST, WINDOW_LEN);
             while spot.ahead + spot.window_len <= target || (spot.ahead < target && target == size) {
                 let there = self.windows.iter().find(|window| window.holds(spot.ahead)).map(|window| window.end());
