@@ -23,6 +23,7 @@ use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, retry_on_intr};
 
 use super::aligned::{AlignedBuffer, BOUNCE_LEN, BouncePool, is_aligned};
 use super::cached::{Streamed, is_cached};
+use super::io_mode::{IoMode, way_to};
 use super::lock::{Hold, hold, is_held_elsewhere, owned, release};
 use super::mapping::Mapping;
 use super::uring::Rings;
@@ -36,31 +37,6 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Make an empty file, for its owner only, when there is none.
     pub create: bool,
-}
-
-/// How a [`FileDevice`] reaches its medium. What it writes and when it is durable is the same in all of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IoMode {
-    /// Positional calls: writes and large reads past the page cache, small reads through it.
-    #[default]
-    Direct,
-    /// Positional calls through the page cache, writes too.
-    Buffered,
-    /// As `Direct`; what goes past the page cache, and syncs, through io_uring.
-    Uring,
-}
-
-impl std::str::FromStr for IoMode {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<IoMode> {
-        match text {
-            "direct" => Ok(IoMode::Direct),
-            "buffered" => Ok(IoMode::Buffered),
-            "uring" => Ok(IoMode::Uring),
-            _ => Err(Error::invalid(format!("`{text}` is no way to a device: direct, buffered or uring"))),
-        }
-    }
 }
 
 /// A file or a block device, held by one owner.
@@ -358,20 +334,6 @@ impl Device for FileDevice {
             self.length.store(block::length(&handles.buffered)?, Ordering::Release);
         }
         Ok(self.length.load(Ordering::Acquire))
-    }
-}
-
-/// The rings, where they are asked for and can be had; else why not.
-fn way_to(io: IoMode, is_direct: bool) -> (Option<Rings>, Option<String>) {
-    const NOT_DIRECT: &str = "its file system takes no direct I/O; it is reached through the page cache";
-    match io {
-        IoMode::Buffered => (None, None),
-        _ if !is_direct => (None, Some(NOT_DIRECT.into())),
-        IoMode::Direct => (None, None),
-        IoMode::Uring => match Rings::new() {
-            Ok(rings) => (Some(rings), None),
-            Err(why) => (None, Some(why)),
-        },
     }
 }
 

@@ -14,6 +14,7 @@ mod cached;
 mod faulty;
 mod file;
 mod image;
+mod io_mode;
 mod lock;
 mod mapping;
 mod memory;
@@ -26,8 +27,9 @@ use std::sync::Arc;
 
 pub use aligned::{AlignedBuffer, is_aligned};
 pub use faulty::{Call, Calls, Fault, FaultyDevice, Times, Trouble};
-pub use file::{FileDevice, IoMode, OpenOptions};
+pub use file::{FileDevice, OpenOptions};
 pub use image::Image;
+pub use io_mode::IoMode;
 pub use lock::owner_pid;
 pub use mapping::Mapping;
 pub use memory::MemoryDevice;
