@@ -214,6 +214,8 @@ impl Core {
         let cut = {
             let mut head = self.head.lock();
             head.checkpoint_wanted = false;
+            // The superblock will name the end of the last group: nothing may be added to that.
+            head.open = None;
             head.sealed.clone()
         };
         let mut done = self.store(&mut book, cut.clone(), false);

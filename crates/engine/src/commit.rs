@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use crate::apply::{Edition, condition};
+use crate::apply::{Edition, State, condition};
 use crate::batch::{
     BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, KeyRange, Operation, Payload, RequestId,
     SpaceId, Version,
@@ -50,6 +50,9 @@ pub(crate) fn is_telling() -> bool {
     TELLING.get()
 }
 
+/// So many bytes of commits that were told already may wait in the queue before the writer is woken for them.
+pub(crate) const LAZY_LEN_MAX: usize = 128 << 10;
+
 /// A branch copies up to so many nodes that were not written yet, rather than have them written first.
 const UNWRITTEN_MAX: usize = 3;
 
@@ -57,13 +60,26 @@ impl Core {
     /// Asks for a batch.
     pub(crate) fn submit(self: &Arc<Core>, mut batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = self.new_ticket();
+        self.submit_for(batch, durability, completer);
+        ticket
+    }
+
+    /// Asks for a batch and waits; writes the group it is in, if nobody else is writing one.
+    pub(crate) fn commit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Result<Commit> {
+        let (ticket, completer) = self.new_ticket();
+        self.submit_for(batch, durability, completer.led());
+        self.lead();
+        ticket.wait()
+    }
+
+    fn submit_for(self: &Arc<Core>, batch: Batch, durability: Durability, completer: Completer) {
         if let Some(request) = &batch.request {
             // Before anything is placed: a repeat needs no space.
             let mut head = self.head.lock();
             if let Some(outcome) = head.requests.find(request) {
                 let item = Item::answer(&head, durability, outcome, completer);
                 self.enqueue(&mut head, item);
-                return ticket;
+                return;
             }
         }
         let drawn = self.draw(&mut batch);
@@ -75,7 +91,6 @@ impl Core {
             Ok(steps) => self.sequence(&batch.conditions, steps, batch.request, durability, completer),
             Err(error) => completer.complete(Err(error)),
         }
-        ticket
     }
 
     /// Checks a batch's form and places what is too long for the ring.
@@ -129,7 +144,7 @@ impl Core {
     }
 
     /// Before a space is branched, a checkpoint writes what of it is in memory only: else it would be copied.
-    fn write_what_branches(&self, steps: &[Step]) -> Result<()> {
+    fn write_what_branches(self: &Arc<Core>, steps: &[Step]) -> Result<()> {
         for from in steps.iter().filter_map(branched) {
             let unwritten = {
                 let head = self.head.lock();
@@ -137,9 +152,7 @@ impl Core {
                 space.map_or(0, |space| space.tree.unwritten(UNWRITTEN_MAX + 1))
             };
             if unwritten > UNWRITTEN_MAX {
-                if self.background == Background::Manual {
-                    while self.write_group()? {}
-                }
+                self.write_queued()?;
                 match self.checkpoint() {
                     Err(error) if error.kind() == ErrorKind::Full => {}
                     done => done?,
@@ -262,7 +275,7 @@ impl Core {
             Ok((record, changes)) => {
                 let commit = Commit { version: head.state.version, repeated: false };
                 let state = head.state.clone();
-                let item = Item { record: Some(record), state, durability, outcome: Ok(commit), completer, changes };
+                let item = Item::new(record, state, durability, Ok(commit), completer, changes);
                 self.enqueue(head, item);
                 Ok(())
             }
@@ -329,7 +342,7 @@ impl Core {
         match remembered {
             Ok(record) => {
                 let state = head.state.clone();
-                let item = Item { record: Some(record), state, durability, outcome, completer, changes: Vec::new() };
+                let item = Item::new(record, state, durability, outcome, completer, Vec::new());
                 self.enqueue(head, item);
                 Ok(())
             }
@@ -349,21 +362,55 @@ impl Core {
         Ok(bytes)
     }
 
-    fn enqueue(&self, head: &mut Head, item: Item) {
+    fn enqueue(&self, head: &mut Head, mut item: Item) {
         // Looked at under the head's lock: the writer ends after a failure, and empties the queue under that lock.
         if let Err(error) = self.check_running() {
-            item.completer.complete(Err(error));
+            item.tell(Err(error));
             return;
+        }
+        // A commit that memory is enough for is visible at once, unless it stands behind one that is not.
+        if item.durability == Durability::Memory && head.untold == 0 {
+            let outcome = item.outcome.clone();
+            if item.record.is_some() {
+                self.watchers.tell(item.state.version, &item.changes);
+                *self.visible.write() = item.state.clone();
+            }
+            item.tell(outcome);
         }
         let settled = head.queue.is_empty() && !head.in_flight;
         let durable = item.durability < Durability::Sync || head.unflushed_len == 0;
-        if item.record.is_none() && settled && durable {
-            item.completer.complete(item.outcome);
+        if item.record.is_none() && (item.completer.is_none() || (settled && durable)) {
+            let outcome = item.outcome.clone();
+            item.tell(outcome);
             return;
         }
         head.queue_len += item.record.as_ref().map_or(0, Vec::len);
+        let wake = match &item.completer {
+            // It can wait for others, but not for ever.
+            None => !head.writer_armed || head.queue_len > LAZY_LEN_MAX,
+            Some(completer) => {
+                head.untold += 1;
+                !completer.is_led()
+            }
+        };
         head.queue.push_back(item);
-        self.work.notify_one();
+        // Whoever writes now looks at the queue when done.
+        if wake && !head.in_flight {
+            self.work.notify_one();
+        }
+    }
+
+    /// Has everything written that is queued, also what was told already.
+    pub(crate) fn write_queued(self: &Arc<Core>) -> Result<()> {
+        if self.background == Background::Manual {
+            while self.write_group()? {}
+            return Ok(());
+        }
+        // The queue holds nothing in a store that is read only.
+        if is_telling() || self.head.lock().queue.is_empty() {
+            return Ok(());
+        }
+        self.wait_for(Durability::Written)
     }
 
     /// Waits until everything so far is durable.
@@ -372,14 +419,20 @@ impl Core {
         if self.read_only {
             return Ok(());
         }
+        self.wait_for(Durability::Sync)
+    }
+
+    /// Waits until everything so far is as durable as this.
+    fn wait_for(self: &Arc<Core>, durability: Durability) -> Result<()> {
         let (ticket, completer) = self.new_ticket();
         {
             let mut head = self.head.lock();
             let version = head.state.version;
             let outcome = Ok(Commit { version, repeated: false });
-            let item = Item::answer(&head, Durability::Sync, outcome, completer);
+            let item = Item::answer(&head, durability, outcome, completer.led());
             self.enqueue(&mut head, item);
         }
+        self.lead();
         ticket.wait().map(|_| ())
     }
 }
@@ -387,7 +440,20 @@ impl Core {
 impl Item {
     /// An outcome that waits for what stands before it in the queue.
     fn answer(head: &Head, durability: Durability, outcome: Result<Commit>, completer: Completer) -> Item {
+        let completer = Some(completer);
         Item { record: None, state: head.state.clone(), durability, outcome, completer, changes: Vec::new() }
+    }
+
+    /// A commit, or a refusal that is remembered.
+    fn new(
+        record: Vec<u8>,
+        state: State,
+        durability: Durability,
+        outcome: Result<Commit>,
+        completer: Completer,
+        changes: Changed,
+    ) -> Item {
+        Item { record: Some(record), state, durability, outcome, completer: Some(completer), changes }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::buffers::Buffers;
 use crate::changes::{Changes, Watchers};
 use crate::checkpoint::Book;
 use crate::crew::Crew;
-use crate::device::Device;
+use crate::device::{AlignedBuffer, Device};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -52,7 +52,8 @@ pub(crate) struct Item {
     pub state: State,
     pub durability: Durability,
     pub outcome: Result<Commit>,
-    pub completer: Completer,
+    /// None once the outcome was told.
+    pub completer: Option<Completer>,
     pub changes: Vec<(SpaceId, KeyRange)>,
 }
 
@@ -67,6 +68,17 @@ pub(crate) struct Cut {
     pub dirty_len: u64,
 }
 
+/// A group of one block to which records may be added: it is written anew, in its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenGroup {
+    pub position: Position,
+    pub first: Version,
+    pub records: u32,
+    pub payload_len: usize,
+    /// The checksum of the group before.
+    pub previous: u64,
+}
+
 /// The newest sequenced state and what waits to be written.
 pub(crate) struct Head {
     pub state: State,
@@ -75,8 +87,16 @@ pub(crate) struct Head {
     pub changes: Changes,
     pub queue: VecDeque<Item>,
     pub queue_len: usize,
-    /// The writer has taken items that are not done yet.
+    /// Items queued or in flight whose outcome was not told: what they wait for is not visible yet.
+    pub untold: usize,
+    /// Somebody writes a group; who wants to write the next waits until it is done.
     pub in_flight: bool,
+    /// The last group, while more may be added to it (see `writer`).
+    pub open: Option<OpenGroup>,
+    /// Memory for groups; the last group's bytes while that is open. Away while a group is written.
+    pub group_buffer: Option<AlignedBuffer>,
+    /// The writer looks again soon, whether it is woken or not.
+    pub writer_armed: bool,
     pub deltas: Vec<(Version, Delta)>,
     /// What has to stay in memory until a checkpoint has placed it, in bytes.
     pub dirty_len: u64,
@@ -155,6 +175,22 @@ pub struct Core {
     pub(crate) failure: Mutex<Option<Error>>,
 }
 
+impl Item {
+    /// Tells its own outcome, if it was not told yet.
+    pub fn told(self) {
+        if let Some(completer) = self.completer {
+            completer.complete(self.outcome);
+        }
+    }
+
+    /// Tells an outcome, once.
+    pub fn tell(&mut self, outcome: Result<Commit>) {
+        if let Some(completer) = self.completer.take() {
+            completer.complete(outcome);
+        }
+    }
+}
+
 impl Core {
     /// The number of a new stage.
     pub(crate) fn next_stage(&self) -> u64 {
@@ -189,11 +225,19 @@ impl Core {
     /// Writes to the device; a failure stops the store.
     pub(crate) fn write(&self, data: &[u8], offset: u64) -> Result<()> {
         self.check_running()?;
-        self.device.write_at(data, offset).map_err(|e| {
-            let error = Error::device(format!("cannot write {} bytes at byte {offset} of the store", data.len()), e);
-            self.fail(&error);
-            error
-        })
+        self.device.write_at(data, offset).map_err(|e| self.failed_write(data.len(), offset, e))
+    }
+
+    /// Writes to the device, through its cache; a failure stops the store.
+    pub(crate) fn write_cached(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.check_running()?;
+        self.device.write_cached(data, offset).map_err(|e| self.failed_write(data.len(), offset, e))
+    }
+
+    fn failed_write(&self, length: usize, offset: u64, cause: std::io::Error) -> Error {
+        let error = Error::device(format!("cannot write {length} bytes at byte {offset} of the store"), cause);
+        self.fail(&error);
+        error
     }
 
     /// Syncs the device; a failure stops the store.

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, RwLock};
 use koine_env::Random;
 
 use crate::apply::Counters;
-use crate::batch::{Batch, Durability, KeyRange, SpaceId, Version};
+use crate::batch::{Batch, Commit, Durability, KeyRange, SpaceId, Version};
 use crate::buffers::Buffers;
 use crate::changes::{Changes, Watch, Watchers};
 use crate::check::{self, Progress, Report};
@@ -231,6 +231,12 @@ impl Engine {
         self.core.submit(batch, durability)
     }
 
+    /// Asks for a batch and waits for the outcome. The calling thread writes the log itself where nobody else
+    /// does, so that one commit after the other costs no change of threads.
+    pub fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+        self.core.commit(batch, durability)
+    }
+
     /// Changes of a range after version `from`.
     pub fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Watch> {
         self.core.check_running()?;
@@ -278,7 +284,7 @@ impl Engine {
 
     /// Makes a checkpoint now.
     pub fn checkpoint(&self) -> Result<()> {
-        while self.core.background == Background::Manual && self.core.write_group()? {}
+        self.core.write_queued()?;
         self.core.checkpoint()
     }
 
@@ -428,6 +434,10 @@ pub(crate) fn new_core(
         queue: Default::default(),
         queue_len: 0,
         in_flight: false,
+        open: None,
+        group_buffer: None,
+        untold: 0,
+        writer_armed: false,
         deltas: Vec::new(),
         dirty_len: 0,
         sealed,

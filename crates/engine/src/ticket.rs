@@ -38,13 +38,14 @@ pub struct Ticket {
 /// Gives a ticket its outcome.
 pub struct Completer {
     shared: Arc<Shared>,
+    is_led: bool,
 }
 
 impl Ticket {
     /// A ticket and what completes it.
     pub fn new() -> (Ticket, Completer) {
         let shared = Arc::new(Shared { state: Mutex::new(State::Waiting), done: Condvar::new() });
-        (Ticket { shared: Arc::clone(&shared), driver: None }, Completer { shared })
+        (Ticket { shared: Arc::clone(&shared), driver: None }, Completer { shared, is_led: false })
     }
 
     /// A ticket whose outcome is there.
@@ -110,6 +111,17 @@ impl fmt::Debug for Ticket {
 }
 
 impl Completer {
+    /// Says that whoever waits for it will write its group where nobody else does.
+    pub(crate) fn led(mut self) -> Completer {
+        self.is_led = true;
+        self
+    }
+
+    /// Whether the one who waits writes.
+    pub(crate) fn is_led(&self) -> bool {
+        self.is_led
+    }
+
     /// Gives the outcome.
     pub fn complete(self, outcome: Result<Commit>) {
         self.give(outcome);

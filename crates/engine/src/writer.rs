@@ -1,9 +1,14 @@
 //! The writer: takes what is queued, writes it as one group, makes it durable, shows it.
 //!
 //! Invariants:
-//! - One thread writes groups; the next is gathered in the queue while this one is written and synced.
+//! - One thread at a time writes groups: the writer's own, or one that waits for its commit and finds that
+//!   nobody writes ([`Core::lead`]). The next group is gathered in the queue while this one is written and synced.
 //! - The sync is issued after every data write and ring write of the group's commits has returned.
-//! - Nothing of a group is visible or acknowledged before it is as durable as its strictest member asked.
+//! - Nothing of a group is visible or acknowledged before it is as durable as its strictest member asked; only
+//!   commits for which memory is enough are shown at once, when nothing stands before them that is not.
+//! - A group of one block stays open until something was synced after it was begun, a checkpoint names its end, or
+//!   another group follows: until then nobody was promised that it outlives a power cut, so it is written anew with the
+//!   records that follow. A write of one block into the page cache is whole for whoever reads after the process ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +16,9 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 
 use crate::batch::{Durability, Version};
-use crate::commit::telling;
-use crate::core::{Core, Cut, Head, Item};
+use crate::commit::{LAZY_LEN_MAX, telling};
+use crate::core::{Core, Cut, Head, Item, OpenGroup};
+use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::group::{self, GroupHeader};
@@ -21,20 +27,34 @@ use crate::log::ring::Position;
 /// How long the writer waits, when idle, before it marks in the ring what is durable.
 const MARK_DELAY: Duration = Duration::from_millis(50);
 
+/// How long a commit that was told already waits in the queue for others to be written with.
+const LAZY_DELAY: Duration = Duration::from_millis(10);
+
 /// So few freed blocks are not worth a checkpoint.
 const WAITING_BLOCKS_MIN: u64 = 64;
+
+/// Memory that is kept for groups; a longer one gets its own.
+const GROUP_BUFFER_LEN: usize = 64 << 10;
 
 /// A group on its way.
 struct Sealed {
     items: Vec<Item>,
-    /// Where it goes and its bytes; none where only outcomes wait.
-    write: Option<(Position, Vec<u8>)>,
+    /// None where only outcomes wait.
+    write: Option<Write>,
     version: Version,
     sync: bool,
 }
 
+/// The bytes of a group.
+struct Write {
+    position: Position,
+    buffer: AlignedBuffer,
+    /// Through the page cache: where nobody waits for the medium, or part of it is there already.
+    is_cached: bool,
+}
+
 impl Core {
-    /// Writes one group, if anything waits. Called by the writer's thread, or by whoever waits where there is none.
+    /// Writes one group, if anything waits.
     pub(crate) fn write_group(&self) -> Result<bool> {
         let result = self.write_next();
         if let Err(error) = &result {
@@ -44,9 +64,35 @@ impl Core {
         result
     }
 
+    /// Writes one group in the thread that waits for it, if nobody else writes. Who finds somebody writing may
+    /// just wait: whoever ends a group wakes the writer for the next.
+    pub(crate) fn lead(&self) {
+        if self.background == Background::Manual {
+            return; // The ticket does it.
+        }
+        let free = {
+            let head = self.head.lock();
+            !head.in_flight && !head.queue.is_empty()
+        };
+        if !free {
+            return;
+        }
+        // A panic must not leave others waiting for a group that never ends.
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.write_group())) {
+            // A failure completes every ticket: the caller's tells of it.
+            Ok(_) => {}
+            Err(panic) => {
+                self.head.lock().in_flight = false;
+                self.fail(&Error::new(ErrorKind::Stopped, "the store panicked while it wrote its log"));
+                self.fail_queue();
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+
     fn write_next(&self) -> Result<bool> {
         self.check_running()?;
-        let Some(sealed) = self.seal()? else { return Ok(false) };
+        let Some(mut sealed) = self.seal()? else { return Ok(false) };
         let written = self.write_sealed(&sealed);
         let mut head = self.head.lock();
         head.in_flight = false;
@@ -54,8 +100,13 @@ impl Core {
             drop(head);
             self.fail(&error);
             let stopped = self.check_running().err().unwrap_or(error);
-            sealed.items.into_iter().for_each(|item| item.completer.complete(Err(stopped.clone())));
+            sealed.items.into_iter().for_each(|mut item| item.tell(Err(stopped.clone())));
             return Err(stopped);
+        }
+        if let Some(write) = sealed.write.take()
+            && write.buffer.len() <= GROUP_BUFFER_LEN
+        {
+            head.group_buffer = Some(write.buffer);
         }
         if sealed.sync {
             head.flushed = head.flushed.max(sealed.version);
@@ -66,27 +117,39 @@ impl Core {
     }
 
     fn write_sealed(&self, sealed: &Sealed) -> Result<()> {
-        if let Some((position, bytes)) = &sealed.write {
-            self.write(bytes, self.ring.offset(*position))?;
+        if let Some(write) = &sealed.write {
+            let offset = self.ring.offset(write.position);
+            if write.is_cached {
+                self.write_cached(&write.buffer, offset)?;
+            } else {
+                self.write(&write.buffer, offset)?;
+            }
         }
         if sealed.sync { self.sync_device() } else { Ok(()) }
     }
 
     /// Shows a group and tells everyone who waits for it.
-    fn publish(&self, head: MutexGuard<'_, Head>, items: Vec<Item>) {
+    fn publish(&self, mut head: MutexGuard<'_, Head>, items: Vec<Item>) {
         // Told under the head's lock, so that a watch that begins now misses nothing and sees nothing twice.
-        for item in &items {
-            if item.record.is_some() {
-                self.watchers.tell(item.state.version, &item.changes);
-            }
+        let untold = || items.iter().filter(|item| item.completer.is_some());
+        for item in untold().filter(|item| item.record.is_some()) {
+            self.watchers.tell(item.state.version, &item.changes);
         }
-        if let Some(last) = items.iter().rev().find(|item| item.record.is_some()) {
+        if let Some(last) = items.iter().rfind(|item| item.completer.is_some() && item.record.is_some()) {
             *self.visible.write() = last.state.clone();
         }
+        head.untold -= untold().count();
         let wanted = self.wants_checkpoint(&head);
+        // The writer takes over what has come in the meantime; its marks begin with something flushed.
+        let mark = !head.writer_armed && head.flushed == head.sealed.state.version;
+        let left = !head.queue.is_empty() && (head.untold > 0 || !head.writer_armed);
+        let wake = mark || left || head.closing;
         drop(head);
+        if wake {
+            self.work.notify_one();
+        }
         self.room.notify_all();
-        telling(|| items.into_iter().for_each(|item| item.completer.complete(item.outcome)));
+        telling(|| items.into_iter().for_each(Item::told));
         if wanted {
             self.checkpoint_work.notify_one();
         }
@@ -105,6 +168,9 @@ impl Core {
     fn seal(&self) -> Result<Option<Sealed>> {
         loop {
             let mut head = self.head.lock();
+            while head.in_flight {
+                self.room.wait(&mut head);
+            }
             if head.queue.is_empty() {
                 return Ok(None);
             }
@@ -114,9 +180,17 @@ impl Core {
                 let items: Vec<Item> = head.queue.drain(..count).collect();
                 return Ok(Some(self.seal_outcomes(&mut head, items)));
             }
-            let length = (group::HEADER_LEN + payload_len).next_multiple_of(crate::device::BLOCK_LEN) as u64;
-            let position = self.ring.place(head.sealed.position, length);
-            if position.0 + length - head.tail.0 <= self.ring.length() {
+            // Its bytes are gone where a larger group came between.
+            if head.group_buffer.is_none()
+                || head.open.is_some_and(|open| group::length_with(open.payload_len + payload_len) > BLOCK_LEN)
+            {
+                head.open = None;
+            }
+            let position = match head.open {
+                Some(open) => open.position,
+                None => self.ring.place(head.sealed.position, group::length_with(payload_len) as u64),
+            };
+            if position.0 + group::length_with(payload_len) as u64 - head.tail.0 <= self.ring.length() {
                 let items: Vec<Item> = head.queue.drain(..count).collect();
                 return Ok(Some(self.seal_records(&mut head, items, position)));
             }
@@ -153,51 +227,68 @@ impl Core {
     fn seal_outcomes(&self, head: &mut Head, items: Vec<Item>) -> Sealed {
         let sync = items.iter().any(|item| item.durability == Durability::Sync) && head.unflushed_len > 0;
         head.in_flight = true;
+        if sync {
+            head.open = None;
+        }
         Sealed { items, write: None, version: head.sealed.state.version, sync }
     }
 
     fn seal_records(&self, head: &mut Head, items: Vec<Item>, position: Position) -> Sealed {
-        let mut payload = Vec::with_capacity(items.iter().map(record_len).sum());
-        let mut records = 0;
+        let added = head.open.take();
+        let next = Version(head.sealed.state.version.0 + 1);
+        let mut group = added.unwrap_or(OpenGroup {
+            position,
+            first: next,
+            records: 0,
+            payload_len: 0,
+            previous: head.sealed.chain,
+        });
+        let is_cached_before = added.is_some();
+        let payload_len: usize = items.iter().map(record_len).sum();
+        let mut buffer = group_memory(head, group::length_with(group.payload_len + payload_len));
         let mut last = &head.sealed.state;
+        let mut at = group::HEADER_LEN + group.payload_len;
         for item in &items {
             if let Some(record) = &item.record {
-                payload.extend_from_slice(record);
-                records += 1;
+                buffer[at..at + record.len()].copy_from_slice(record);
+                at += record.len();
+                group.records += 1;
                 last = &item.state;
             }
         }
+        group.payload_len += payload_len;
         let last = last.clone();
-        let first = Version(head.sealed.state.version.0 + 1);
-        let (header, bytes) = self.group(head, first, records, &payload);
-        head.queue_len -= payload.len();
+        let header = group::seal(self.header(head, &group), group.payload_len, &mut buffer);
+        let end = Position(position.0 + buffer.len() as u64);
+        head.queue_len -= payload_len;
+        head.unflushed_len += end.0.saturating_sub(head.sealed.position.0);
         head.sealed = Cut {
-            position: Position(position.0 + bytes.len() as u64),
+            position: end,
             chain: header.checksum,
             counters: head.counters,
             dirty_len: head.dirty_len,
             state: last,
         };
-        head.unflushed_len += bytes.len() as u64;
         head.in_flight = true;
         let sync = items.iter().any(|item| item.durability == Durability::Sync)
             || head.unflushed_len > self.limits.unflushed_len_max;
-        Sealed { items, version: head.sealed.state.version, write: Some((position, bytes)), sync }
+        head.open = (!sync && buffer.len() == BLOCK_LEN).then_some(group);
+        let is_cached = !sync || is_cached_before;
+        Sealed { items, version: head.sealed.state.version, write: Some(Write { position, buffer, is_cached }), sync }
     }
 
-    fn group(&self, head: &Head, first: Version, records: u32, payload: &[u8]) -> (GroupHeader, Vec<u8>) {
-        let header = GroupHeader {
+    fn header(&self, head: &Head, group: &OpenGroup) -> GroupHeader {
+        GroupHeader {
             checksum: 0,
             length: 0,
             payload: 0,
-            records,
+            records: group.records,
             store_id: self.store.0,
             epoch: self.epoch,
-            first,
-            previous: head.sealed.chain,
+            first: group.first,
+            previous: group.previous,
             flushed: head.flushed,
-        };
-        group::encode(header, payload)
+        }
     }
 
     /// Marks in the ring what is durable, so that recovery can tell damage from an unfinished end.
@@ -210,19 +301,26 @@ impl Core {
                 return Ok(());
             }
             let first = Version(head.sealed.state.version.0 + 1);
-            let (header, bytes) = self.group(&head, first, 0, &[]);
+            let mark = OpenGroup { position, first, records: 0, payload_len: 0, previous: head.sealed.chain };
+            let mut bytes = AlignedBuffer::zeroed(BLOCK_LEN);
+            let header = group::seal(self.header(&head, &mark), 0, &mut bytes);
             head.sealed.position = Position(position.0 + bytes.len() as u64);
             head.sealed.chain = header.checksum;
+            head.open = None;
+            head.in_flight = true;
             (position, bytes)
         };
-        self.write(&bytes, self.ring.offset(position))
+        let written = self.write(&bytes, self.ring.offset(position));
+        self.head.lock().in_flight = false;
+        self.room.notify_all();
+        written
     }
 
     fn fail_queue(&self) {
         let error = self.check_running().err().unwrap_or_else(|| Error::new(ErrorKind::Stopped, "the store stopped"));
         let items: Vec<Item> = self.head.lock().queue.drain(..).collect();
-        for item in items {
-            item.completer.complete(Err(error.clone()));
+        for mut item in items {
+            item.tell(Err(error.clone()));
         }
         self.room.notify_all();
     }
@@ -230,26 +328,7 @@ impl Core {
     /// The writer's thread.
     pub(crate) fn run_writer(self: Arc<Core>) {
         let mut marked = Version(0);
-        loop {
-            let mark = {
-                let mut head = self.head.lock();
-                let mut idle = false;
-                while head.queue.is_empty() && self.check_running().is_ok() {
-                    if head.closing {
-                        return;
-                    }
-                    let due = head.flushed > marked && head.flushed == head.sealed.state.version;
-                    if idle && due {
-                        break;
-                    }
-                    if due {
-                        idle = self.work.wait_for(&mut head, MARK_DELAY).timed_out();
-                    } else {
-                        self.work.wait(&mut head);
-                    }
-                }
-                head.queue.is_empty().then_some(head.flushed)
-            };
+        while let Some(mark) = self.next_task(marked) {
             let done = match mark {
                 Some(flushed) => {
                     marked = flushed;
@@ -263,6 +342,51 @@ impl Core {
             }
         }
     }
+
+    /// Waits for something to do: a group to write, or, when idle, a mark of what was flushed since `marked`.
+    /// None when the store is closed and nothing waits.
+    fn next_task(&self, marked: Version) -> Option<Option<Version>> {
+        let mut head = self.head.lock();
+        let (mut late, mut idle) = (false, false);
+        while self.check_running().is_ok() {
+            let waiting = !head.queue.is_empty() && !head.in_flight;
+            let lazy = head.untold == 0 && head.queue_len <= LAZY_LEN_MAX && !head.closing;
+            if waiting && (late || !lazy) {
+                break;
+            }
+            if head.closing && head.queue.is_empty() && !head.in_flight {
+                return None;
+            }
+            let due = head.flushed > marked && head.flushed == head.sealed.state.version;
+            if idle && due && !head.in_flight {
+                head.writer_armed = false;
+                return Some(Some(head.flushed));
+            }
+            let before = head.sealed.position;
+            head.writer_armed = waiting || due;
+            late = match (waiting, due) {
+                (true, _) => self.work.wait_for(&mut head, LAZY_DELAY).timed_out(),
+                (false, true) => self.work.wait_for(&mut head, MARK_DELAY).timed_out(),
+                (false, false) => {
+                    self.work.wait(&mut head);
+                    false
+                }
+            };
+            idle = late && !waiting && head.sealed.position == before;
+        }
+        head.writer_armed = false;
+        Some(None)
+    }
+}
+
+/// Memory for a group of this length; what an open group has there stays.
+fn group_memory(head: &mut Head, length: usize) -> AlignedBuffer {
+    if length > GROUP_BUFFER_LEN {
+        return AlignedBuffer::zeroed(length);
+    }
+    let mut buffer = head.group_buffer.take().unwrap_or_else(|| AlignedBuffer::zeroed(GROUP_BUFFER_LEN));
+    buffer.resize(length);
+    buffer
 }
 
 fn record_len(item: &Item) -> usize {

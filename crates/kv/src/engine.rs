@@ -12,8 +12,8 @@ use bytes::Bytes;
 use koine_engine::batch::{BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
 use koine_engine::device::Device;
 use koine_engine::{
-    Batch, Durability, Engine, Error, ErrorKind, Event, KeyRange, Options, Result, SpaceId, StageHint, StageToken,
-    Ticket, Version,
+    Batch, Commit, Durability, Engine, Error, ErrorKind, Event, KeyRange, Options, Result, SpaceId, StageHint,
+    StageToken, Ticket, Version,
 };
 
 use crate::check::check_batch;
@@ -90,6 +90,11 @@ impl Kv for EngineKv {
             Ok(()) => self.engine.submit(batch, durability),
             Err(error) => Ticket::ready(Err(error)),
         }
+    }
+
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+        check_batch(&self.profile, &batch)?;
+        self.engine.commit(batch, durability)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

@@ -192,6 +192,11 @@ pub trait Kv: Send + Sync {
     /// has a request id, refusals are outcomes too and a repeat gets them; a new attempt needs a new id.
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket;
 
+    /// Submits and waits. A store may do in the calling thread what another would do for a ticket.
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+        self.submit(batch, durability).wait()
+    }
+
     /// Changes of a range after version `from`, in commit order, and within a commit in the order of its
     /// operations. A change is told after it is visible. The first event is `LostSince(from)` where those
     /// changes are not remembered.
@@ -210,11 +215,6 @@ pub trait Kv: Send + Sync {
 
 /// Convenience over [`Kv`].
 pub trait KvExt: Kv {
-    /// Submits and waits.
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        self.submit(batch, durability).wait()
-    }
-
     /// The whole value of a key in the newest version; `None` when it is absent. For small values.
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         let view = self.view()?;

@@ -38,6 +38,15 @@ impl AlignedBuffer {
         buffer
     }
 
+    /// Whether its memory has room for `length` bytes: then it is so long from now on, and what it held before stays.
+    pub fn resize(&mut self, length: usize) -> bool {
+        let fits = self.start + length <= self.memory.len();
+        if fits {
+            self.length = length;
+        }
+        fits
+    }
+
     /// Keeps the first `length` bytes; does nothing when there are fewer.
     pub fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);

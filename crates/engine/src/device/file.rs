@@ -279,6 +279,12 @@ impl Device for FileDevice {
         }
     }
 
+    fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let handles = self.handles_to_write()?;
+        check_write(data.len(), offset, self.length.load(Ordering::Acquire))?;
+        write_full(&handles.buffered, data, offset)
+    }
+
     fn sync(&self) -> io::Result<()> {
         let handles = self.handles()?;
         if self.grown.swap(false, Ordering::AcqRel) {

@@ -71,6 +71,12 @@ pub trait Device: Send + Sync {
     /// Writes `data` at `offset`, both multiples of [`BLOCK_LEN`].
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Writes as `write_at` does, through the page cache where there is one: it returns sooner and survives the end
+    /// of the process, and the next `sync` takes longer. For small writes that nobody syncs at once.
+    fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.write_at(data, offset)
+    }
+
     /// Makes every write that returned before this call durable.
     fn sync(&self) -> io::Result<()>;
 
@@ -140,6 +146,10 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         (**self).write_at(data, offset)
+    }
+
+    fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        (**self).write_cached(data, offset)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -119,6 +119,12 @@ impl<D: Device> Device for RecordingDevice<D> {
         self.change(event, |inner| inner.write_at(data, offset))
     }
 
+    // What a power cut leaves of it is the same.
+    fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        let event = Event::Write { offset, data: Bytes::copy_from_slice(data) };
+        self.change(event, |inner| inner.write_cached(data, offset))
+    }
+
     fn sync(&self) -> io::Result<()> {
         let position = self.begin(Event::SyncBegin);
         self.inner.sync()?;

@@ -44,25 +44,31 @@ pub struct GroupHeader {
     pub flushed: Version,
 }
 
-/// Builds the bytes of a group; the header's `checksum`, `length` and `payload` are filled in here.
-pub fn encode(header: GroupHeader, payload: &[u8]) -> (GroupHeader, Vec<u8>) {
-    let length = (HEADER_LEN + payload.len()).next_multiple_of(BLOCK_LEN);
-    let header = GroupHeader { length: length as u32, payload: payload.len() as u32, ..header };
-    let mut out = Vec::with_capacity(length);
-    out.extend_from_slice(&MAGIC);
-    out.put_u32(header.length);
-    out.put_u64(0); // the checksum's place
-    out.put_u32(header.payload);
-    out.put_u32(header.records);
+/// The length of a group with so many bytes of records, padding included.
+pub fn length_with(payload: usize) -> usize {
+    (HEADER_LEN + payload).next_multiple_of(BLOCK_LEN)
+}
+
+/// Makes a group of `bytes`, which hold `payload` bytes of records from [`HEADER_LEN`] on and are
+/// [`length_with`] of them long; the header's `checksum`, `length` and `payload` are filled in here.
+pub fn seal(header: GroupHeader, payload: usize, bytes: &mut [u8]) -> GroupHeader {
+    debug_assert_eq!(bytes.len(), length_with(payload));
+    let header = GroupHeader { length: bytes.len() as u32, payload: payload as u32, ..header };
+    let mut front = Vec::with_capacity(HEADER_LEN);
+    front.extend_from_slice(&MAGIC);
+    front.put_u32(header.length);
+    front.put_u64(0); // the checksum's place
+    front.put_u32(header.payload);
+    front.put_u32(header.records);
     for word in [header.store_id, header.epoch, header.first.0, header.previous, header.flushed.0, 0] {
-        out.put_u64(word);
+        front.put_u64(word);
     }
-    debug_assert_eq!(out.len(), HEADER_LEN);
-    out.extend_from_slice(payload);
-    out.resize(length, 0);
-    let checksum = crc64_with_hole(&out, CHECKSUM_AT);
-    out.splice(CHECKSUM_AT..CHECKSUM_AT + 8, checksum.to_le_bytes());
-    (GroupHeader { checksum, ..header }, out)
+    debug_assert_eq!(front.len(), HEADER_LEN);
+    bytes[..HEADER_LEN].copy_from_slice(&front);
+    bytes[HEADER_LEN + payload..].fill(0);
+    let checksum = crc64_with_hole(bytes, CHECKSUM_AT);
+    bytes[CHECKSUM_AT..CHECKSUM_AT + 8].copy_from_slice(&checksum.to_le_bytes());
+    GroupHeader { checksum, ..header }
 }
 
 /// Reads the group that begins at the front of `bytes` and gives its header and records.
@@ -119,7 +125,9 @@ mod tests {
             previous: 4,
             flushed: Version(2),
         };
-        encode(header, b"records")
+        let mut bytes = vec![7; BLOCK_LEN];
+        bytes[HEADER_LEN..HEADER_LEN + 7].copy_from_slice(b"records");
+        (seal(header, 7, &mut bytes), bytes)
     }
 
     #[test]

@@ -145,7 +145,7 @@ fn put_names(objects: &Objects, prefix: &str, count: usize) {
             let key: Vec<u8> = stem.iter().copied().chain(digits).chain([0]).collect();
             batch = batch.put(space, key, record.clone());
         }
-        koine_kv::KvExt::commit(objects.kv().as_ref(), batch, Durability::Sync).unwrap();
+        koine_kv::Kv::commit(objects.kv().as_ref(), batch, Durability::Sync).unwrap();
     }
 }
 

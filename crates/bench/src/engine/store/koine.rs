@@ -56,6 +56,9 @@ impl Device for Counted {
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.device.write_at(data, offset)
     }
+    fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.device.write_cached(data, offset)
+    }
     fn sync(&self) -> io::Result<()> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         self.device.sync()
@@ -190,7 +193,7 @@ impl Store for Koine {
     }
 
     fn put(&self, items: &[Item], level: Level) -> Outcome<()> {
-        self.engine.submit(batch(items), durability(level)).wait().map(drop).map_err(failed("put"))
+        self.engine.commit(batch(items), durability(level)).map(drop).map_err(failed("put"))
     }
 
     fn submit(&self, item: &Item, level: Level) -> Option<Box<dyn Pending>> {
