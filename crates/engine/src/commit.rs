@@ -72,6 +72,15 @@ impl Core {
         ticket.wait()
     }
 
+    /// Asks for a batch on behalf of one who will wait at once, and then writes the group if nobody else does: a ticket
+    /// that nobody waits on may take for ever.
+    pub(crate) fn submit_led(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
+        let (ticket, completer) = self.new_ticket();
+        self.submit_for(batch, durability, completer.led());
+        let core = Arc::clone(self);
+        ticket.with_lead(Arc::new(move || core.lead()))
+    }
+
     fn submit_for(self: &Arc<Core>, batch: Batch, durability: Durability, completer: Completer) {
         if let Some(request) = &batch.request {
             // Before anything is placed: a repeat needs no space.
@@ -95,10 +104,7 @@ impl Core {
 
     /// Checks a batch's form and places what is too long for the ring.
     fn prepare(self: &Arc<Core>, conditions: usize, operations: Vec<Operation>) -> Result<Vec<Step>> {
-        if self.read_only {
-            return Err(Error::invalid("the store was opened to read only"));
-        }
-        self.check_running()?;
+        self.check_takes_writes()?;
         if operations.len() > BATCH_OPERATIONS_MAX || conditions > BATCH_OPERATIONS_MAX {
             return Err(Error::invalid(format!("a batch has at most {BATCH_OPERATIONS_MAX} operations: split it")));
         }
@@ -508,9 +514,27 @@ fn check_keys(operation: &Operation) -> Result<()> {
     if bad { Err(Error::invalid(format!("a key has at most {KEY_LEN_MAX} bytes"))) } else { Ok(()) }
 }
 
-/// About how many blocks a batch takes until the next checkpoint; 0 when it only takes away.
+/// About how many blocks a batch takes until the next checkpoint; 0 when it only takes away. Counters that are
+/// changed along with what is deleted, one for each at most, are part of the deleting.
 fn blocks_needed(steps: &[Step]) -> u64 {
-    let of = |step: &Step| match step {
+    let is_counter = |step: &&Step| matches!(step, Step::Operation(Operation::AddCounter { .. }));
+    let counters = steps.iter().filter(is_counter).count() as u64;
+    let deletes = steps.iter().filter(|step| takes_away(step)).count() as u64;
+    let free = if counters <= deletes { counters } else { 0 };
+    steps.iter().map(blocks_of_step).sum::<u64>() - free
+}
+
+fn takes_away(step: &Step) -> bool {
+    use Operation::{Delete, DeleteRange, DropSpace};
+    match step {
+        Step::Operation(Delete { .. } | DeleteRange { .. } | DropSpace { .. }) => true,
+        Step::StageDrop { .. } | Step::Reap { .. } => true,
+        Step::Operation(_) | Step::StageSlab { .. } | Step::Relocate { .. } => false,
+    }
+}
+
+fn blocks_of_step(step: &Step) -> u64 {
+    match step {
         Step::Operation(
             Operation::Put { value: payload, .. }
             | Operation::WriteAt { data: payload, .. }
@@ -519,11 +543,8 @@ fn blocks_needed(steps: &[Step]) -> u64 {
             Payload::Bytes(bytes) => 1 + bytes.len().div_ceil(BLOCK_LEN) as u64,
             Payload::Stage(_) => 1,
         },
-        Step::Operation(Operation::Delete { .. } | Operation::DeleteRange { .. } | Operation::DropSpace { .. }) => 0,
-        Step::StageDrop { .. } | Step::Reap { .. } => 0,
-        Step::Relocate { .. } => 1,
         Step::StageSlab { extents, .. } => 1 + extents.len() as u64 / 16,
-        Step::Operation(_) => 1,
-    };
-    steps.iter().map(of).sum()
+        step if takes_away(step) => 0,
+        _ => 1,
+    }
 }

@@ -205,6 +205,14 @@ impl Core {
         }
     }
 
+    /// Fails when the store has stopped, or was opened to read only.
+    pub(crate) fn check_takes_writes(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::invalid("the store was opened to read only"));
+        }
+        self.check_running()
+    }
+
     /// A write or sync failed: nothing more is written until the store is opened again.
     pub(crate) fn fail(&self, cause: &Error) {
         let mut failure = self.failure.lock();

@@ -33,6 +33,7 @@ struct Shared {
 pub struct Ticket {
     shared: Arc<Shared>,
     driver: Option<Driver>,
+    lead: Option<Driver>,
 }
 
 /// Gives a ticket its outcome.
@@ -45,7 +46,7 @@ impl Ticket {
     /// A ticket and what completes it.
     pub fn new() -> (Ticket, Completer) {
         let shared = Arc::new(Shared { state: Mutex::new(State::Waiting), done: Condvar::new() });
-        (Ticket { shared: Arc::clone(&shared), driver: None }, Completer { shared, is_led: false })
+        (Ticket { shared: Arc::clone(&shared), driver: None, lead: None }, Completer { shared, is_led: false })
     }
 
     /// A ticket whose outcome is there.
@@ -61,8 +62,17 @@ impl Ticket {
         self
     }
 
+    /// What the one who waits does first: its share of the work.
+    pub(crate) fn with_lead(mut self, lead: Driver) -> Ticket {
+        self.lead = Some(lead);
+        self
+    }
+
     /// Blocks until the outcome is there.
     pub fn wait(self) -> Result<Commit> {
+        if let Some(lead) = &self.lead {
+            lead();
+        }
         loop {
             {
                 let mut state = self.shared.state.lock();

@@ -392,3 +392,6 @@ fn group_memory(head: &mut Head, length: usize) -> AlignedBuffer {
 fn record_len(item: &Item) -> usize {
     item.record.as_ref().map_or(0, Vec::len)
 }
+
+#[cfg(test)]
+mod tests;

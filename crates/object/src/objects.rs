@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use koine_env::{Clock, Random, Timestamp};
-use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, KvExt, Operation, SpaceId, Version, View};
+use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, SpaceId, Version, View};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectId;

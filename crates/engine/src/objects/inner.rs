@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::gather::Gather;
 use super::layout::{LAYOUT, SPACE, Setting, object_key, object_place, scratch_range};
 use super::numbers::Numbers;
 use super::pending::Pending;
 use super::store::StoreOptions;
-use super::table::{Node, Table, absent, submit};
+use super::table::{Node, Table, absent};
 use crate::batch::{Batch, Condition, Durability, Operation, Payload};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Refusal, Result};
@@ -32,12 +33,12 @@ pub struct Inner {
     gate: Mutex<Gate>,
     pub engine: Arc<Engine>,
     pub table: Table,
-    pub name: String,
+    pub name: Arc<str>,
     path: Option<PathBuf>,
     /// Whether closing the store closes the engine.
     pub owns: bool,
     pub limit: Option<u64>,
-    count: AtomicU64,
+    pub gather: Arc<Gather>,
     numbers: Numbers,
     /// The next number for what a transaction keeps.
     scratch: AtomicU64,
@@ -76,13 +77,13 @@ impl Inner {
     pub fn open(engine: Arc<Engine>, options: StoreOptions, path: Option<PathBuf>) -> Result<Inner> {
         let taken = Taken::take(&engine, &options.name)?;
         let mut inner = Inner {
+            gather: Gather::new(Arc::clone(&engine), 0),
             engine,
             table: Table::default(),
-            name: options.name,
+            name: options.name.into(),
             owns: path.is_some(),
             path,
             limit: options.object_limit,
-            count: AtomicU64::new(0),
             numbers: Numbers::after(1),
             scratch: AtomicU64::new(0),
             gate: Mutex::new(Gate { uses: 0, closed: false, taken: Some(taken) }),
@@ -91,6 +92,7 @@ impl Inner {
             inner.make()?;
         }
         inner.load(options.object_limit)?;
+        inner.gather.start()?;
         Ok(inner)
     }
 
@@ -149,14 +151,14 @@ impl Inner {
 
     /// How many objects there are.
     pub fn count(&self) -> u64 {
-        self.count.load(Ordering::SeqCst)
+        self.gather.count().load(Ordering::SeqCst)
     }
 
     /// Counts objects that are about to be created, within the limit.
     fn count_in(&self, many: u64) -> Result<()> {
         let limit = self.limit.unwrap_or(i64::MAX as u64);
         let room = |count: u64| count.checked_add(many).filter(|count| *count <= limit);
-        self.count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).map(|_| ()).map_err(|count| {
+        self.gather.count().fetch_update(Ordering::SeqCst, Ordering::SeqCst, room).map(|_| ()).map_err(|count| {
             let message = format!(
                 "the store {} was made for {limit} objects and has {count}: delete some, or make a store with a higher limit",
                 self.name
@@ -167,13 +169,13 @@ impl Inner {
 
     /// Objects were deleted, or not created after all.
     fn count_out(&self, many: u64) {
-        self.count.fetch_sub(many, Ordering::SeqCst);
+        self.gather.count().fetch_sub(many, Ordering::SeqCst);
     }
 
     fn take_numbers(&self, many: u64) -> Result<Range<u64>> {
         self.numbers.take(many, |mark| {
             let batch = Batch::new().put(SPACE, Setting::Next.key(), mark.to_be_bytes().to_vec());
-            self.engine.submit(batch, Durability::Sync).wait().map(|_| ())
+            self.engine.commit(batch, Durability::Sync).map(|_| ())
         })
     }
 
@@ -212,6 +214,21 @@ impl Inner {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.gather.stop();
+    }
+}
+
+/// The operation that creates an object of this size.
+fn creation(number: u64, size: u64) -> Operation {
+    let at = object_place(number);
+    match size {
+        0 => Operation::Put { at, value: Payload::Bytes(Bytes::new()) },
+        length => Operation::Truncate { at, length },
+    }
+}
+
 /// What the file system of a store's file has left.
 fn room_beside(path: &Path) -> u64 {
     rustix::fs::statvfs(path).map_or(u64::MAX, |of| of.f_bavail.saturating_mul(of.f_frsize))
@@ -227,7 +244,7 @@ impl Inner {
         if let Some(limit) = self.limit {
             batch = batch.put(SPACE, Setting::Limit.key(), limit.to_be_bytes().to_vec());
         }
-        self.engine.submit(batch, Durability::Sync).wait().map(|_| ())
+        self.engine.commit(batch, Durability::Sync).map(|_| ())
     }
 
     /// Reads what is kept beside the objects, and clears away what a crash left of transactions.
@@ -247,12 +264,12 @@ impl Inner {
             return Err(Error::invalid(format!("the store {} was made with {fixed} of objects", self.name)));
         }
         let negative = |_| Error::damaged(format!("the count of objects is {count}"));
-        self.count = AtomicU64::new(u64::try_from(count).map_err(negative)?);
+        self.gather.count().store(u64::try_from(count).map_err(negative)?, Ordering::SeqCst);
         self.numbers = Numbers::after(next);
         self.limit = limit;
         if view.cursor(SPACE, scratch_range(), false)?.next()?.is_some() {
             let clear = Batch::new().then(Operation::DeleteRange { space: SPACE, range: scratch_range() });
-            match self.engine.submit(clear, Durability::Memory).wait() {
+            match self.engine.commit(clear, Durability::Memory) {
                 // Opened to read only: it stays, unseen.
                 Err(error) if error.kind() == ErrorKind::Invalid => {}
                 done => drop(done?),
@@ -283,7 +300,7 @@ impl Inner {
             return Ok(());
         }
         let batch = Batch::new().put(SPACE, Setting::Next.key(), next.to_vec());
-        self.engine.submit(batch, Durability::Memory).wait().map(|_| ())
+        self.gather.commit(batch, Durability::Memory)
     }
 
     /// Submits the creation of objects, and waits as the durability asks.
@@ -292,20 +309,34 @@ impl Inner {
         let created = self.take_numbers(many).and_then(|numbers| {
             let mut batch = Batch::new();
             for number in numbers.clone() {
-                let at = object_place(number);
-                batch.operations.push(match size {
-                    0 => Operation::Put { at, value: Payload::Bytes(Bytes::new()) },
-                    length => Operation::Truncate { at, length },
-                });
+                batch.operations.push(creation(number, size));
             }
             batch.operations.push(Operation::AddCounter { at: Setting::Count.place(), delta: many as i64 });
-            let pending = submit(&self.engine, batch, durability)?;
+            let pending = self.gather.submit(batch, durability)?;
             if durability > Durability::Memory {
                 pending.wait()?;
             }
             Ok((numbers, pending))
         });
         created.inspect_err(|_| self.count_out(many))
+    }
+
+    /// Creates one object, with others in one commit when memory is enough for it.
+    pub fn create_one(&self, size: u64, durability: Durability) -> Result<(u64, Arc<Pending>)> {
+        if durability > Durability::Memory {
+            return self.create(1, size, durability).map(|(numbers, pending)| (numbers.start, pending));
+        }
+        self.count_in(1)?;
+        let created = self.take_numbers(1).and_then(|numbers| {
+            let pending = self.gather.add(creation(numbers.start, size), true)?;
+            Ok((numbers.start, pending))
+        });
+        let (number, pending) = created.inspect_err(|_| self.count_out(1))?;
+        match pending.peek() {
+            // It was the last of its commit, which is out of the count already.
+            Some(Err(error)) => Err(error),
+            _ => Ok((number, pending)),
+        }
     }
 
     /// The node of an object that is there, with one handle more.
@@ -321,10 +352,15 @@ impl Inner {
 
     /// Deletes an object that somebody has open.
     pub fn delete(&self, node: &Node, durability: Durability) -> Result<()> {
+        if durability == Durability::Memory {
+            node.delete_with(&self.gather)?;
+            self.count_out(1);
+            return Ok(());
+        }
         let (space, key) = (SPACE, object_key(node.number()));
         let batch = Batch::new().when(Condition::Present { space, key: key.clone() }).delete(space, key);
         let batch = batch.then(Operation::AddCounter { at: Setting::Count.place(), delta: -1 });
-        node.change(&self.engine, batch, durability, true)?;
+        node.change(&self.gather, batch, durability, true)?;
         self.count_out(1);
         Ok(())
     }
@@ -363,7 +399,7 @@ impl Inner {
         let pending = {
             // In the order of numbers, as everybody who locks several.
             let mut states = nodes.iter().map(|node| node.lock()).collect::<Result<Vec<_>>>()?;
-            let pending = submit(&self.engine, batch, durability).map_err(explain)?;
+            let pending = self.gather.submit(batch, durability).map_err(explain)?;
             states.iter_mut().for_each(|state| state.note(&pending, true));
             pending
         };

@@ -132,7 +132,7 @@ impl Object {
     /// Conditions keep a write from making an object anew that somebody removed past this module.
     fn change(&self, operation: Operation, durability: Durability) -> Result<()> {
         let there = Condition::Present { space: SPACE, key: object_key(self.number()) };
-        self.node.change(&self.inner.engine, Batch::new().when(there).then(operation), durability, false)
+        self.node.change(&self.inner.gather, Batch::new().when(there).then(operation), durability, false)
     }
 
     /// The size in bytes.
@@ -143,23 +143,28 @@ impl Object {
         stat.map(|stat| stat.size).ok_or_else(|| absent(self.number()))
     }
 
-    /// Number, size, allocated size, version and store. For the allocated size every extent is looked at;
-    /// [`Object::size`] is one look-up.
+    /// Number, size, allocated size, version and store. The first call after a change looks at every extent for the
+    /// allocated size; the next ones are answered from memory, also when it was defragmented meanwhile.
     pub fn status(&self) -> Result<ObjectStatus> {
         self.check_open()?;
-        self.node.settle()?;
+        if let Some(status) = self.node.known_status()? {
+            return Ok(status);
+        }
+        let epoch = self.node.settle()?;
         let (view, key) = (self.inner.engine.view(), object_key(self.number()));
         let stat = view.stat(SPACE, &key)?;
         let Some((stat, allocated)) = stat.zip(view.allocated(SPACE, &key)?) else {
             return Err(absent(self.number()));
         };
-        Ok(ObjectStatus {
+        let status = ObjectStatus {
             number: self.number(),
             size: stat.size,
             allocated,
             version: stat.version,
-            store: self.inner.name.clone(),
-        })
+            store: Arc::clone(&self.inner.name),
+        };
+        self.node.note_status(epoch, &status);
+        Ok(status)
     }
 
     /// Makes every change so far survive power loss.
@@ -177,9 +182,10 @@ impl Object {
             }
             Durability::Written => {
                 self.node.settle()?;
-                self.inner.engine.submit(Batch::new(), durability).wait().map(|_| ())
+                self.inner.gather.commit(Batch::new(), durability)
             }
             Durability::Sync => {
+                self.inner.gather.flush();
                 self.node.check()?;
                 self.inner.engine.sync()
             }

@@ -2,23 +2,36 @@
 //!
 //! Invariant: the outcome is taken from the ticket once and kept; any number of threads may wait for it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use crate::error::Result;
+use super::gather::Gather;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ticket::Ticket;
 
-/// A submitted batch.
+/// A batch that was submitted, or that is still being gathered.
 pub struct Pending {
     ticket: Mutex<Option<Ticket>>,
     outcome: OnceLock<Result<()>>,
+    /// Who submits it, if nobody has yet.
+    gather: Weak<Gather>,
 }
 
 impl Pending {
     /// Of a batch that was just submitted.
     pub fn new(ticket: Ticket) -> Pending {
-        Pending { ticket: Mutex::new(Some(ticket)), outcome: OnceLock::new() }
+        Pending { ticket: Mutex::new(Some(ticket)), outcome: OnceLock::new(), gather: Weak::new() }
+    }
+
+    /// Of a batch that is being gathered.
+    pub fn gathered(gather: &Arc<Gather>) -> Pending {
+        Pending { ticket: Mutex::new(None), outcome: OnceLock::new(), gather: Arc::downgrade(gather) }
+    }
+
+    /// What was gathered was submitted.
+    pub fn submitted(&self, ticket: Ticket) {
+        *self.ticket.lock() = Some(ticket);
     }
 
     /// Waits until the change is visible, or known not to happen.
@@ -26,13 +39,17 @@ impl Pending {
         if let Some(outcome) = self.outcome.get() {
             return outcome.clone();
         }
+        if let Some(gather) = self.gather.upgrade() {
+            gather.flush_with(self);
+        }
         // Whoever comes second waits at the lock.
         let mut ticket = self.ticket.lock();
         if let Some(ticket) = ticket.take() {
             let outcome = ticket.wait().map(|_| ());
             let _ = self.outcome.set(outcome);
         }
-        self.outcome.get().cloned().unwrap_or(Ok(()))
+        let lost = || Err(Error::new(ErrorKind::Stopped, "the store of objects is gone: open it again and look"));
+        self.outcome.get().cloned().unwrap_or_else(lost)
     }
 
     /// The outcome, if it is there.
@@ -50,7 +67,6 @@ impl Pending {
 mod tests {
     use super::*;
     use crate::batch::{Commit, Version};
-    use crate::error::{Error, ErrorKind};
 
     #[test]
     fn many_wait_for_one_outcome() {

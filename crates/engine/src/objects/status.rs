@@ -1,5 +1,7 @@
 //! What a store and an object tell of themselves.
 
+use std::sync::Arc;
+
 use crate::batch::Version;
 
 /// An object, at the moment of the call.
@@ -15,7 +17,7 @@ pub struct ObjectStatus {
     /// The commit that last changed it.
     pub version: Version,
     /// The store's name: its path where it has one.
-    pub store: String,
+    pub store: Arc<str>,
 }
 
 /// A store, at the moment of the call.

@@ -93,8 +93,8 @@ impl Store {
         let inner = &self.inner;
         inner.enter()?;
         let made = inner.check_room(options.size.max(options.hint.expected_len.unwrap_or(0))).and_then(|()| {
-            let (numbers, pending) = inner.create(1, options.size, options.durability)?;
-            let node = inner.table.enter(numbers.start, || Node::new(numbers.start, Some(pending)));
+            let (number, pending) = inner.create_one(options.size, options.durability)?;
+            let node = inner.table.enter(number, || Node::new(number, Some(pending)));
             inner.preallocate(&node, options.size, options.durability)?;
             Ok(node)
         });
@@ -161,6 +161,7 @@ impl Store {
     /// The numbers of at most `many` objects, in order, from `from` on.
     pub fn list(&self, from: u64, many: usize) -> Result<Vec<u64>> {
         self.inner.within(|| {
+            self.inner.gather.flush();
             self.inner.table.settle()?;
             let mut cursor = self.inner.engine.view().cursor(SPACE, objects_from(from), false)?;
             let mut numbers = Vec::new();
@@ -184,7 +185,7 @@ impl Store {
         inner.within(|| {
             let (usage, objects) = (inner.engine.usage(), inner.count());
             Ok(StoreStatus {
-                store: inner.name.clone(),
+                store: inner.name.to_string(),
                 store_id: inner.engine.info().store_id,
                 block_len: BLOCK_LEN as u64,
                 objects,
@@ -202,13 +203,17 @@ impl Store {
 
     /// Makes everything so far survive power loss.
     pub fn sync(&self) -> Result<()> {
-        self.inner.within(|| self.inner.engine.sync())
+        self.inner.within(|| {
+            self.inner.gather.flush();
+            self.inner.engine.sync()
+        })
     }
 
     /// Closes the store, with everything so far durable. `Busy` while objects are open.
     pub fn close(&self) -> Result<()> {
         let inner = &self.inner;
         inner.shut()?;
+        inner.gather.stop();
         let marked = inner.mark_next();
         let closed = if inner.owns { inner.engine.close() } else { inner.engine.sync() };
         inner.give_back();

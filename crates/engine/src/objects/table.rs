@@ -12,9 +12,11 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 
+use super::gather::Gather;
+use super::layout::object_place;
 use super::pending::Pending;
-use crate::batch::{Batch, Durability};
-use crate::engine::Engine;
+use super::status::ObjectStatus;
+use crate::batch::{Batch, Durability, Operation};
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::lock::Mutex;
 
@@ -36,6 +38,8 @@ pub struct NodeState {
     /// Raised by every change, before it is submitted.
     epoch: u64,
     pending: Option<Arc<Pending>>,
+    /// What its status was at an epoch.
+    status: Option<(u64, ObjectStatus)>,
 }
 
 /// The error of an object that is not there.
@@ -66,14 +70,14 @@ impl Node {
 
     /// Keeps others from changing the object. Fails when it was deleted, or when an earlier change failed.
     pub fn lock(&self) -> Result<MutexGuard<'_, NodeState>> {
-        let state = self.state.lock();
-        if state.deleted {
-            return Err(absent(self.number));
-        }
+        let mut state = self.state.lock();
+        // First: a deletion that failed has deleted nothing.
         match state.pending.as_ref().and_then(|pending| pending.peek()) {
-            Some(Err(error)) => Err(self.explain(error)),
-            _ => Ok(state),
+            Some(Err(error)) => return Err(self.explain(error)),
+            Some(Ok(())) => state.pending = None,
+            None => {}
         }
+        if state.deleted { Err(absent(self.number)) } else { Ok(state) }
     }
 
     /// Fails when the object was deleted, or when an earlier change failed.
@@ -98,17 +102,37 @@ impl Node {
         self.lock().is_ok_and(|state| state.epoch == epoch)
     }
 
+    /// Its status, if that was looked at since the last change and nothing is under way.
+    pub fn known_status(&self) -> Result<Option<ObjectStatus>> {
+        let state = self.lock()?;
+        let known = state.status.as_ref().filter(|(epoch, _)| *epoch == state.epoch && state.pending.is_none());
+        Ok(known.map(|(_, status)| status.clone()))
+    }
+
+    /// Remembers a status that was looked at in this epoch.
+    pub fn note_status(&self, epoch: u64, status: &ObjectStatus) {
+        self.state.lock().status = Some((epoch, status.clone()));
+    }
+
     /// Submits a change of this object alone, and waits as the durability asks.
-    pub fn change(&self, engine: &Engine, batch: Batch, durability: Durability, delete: bool) -> Result<()> {
+    pub fn change(&self, gather: &Gather, batch: Batch, durability: Durability, delete: bool) -> Result<()> {
         let pending = {
             let mut state = self.lock()?;
-            let pending = submit(engine, batch, durability).map_err(|error| self.explain(error))?;
+            let pending = gather.submit(batch, durability).map_err(|error| self.explain(error))?;
             state.note(&pending, delete);
             pending
         };
         if durability > Durability::Memory {
             pending.wait().map_err(|error| self.explain(error))?;
         }
+        Ok(())
+    }
+
+    /// Gathers the deletion of this object.
+    pub fn delete_with(&self, gather: &Arc<Gather>) -> Result<()> {
+        let mut state = self.lock()?;
+        let pending = gather.add(Operation::Delete { at: object_place(self.number) }, false)?;
+        state.note(&pending, true);
         Ok(())
     }
 
@@ -133,15 +157,6 @@ impl NodeState {
         self.epoch += 1;
         self.deleted |= delete;
         self.pending = Some(Arc::clone(pending));
-    }
-}
-
-/// Submits a batch; what is wrong with it at once is an error here, all else comes with the outcome.
-pub fn submit(engine: &Engine, batch: Batch, durability: Durability) -> Result<Arc<Pending>> {
-    let pending = Pending::new(engine.submit(batch, durability));
-    match pending.peek() {
-        Some(Err(error)) => Err(error),
-        _ => Ok(Arc::new(pending)),
     }
 }
 
@@ -208,7 +223,11 @@ impl Table {
             let nodes: Vec<Arc<Node>> = shard.lock().values().map(|entry| Arc::clone(&entry.node)).collect();
             let pending: Vec<_> = nodes.iter().filter_map(|node| node.state.lock().pending.clone()).collect();
             for pending in pending {
-                pending.wait()?;
+                match pending.wait() {
+                    // A change that was refused is no matter of who asks for all.
+                    Err(error) if error.kind() == ErrorKind::Stopped => return Err(error),
+                    _ => {}
+                }
             }
         }
         Ok(())

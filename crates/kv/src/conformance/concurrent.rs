@@ -8,7 +8,7 @@ use koine_engine::{Batch, Condition, Durability, ErrorKind, KeyRange, Operation,
 
 use super::Suite;
 use super::fixture::{A, Fixture, add, at, check_value, entries, pattern, value};
-use crate::seam::{Direction, KvExt};
+use crate::seam::Direction;
 
 const LEVELS: [Durability; 3] = [Durability::Memory, Durability::Written, Durability::Sync];
 

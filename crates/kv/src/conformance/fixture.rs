@@ -13,7 +13,7 @@ use koine_engine::{
 use koine_env::{Random, SeededRandom};
 
 use super::{Opened, Suite};
-use crate::seam::{Cursor, Direction, Entry, Kv, KvExt, View};
+use crate::seam::{Cursor, Direction, Entry, Kv, View};
 
 /// The space that every fixture makes.
 pub(super) const A: SpaceId = SpaceId::FIRST;

@@ -16,7 +16,7 @@ use koine_env::{Random, SeededRandom};
 use super::Suite;
 use super::fixture::{A, B, C, Dump, Fixture, SPACES, dump, fit, pattern, stage};
 use crate::memory::MemoryKv;
-use crate::seam::{Direction, Kv, KvExt, View};
+use crate::seam::{Direction, Kv, View};
 
 pub(super) fn random_histories_match_the_model(suite: &Suite) {
     for seed in 0..40 {

@@ -4,7 +4,6 @@ use koine_engine::{Batch, Durability, ErrorKind, KeyRange, Operation, Payload, S
 
 use super::Suite;
 use super::fixture::{A, B, Fixture, append, at, clone_range, delete, pattern, rename, write_at};
-use crate::seam::KvExt;
 
 pub(super) fn usage_adds_up(suite: &Suite) {
     let fixture = Fixture::new(suite);

@@ -4,7 +4,6 @@ use koine_engine::{Batch, Commit, Condition, Durability, ErrorKind, Operation, P
 
 use super::Suite;
 use super::fixture::{A, Fixture, add, at, delete, pattern, rename};
-use crate::seam::KvExt;
 
 /// How many outcomes are remembered at least.
 const OUTCOMES: u64 = 65_536;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use koine_engine::{Commit, Durability, Error, ErrorKind, Refusal, RequestId, Result};
 
 use super::Transaction;
-use crate::seam::{Kv, KvExt};
+use crate::seam::Kv;
 
 /// How often a transaction is tried at most.
 pub const ATTEMPTS_MAX: u32 = 64;

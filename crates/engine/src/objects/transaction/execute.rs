@@ -13,7 +13,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::objects::hint::Hint;
 use crate::objects::layout::{SPACE, object_key, object_place};
 use crate::objects::object::payload;
-use crate::objects::table::{Node, NodeState, absent, submit};
+use crate::objects::table::{Node, NodeState, absent};
 
 /// The most operations of one commit of ours; less where the log is small.
 const OPERATIONS_MAX: usize = 16_384;
@@ -44,7 +44,7 @@ impl Transaction<'_> {
         let written: usize = self.objects.values().filter(|queue| queue.writes.len() > 0).count();
         if written == 0 {
             if durability > Durability::Memory {
-                self.inner.engine.submit(Batch::new(), durability).wait()?;
+                self.inner.gather.commit(Batch::new(), durability)?;
             }
             return Ok(std::mem::take(&mut self.done));
         }
@@ -112,7 +112,7 @@ impl Transaction<'_> {
         if self.spool.is_used() {
             batch.operations.push(Operation::DeleteRange { space: SPACE, range: self.spool.range() });
         }
-        let pending = submit(&self.inner.engine, batch, durability).map_err(explain)?;
+        let pending = self.inner.gather.submit(batch, durability).map_err(explain)?;
         self.spool.forget();
         states.iter_mut().for_each(|state| state.note(&pending, false));
         drop(states);
@@ -152,7 +152,7 @@ impl Transaction<'_> {
         while operations.peek().is_some() {
             let mut batch = Batch::new();
             batch.operations.extend(operations.by_ref().take(most));
-            submit(&self.inner.engine, batch, Durability::Memory)?.wait()?;
+            self.inner.gather.commit(batch, Durability::Memory)?;
         }
         Ok(())
     }

@@ -10,12 +10,10 @@ use std::sync::Arc;
 use super::Transaction;
 use crate::batch::{Batch, Durability, KeyRange, Operation, Payload, Place};
 use crate::device::BLOCK_LEN;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::objects::inner::Inner;
 use crate::objects::layout::{SPACE, scratch_key};
 use crate::objects::pending::Pending;
-use crate::objects::table::submit;
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint};
 use crate::staging::Stage;
 use crate::view::View;
@@ -77,11 +75,11 @@ impl Spool {
     }
 
     /// Adds runs of bytes; gives where each of them begins.
-    fn add(&mut self, engine: &Engine, runs: &[&[u8]]) -> Result<Vec<u64>> {
+    fn add(&mut self, inner: &Inner, runs: &[&[u8]]) -> Result<Vec<u64>> {
         let total: usize = runs.iter().map(|run| run.len()).sum();
         let long = total / runs.len().max(1) >= SEQUENTIAL_LEN;
         let access = if long { Access::Sequential } else { Access::Random };
-        let mut stage = engine.stage(StageHint { length: None, access, ..StageHint::default() })?;
+        let mut stage = inner.engine.stage(StageHint { length: None, access, ..StageHint::default() })?;
         let mut starts = Vec::with_capacity(runs.len());
         for run in runs {
             // Whole blocks share none with their neighbours, so that overwriting one later frees it.
@@ -96,7 +94,7 @@ impl Spool {
         let length = token.length();
         let append = Operation::Append { at: self.place(0), data: Payload::Stage(token) };
         self.used = true;
-        self.pending = Some(submit(engine, Batch::new().then(append), Durability::Memory)?);
+        self.pending = Some(inner.gather.submit(Batch::new().then(append), Durability::Memory)?);
         self.length += length;
         Ok(starts)
     }
@@ -129,7 +127,7 @@ impl Transaction<'_> {
         }
         self.memory_len = 0;
         let runs: Vec<&[u8]> = taken.iter().map(|(_, _, run)| run.as_slice()).collect();
-        let starts = if runs.is_empty() { Ok(Vec::new()) } else { self.spool.add(&self.inner.engine, &runs) };
+        let starts = if runs.is_empty() { Ok(Vec::new()) } else { self.spool.add(&self.inner, &runs) };
         for (at, (number, offset, run)) in taken.iter().enumerate() {
             self.edit(*number, |writes| match &starts {
                 Ok(starts) => writes.spooled(*offset, starts[at], run.len() as u64),
@@ -141,7 +139,7 @@ impl Transaction<'_> {
 
     /// Puts one long write on the device.
     pub(super) fn spool_run(&mut self, number: u64, offset: u64, data: &[u8]) -> Result<()> {
-        let starts = self.spool.add(&self.inner.engine, &[data])?;
+        let starts = self.spool.add(&self.inner, &[data])?;
         if let Some(start) = starts.first() {
             self.edit(number, |writes| writes.spooled(offset, *start, data.len() as u64));
         }
