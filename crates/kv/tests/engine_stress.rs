@@ -9,8 +9,8 @@ use koine_engine::device::{Device, FileDevice, OpenOptions};
 use koine_engine::{Engine, FormatOptions, Options};
 use koine_env::{OsRandom, Random, SeededRandom};
 use koine_kv::{
-    Batch, Direction, Durability, EngineKv, ErrorKind, KeyRange, Kv, KvExt, Operation, Payload, Result, SpaceId,
-    StageHint, View,
+    Batch, Direction, Durability, EngineKv, ErrorKind, KeyRange, Kv, Operation, Payload, Result, SpaceId, StageHint,
+    View,
 };
 
 const SPACE: SpaceId = SpaceId::FIRST;
