@@ -20,7 +20,7 @@ const SPACE: SpaceId = SpaceId::FIRST;
 const BRANCHES: [SpaceId; 3] = [SpaceId(17), SpaceId(18), SpaceId(19)];
 
 /// Images of every cut: none of what is in doubt, and so many parts of it.
-pub const EFFORT: Effort = Effort { cuts: 0, parts: 3, again_percent: 5 };
+pub const EFFORT: Effort = Effort { cuts: 0, parts: 4, again_percent: 5 };
 pub const EFFORT_FULL: Effort = Effort { cuts: 0, parts: 5, again_percent: 25 };
 
 /// What the sequences together must have reached.
@@ -183,7 +183,7 @@ fn made(base: Base) -> Verdict<Image> {
         done(Batch::new().put(SPACE, key, data(key, length)))?;
     }
     // The log of the growing store is left shortly before the ring's end, without a checkpoint, which would make it grow.
-    let (crumbs, commits) = if base == Base::Crowded { (24, 0) } else { (0, 6) };
+    let (crumbs, commits) = if base == Base::Crowded { (24, 0) } else { (0, 8) };
     for number in 0..commits {
         done(Batch::new().put(SPACE, "a/1", data(&format!("commit {number}"), 100)))?;
     }
