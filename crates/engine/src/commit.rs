@@ -58,7 +58,7 @@ const UNWRITTEN_MAX: usize = 3;
 
 impl Core {
     /// Asks for a batch.
-    pub(crate) fn submit(self: &Arc<Core>, mut batch: Batch, durability: Durability) -> Ticket {
+    pub(crate) fn submit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = self.new_ticket();
         self.submit_for(batch, durability, completer);
         ticket
@@ -81,7 +81,7 @@ impl Core {
         ticket.with_lead(Arc::new(move || core.lead()))
     }
 
-    fn submit_for(self: &Arc<Core>, batch: Batch, durability: Durability, completer: Completer) {
+    fn submit_for(self: &Arc<Core>, mut batch: Batch, durability: Durability, completer: Completer) {
         if let Some(request) = &batch.request {
             // Before anything is placed: a repeat needs no space.
             let mut head = self.head.lock();
