@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::batch::Version;
 use crate::checksum::crc32c;
-use crate::core::{Core, Cut, Delta};
+use crate::core::{Core, Cut, Delta, Head};
 use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
@@ -216,6 +216,7 @@ impl Core {
             head.checkpoint_wanted = false;
             // The superblock will name the end of the last group: nothing may be added to that.
             head.open = None;
+            head.frozen = head.sealed.state.version;
             head.sealed.clone()
         };
         let mut done = self.store(&mut book, cut.clone(), false);
@@ -228,8 +229,28 @@ impl Core {
         while is_full(&done) && self.expire_for_room()? {
             done = self.store(&mut book, cut.clone(), false);
         }
-        self.head.lock().checkpoint_full = is_full(&done);
-        done
+        let mut head = self.head.lock();
+        head.checkpoint_full = is_full(&done);
+        head.frozen = Version(0);
+        done.and_then(|()| self.settle_state(&mut head, cut.state.version))
+    }
+
+    /// Where nothing was committed since a cut that is written now, what memory holds of its nodes goes.
+    fn settle_state(&self, head: &mut Head, cut: Version) -> Result<()> {
+        if head.state.version == cut {
+            head.state.master = head.state.master.settled()?;
+            head.sealed.state.master = head.state.master.clone();
+            self.show_settled(head);
+        }
+        Ok(())
+    }
+
+    /// Views begin with the newest form of a state that is visible already.
+    fn show_settled(&self, head: &Head) {
+        let mut visible = self.visible.write();
+        if visible.version == head.state.version {
+            visible.master = head.state.master.clone();
+        }
     }
 
     /// Writes the newest superblock over the older one too: space that only the older root needs comes back.
@@ -392,7 +413,9 @@ impl Core {
     /// What is kept back from data: 3%, and what one checkpoint of a full table may write.
     fn set_reserve(&self, book: &Book) {
         let share = book.newest.blocks * 3 / 100;
-        let table = 2 * self.limits.checkpoint_dirty_len / BLOCK_LEN as u64;
+        let table_len = self.limits.table_len(book.newest.blocks * BLOCK_LEN as u64);
+        self.head.lock().table_len = table_len;
+        let table = 2 * table_len / BLOCK_LEN as u64;
         let small = book.newest.blocks / 8;
         self.allocator.set_reserve(share.max(table.min(small)));
     }
@@ -436,7 +459,9 @@ impl Core {
                     if head.closing || self.check_running().is_err() {
                         return;
                     }
-                    self.checkpoint_work.wait_for(&mut head, Duration::from_secs(1));
+                    if self.checkpoint_work.wait_for(&mut head, Duration::from_secs(1)).timed_out() {
+                        self.show_settled(&head);
+                    }
                 }
                 if head.closing || self.check_running().is_err() {
                     return;

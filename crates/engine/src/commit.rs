@@ -209,7 +209,7 @@ impl Core {
         loop {
             let head = self.enter_at_once()?;
             // Where no checkpoint finds room, what takes space is refused and what gives it back goes on.
-            let dirty = head.dirty_len > self.limits.dirty_len_max;
+            let dirty = head.dirty_len > head.table_len / 2 * 3;
             if dirty && head.checkpoint_full && need > 0 {
                 return Err(Error::new(ErrorKind::Full, "the store is full: delete something, or give it more space"));
             }

@@ -100,6 +100,10 @@ pub(crate) struct Head {
     pub deltas: Vec<(Version, Delta)>,
     /// What has to stay in memory until a checkpoint has placed it, in bytes.
     pub dirty_len: u64,
+    /// A checkpoint begins above this.
+    pub table_len: u64,
+    /// The cut of the checkpoint under way; zero when there is none.
+    pub frozen: Version,
     /// Where the log stands after the last group that was built.
     pub sealed: Cut,
     /// The ring is needed from here on (by the older superblock).
@@ -119,6 +123,24 @@ pub(crate) struct Head {
     /// The last checkpoint found no room.
     pub checkpoint_full: bool,
     pub closing: bool,
+}
+
+impl Head {
+    /// A node has left the newest state before it was written.
+    fn forget(&mut self, (weight, born): (u64, Version)) {
+        // What a checkpoint under way writes stays until it has ended.
+        if born <= self.frozen {
+            return;
+        }
+        self.dirty_len = self.dirty_len.saturating_sub(weight);
+        if born <= self.sealed.state.version {
+            self.sealed.dirty_len = self.sealed.dirty_len.saturating_sub(weight);
+        }
+    }
+}
+
+fn grow(sum: &mut u64, by: i64) {
+    *sum = sum.saturating_add_signed(by);
 }
 
 pub(crate) struct Reuse {
@@ -318,12 +340,15 @@ impl Core {
             head.deltas.push((version, Delta::Use(range)));
         }
         let mut freed = applied.freed;
-        let placed_before = applied.replaced.iter().filter_map(|node| node.release(version));
-        let nodes: Vec<BlockRange> = placed_before.map(|at| at.range()).collect();
-        let born = (applied.created + nodes.len() as u64).saturating_sub(applied.replaced.len() as u64);
-        freed.extend(nodes);
+        grow(&mut head.dirty_len, applied.weight);
+        head.dirty_len += applied.bytes_in_memory;
+        for replaced in &applied.replaced {
+            match replaced.release(version) {
+                Some(at) => freed.push(at.range()),
+                None => head.forget(replaced.weight()),
+            }
+        }
         freed.extend(applied.retired.iter().filter_map(|p| p.fate.replace(version)).map(|extent| extent.blocks()));
-        head.dirty_len += born * crate::tree::NODE_LEN_MAX as u64 + applied.bytes_in_memory;
         self.free(head, version, freed);
         head.changes.push(version, &applied.changes);
         head.counters = applied.counters;

@@ -418,8 +418,8 @@ pub(crate) fn new_core(
     let store = StoreId(superblock.store_id);
     let memory_len = options.memory_len.max(1 << 20);
     let mode = if options.read_only { ReadMode::Direct } else { ReadMode::Cached };
-    let cache_len = memory_len / 2 - memory_len / BUFFERS_SHARE;
-    let nodes = NodeCache::new(Arc::clone(&device), store, cache_len, mode);
+    let limits = Limits::new(ring.length(), memory_len);
+    let nodes = NodeCache::new(Arc::clone(&device), store, Limits::cache_len(memory_len), mode);
     let book = book(device.as_ref(), &nodes)?;
     let state = recovery::stored_state(superblock);
     let requests = Requests::load(&state, &nodes)?;
@@ -440,6 +440,8 @@ pub(crate) fn new_core(
         writer_armed: false,
         deltas: Vec::new(),
         dirty_len: 0,
+        table_len: limits.table_len(superblock.blocks * BLOCK_LEN as u64),
+        frozen: Version(0),
         sealed,
         tail: position,
         cut_at: position,
@@ -453,7 +455,7 @@ pub(crate) fn new_core(
     };
     Ok(Core {
         allocator: Allocator::new(),
-        limits: Limits::new(ring.length(), superblock.blocks * BLOCK_LEN as u64, memory_len),
+        limits,
         nodes,
         store,
         epoch: superblock.epoch + 1,

@@ -160,7 +160,7 @@ impl Core {
         let log_len = head.sealed.position.0.saturating_sub(head.cut_at.0);
         head.checkpoint_wanted
             || log_len > self.limits.checkpoint_log_len
-            || head.dirty_len > self.limits.checkpoint_dirty_len
+            || head.dirty_len > head.table_len
             || self.reuse.lock().waits_for_checkpoint() > (self.allocator.free_blocks() / 4).max(WAITING_BLOCKS_MIN)
     }
 

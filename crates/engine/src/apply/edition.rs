@@ -72,9 +72,9 @@ pub struct Applied {
     pub retired: Vec<Arc<Pending>>,
     /// Keys changed.
     pub changes: Vec<(SpaceId, KeyRange)>,
-    /// Nodes that were made.
-    pub created: u64,
-    /// Bytes of values that only memory and the ring hold.
+    /// By how much the weight of nodes without a place has grown, in bytes; that of `replaced` is still in it.
+    pub weight: i64,
+    /// Bytes of values outside of nodes that only memory and the ring hold.
     pub bytes_in_memory: u64,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Edition<'a> {
             version,
             device,
             spaces: BTreeMap::new(),
-            edit: Edit::new(source),
+            edit: Edit::new(source, version),
             next_blob: counters.next_blob,
             generation: counters.generation,
             pending_len_max,
@@ -265,7 +265,7 @@ impl<'a> Edition<'a> {
             replaced: self.edit.replaced,
             retired: self.retired,
             changes: self.changes,
-            created: self.edit.created,
+            weight: self.edit.weight,
             bytes_in_memory: self.bytes_in_memory,
         })
     }

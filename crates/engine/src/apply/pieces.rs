@@ -186,7 +186,10 @@ impl Edition<'_> {
         match payload {
             Payload::Bytes(bytes) if bytes.is_empty() => Ok(Vec::new()),
             Payload::Bytes(bytes) => {
-                self.bytes_in_memory += bytes.len() as u64;
+                if bytes.len() > INLINE_LEN_MAX {
+                    // What fits into a leaf weighs there.
+                    self.bytes_in_memory += bytes.len().next_multiple_of(BLOCK_LEN) as u64;
+                }
                 // A copy: the caller's bytes may be a small part of a large buffer.
                 Ok(vec![(0, piece_of(Bytes::copy_from_slice(bytes)))])
             }

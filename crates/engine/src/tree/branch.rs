@@ -18,6 +18,8 @@ use crate::value::{Content, Generation, Pending, Piece, Record, Value};
 pub struct Copied {
     /// Nodes that need a place at the next checkpoint.
     pub nodes: u64,
+    /// Their weight ([`Node::weight`]), in bytes.
+    pub weight: u64,
     /// Bytes of pending pieces, as many times as they are held now.
     pub bytes: u64,
     /// Pieces on the device that are too young to be shared silently: each is named once more than before.
@@ -93,7 +95,9 @@ impl Branching<'_> {
                 Entries::Leaf(Run::from_sorted(entries))
             }
         };
-        Ok(Child::Memory(Arc::new(Node::new(node.level, entries))))
+        let node = Node::new(node.level, entries, node.born());
+        self.copied.weight += node.weight();
+        Ok(Child::Memory(Arc::new(node)))
     }
 
     fn value(&mut self, value: &Value) -> Value {

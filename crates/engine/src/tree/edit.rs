@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::node::{Body, Entries, JOINED_LEN_MAX, NODE_LEN_MIN, SplitAt, entry_len, not_open};
+use super::node::{Body, Entries, SplitAt, entry_len, not_open};
 use super::run::{Run, Spot};
-use super::{Child, NODE_LEN_MAX, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, load};
+use super::{Child, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, load};
 use crate::value::{Generation, Value};
 use crate::{Error, Result, Version};
 
@@ -20,8 +20,11 @@ pub struct Edit<'a> {
     pub source: &'a dyn NodeSource,
     /// What left the tree.
     pub replaced: Vec<Replaced>,
-    /// Nodes that were made: no more than these need new blocks at the next checkpoint.
-    pub created: u64,
+    /// The commit that it is for.
+    pub by: Version,
+    /// By how much the weight of the nodes without a place has grown ([`Node::weight`]), in bytes; that of those in
+    /// `replaced` is still in it.
+    pub weight: i64,
     /// Nodes born up to here are reached by an older branch point too; to be set for each tree.
     pub shared: Generation,
     /// Nodes that left the tree but not that branch point: not to be freed.
@@ -29,9 +32,14 @@ pub struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    /// Without changes.
-    pub fn new(source: &'a dyn NodeSource) -> Self {
-        Edit { source, replaced: Vec::new(), created: 0, shared: Generation::default(), dead: Vec::new() }
+    /// Without changes, for commit `by`.
+    pub fn new(source: &'a dyn NodeSource, by: Version) -> Self {
+        Edit { source, replaced: Vec::new(), by, weight: 0, shared: Generation::default(), dead: Vec::new() }
+    }
+
+    /// A node was made, or has changed.
+    pub(super) fn weigh(&mut self, before: u64, after: u64) {
+        self.weight = self.weight.saturating_add_unsigned(after).saturating_sub_unsigned(before);
     }
 
     /// A node has left the tree.
@@ -63,6 +71,14 @@ impl Replaced {
             Replaced::Stored(at) => Some(*at),
         }
     }
+
+    /// The weight of a node in memory, and the commit that made it.
+    pub fn weight(&self) -> (u64, Version) {
+        match self {
+            Replaced::Node(node) => (node.weight(), node.born()),
+            Replaced::Stored(_) => (0, Version(0)),
+        }
+    }
 }
 
 /// What an insert below did: the value before, and the new neighbour of a node that was split.
@@ -79,8 +95,8 @@ impl Tree {
             )));
         }
         let Some(root) = &mut self.root else {
-            let leaf = Node::new(0, Entries::Leaf(Run::from_sorted(vec![(key, value)])));
-            edit.created += 1;
+            let leaf = Node::new(0, Entries::Leaf(Run::from_sorted(vec![(key, value)])), edit.by);
+            edit.weigh(0, leaf.weight());
             self.root = Some(Child::Memory(Arc::new(leaf)));
             self.len = 1;
             return Ok(None);
@@ -104,8 +120,10 @@ impl Tree {
         let node = own(root, None, edit)?;
         let (old, upper) = remove_from(node, edit, key)?;
         let emptied = node.is_empty();
+        let weight = node.weight();
         self.grow(edit, upper);
         if emptied {
+            edit.weigh(weight, 0);
             self.root = None;
         }
         self.shrink(edit)?;
@@ -121,8 +139,9 @@ impl Tree {
         let Some(lower) = self.root.take() else { return };
         let level = upper.level + 1;
         let children = vec![(Bytes::new(), lower), (separator, Child::Memory(Arc::new(upper)))];
-        edit.created += 1;
-        self.root = Some(Child::Memory(Arc::new(Node::new(level, Entries::Inner(Run::from_sorted(children))))));
+        let root = Node::new(level, Entries::Inner(Run::from_sorted(children)), edit.by);
+        edit.weigh(0, root.weight());
+        self.root = Some(Child::Memory(Arc::new(root)));
     }
 
     /// Takes away roots with a single child.
@@ -139,7 +158,8 @@ impl Tree {
             };
             debug_assert!(level > 0);
             // Makes sure that the root that goes is reported if anybody saw it.
-            own(child, None, edit)?;
+            let weight = own(child, None, edit)?.weight();
+            edit.weigh(weight, 0);
             self.root = only;
         }
         Ok(())
@@ -148,18 +168,17 @@ impl Tree {
 
 /// Makes a child changeable: a node that only this tree holds and that has no place yet.
 pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'_>) -> Result<&'c mut Node> {
-    if let Child::Disk(at) = child {
-        let node = load(edit.source, at, level)?;
-        let before = std::mem::replace(child, Child::Memory(Arc::new(node.successor()?)));
+    let successor = match child {
+        Child::Disk(at) => Some(load(edit.source, at, level)?.successor(edit.by)?),
+        Child::Memory(node) => {
+            let alone = Arc::get_mut(node).is_some() && !node.fate.is_placed();
+            if alone { None } else { Some(node.successor(edit.by)?) }
+        }
+    };
+    if let Some(successor) = successor {
+        edit.weigh(0, successor.weight());
+        let before = std::mem::replace(child, Child::Memory(Arc::new(successor)));
         edit.replace(before);
-        edit.created += 1;
-    } else if let Child::Memory(node) = child
-        && (Arc::get_mut(node).is_none() || node.fate.is_placed())
-    {
-        let successor = Arc::new(node.successor()?);
-        let before = std::mem::replace(node, successor);
-        edit.replace(Child::Memory(before));
-        edit.created += 1;
     }
     match child {
         Child::Memory(node) => {
@@ -171,6 +190,7 @@ pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'
 
 fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -> Result<Inserted> {
     let mut at = SplitAt::Middle;
+    let before = node.weight();
     let old = match &mut node.body {
         Body::Packed(_) => return Err(not_open()),
         Body::Open(Entries::Leaf(run)) => match run.find(&key) {
@@ -200,7 +220,9 @@ fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -
             old
         }
     };
-    Ok((old, split_if_full(node, edit, at)))
+    let upper = split_if_full(node, edit, at);
+    edit.weigh(before, node.weight());
+    Ok((old, upper))
 }
 
 /// Puts the neighbour of a split child behind it; says whether it is the last child now.
@@ -214,14 +236,16 @@ fn put_upper(run: &mut Run<Child>, encoded_len: &mut usize, child: Spot, upper: 
 }
 
 fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -> Option<(Bytes, Node)> {
-    if node.encoded_len <= NODE_LEN_MAX {
+    if !node.is_full() {
         return None;
     }
-    edit.created += 1;
-    node.split(at)
+    let upper = node.split(at)?;
+    edit.weigh(0, upper.1.weight());
+    Some(upper)
 }
 
 fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inserted> {
+    let before = node.weight();
     let old = match &mut node.body {
         Body::Packed(_) => return Err(not_open()),
         Body::Open(Entries::Leaf(run)) => {
@@ -235,12 +259,12 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inser
             let child = run.get_mut(spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
             let child = own(child, node.level.checked_sub(1), edit)?;
             let (old, upper) = remove_from(child, edit, key)?;
-            let emptied = child.is_empty();
-            let small = child.encoded_len < NODE_LEN_MIN;
+            let (emptied, small, weight) = (child.is_empty(), child.is_small(), child.weight());
             if upper.is_some() {
                 // A longer separator from a rebalance below made it too long.
                 put_upper(run, &mut node.encoded_len, spot, upper);
             } else if emptied {
+                edit.weigh(weight, 0);
                 drop_child(run, spot);
                 node.measure();
             } else if small {
@@ -249,7 +273,9 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inser
             old
         }
     };
-    Ok((old, split_if_full(node, edit, SplitAt::Middle)))
+    let upper = split_if_full(node, edit, SplitAt::Middle);
+    edit.weigh(before, node.weight());
+    Ok((old, upper))
 }
 
 /// Takes an empty child away; the first separator stays empty.
@@ -281,12 +307,14 @@ fn rebalance(node: &mut Node, edit: &mut Edit<'_>, small: Spot) -> Result<()> {
     };
     let lower = run.get_mut(lower_spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
     let lower = own(lower, level, edit)?;
-    let joined_len = lower.encoded_len + upper.encoded_len;
+    edit.weigh(lower.weight() + upper.weight(), 0);
     lower.append(separator, upper);
-    if joined_len > JOINED_LEN_MAX
-        && let Some((separator, upper)) = lower.split(SplitAt::Middle)
+    let upper = if lower.is_too_full_to_join() { lower.split(SplitAt::Middle) } else { None };
+    edit.weigh(0, lower.weight());
+    if let Some((separator, upper)) = upper
         && let Some(after) = run.after(lower_spot)
     {
+        edit.weigh(0, upper.weight());
         run.insert(after, separator, Child::Memory(Arc::new(upper)));
     }
     node.measure();

@@ -212,6 +212,16 @@ impl Tree {
         }
     }
 
+    /// The same tree without the memory forms of what is written below a written root. The other one may
+    /// not be changed any more.
+    pub(crate) fn settled(&self) -> Result<Tree> {
+        let root = match &self.root {
+            Some(Child::Memory(node)) if node.fate.is_placed() => Some(Child::Memory(Arc::new(node.settled()?))),
+            other => other.clone(),
+        };
+        Ok(Tree { root, len: self.len })
+    }
+
     /// The value of a key.
     pub fn get(&self, source: &dyn NodeSource, key: &[u8]) -> Result<Option<Value>> {
         self.look(source, key, |held| held.map(|held| held.to_value()).transpose())

@@ -15,13 +15,14 @@ use super::run::{Run, Spot};
 use super::stored::{ENTRY_HEAD_LEN, NODE_HEADER_LEN};
 use super::{Child, Fate, NODE_LEN_MAX, NODE_REF_LEN, NodeRef};
 use crate::batch::Version;
+use crate::device::BLOCK_LEN;
 use crate::value::Value;
 use crate::{Error, Result};
 
 /// A node below this joins a neighbour.
-pub(super) const NODE_LEN_MIN: usize = NODE_LEN_MAX / 4;
-/// Two neighbours join if they fit into this, so that the next insert does not split them again.
-pub(super) const JOINED_LEN_MAX: usize = NODE_LEN_MAX * 3 / 4;
+const NODE_LEN_MIN: usize = NODE_LEN_MAX / 4;
+/// Two neighbours stay joined if they fit into this, so that the next insert does not split them again.
+const JOINED_LEN_MAX: usize = NODE_LEN_MAX * 3 / 4;
 
 /// A node of a tree.
 #[derive(Debug)]
@@ -31,8 +32,13 @@ pub struct Node {
     pub(super) encoded_len: usize,
     /// The chunk that the next clone looks through.
     sweep: usize,
+    /// The commit that made it; zero where it was read.
+    born: Version,
     pub(super) fate: Fate<NodeRef>,
 }
+
+/// What the allocator, counts and spare room add to an open node in memory, in bytes, about.
+const OPEN_LEN: usize = 512;
 
 /// The two forms of a node.
 pub(super) enum Body {
@@ -116,14 +122,14 @@ fn run_len<T: Held>(run: &Run<T>) -> usize {
 
 impl Node {
     /// An open node.
-    pub(super) fn new(level: u8, entries: Entries) -> Self {
+    pub(super) fn new(level: u8, entries: Entries, born: Version) -> Self {
         let encoded_len = NODE_HEADER_LEN + entries.encoded_len();
-        Node { level, body: Body::Open(entries), encoded_len, sweep: 0, fate: Fate::new() }
+        Node { level, body: Body::Open(entries), encoded_len, sweep: 0, born, fate: Fate::new() }
     }
 
     /// A node that was read from `at`, or was just written there.
     pub(super) fn stored(level: u8, packed: Packed, encoded_len: usize, at: NodeRef) -> Self {
-        Node { level, body: Body::Packed(packed), encoded_len, sweep: 0, fate: Fate::at(at) }
+        Node { level, body: Body::Packed(packed), encoded_len, sweep: 0, born: Version(0), fate: Fate::at(at) }
     }
 
     /// 0 for a leaf, else one above its children.
@@ -190,8 +196,34 @@ impl Node {
         self.key(self.before(self.end())?)
     }
 
-    /// Another node with the same entries, to be changed, without what was forgotten of them.
-    pub(super) fn successor(&self) -> Result<Node> {
+    /// What a node that has no place yet is counted as until it has one, in bytes: what it takes at most on the device,
+    /// and something for what stands around it in memory.
+    pub fn weight(&self) -> u64 {
+        (self.encoded_len.next_multiple_of(BLOCK_LEN) + OPEN_LEN) as u64
+    }
+
+    /// The commit that made it; zero where it was read.
+    pub fn born(&self) -> Version {
+        self.born
+    }
+
+    /// Whether it is to be split.
+    pub(super) fn is_full(&self) -> bool {
+        self.encoded_len > NODE_LEN_MAX
+    }
+
+    /// Whether it is to join a neighbour.
+    pub(super) fn is_small(&self) -> bool {
+        self.encoded_len < NODE_LEN_MIN
+    }
+
+    /// Whether it is to be split again after it has joined a neighbour.
+    pub(super) fn is_too_full_to_join(&self) -> bool {
+        self.encoded_len > JOINED_LEN_MAX
+    }
+
+    /// Another node with the same entries, made by commit `born` to be changed, without what was forgotten of them.
+    pub(super) fn successor(&self, born: Version) -> Result<Node> {
         let mut entries = self.opened()?.into_owned();
         let written = self.fate.is_placed();
         let (saved, sweep) = match (&self.body, &mut entries) {
@@ -201,7 +233,16 @@ impl Node {
             (_, Entries::Inner(run)) => sweep_run(run, self.sweep, written),
         };
         let body = Body::Open(entries);
-        Ok(Node { level: self.level, body, encoded_len: self.encoded_len - saved, sweep, fate: Fate::new() })
+        Ok(Node { level: self.level, body, encoded_len: self.encoded_len - saved, sweep, born, fate: Fate::new() })
+    }
+
+    /// The same node without the memory forms of what is written below it: its place, if it has one, is that one's.
+    pub(super) fn settled(&self) -> Result<Node> {
+        let settled = self.successor(self.born)?;
+        Ok(match self.fate.placed() {
+            Some(at) => Node { fate: Fate::at(at), ..settled },
+            None => settled,
+        })
     }
 
     /// Cuts the upper part off, and says the lowest key that may go there. `Tail` is for keys that come in
@@ -225,7 +266,7 @@ impl Node {
                 (separator, Entries::Inner(upper))
             }
         };
-        let upper = Node::new(self.level, upper);
+        let upper = Node::new(self.level, upper, self.born);
         self.measure();
         Some((separator, upper))
     }

@@ -31,12 +31,16 @@ struct Slot {
     key_len: u16,
 }
 
+/// So many of the common bytes are kept beside the slots: a search looks at one key of the node then, not at two.
+const COMMON_KEPT: usize = 16;
+
 /// The entries of a stored node.
 #[derive(Clone)]
 pub(super) struct Packed {
     bytes: Bytes,
     slots: Box<[Slot]>,
     common_len: usize,
+    common: [u8; COMMON_KEPT],
     is_leaf: bool,
 }
 
@@ -83,7 +87,8 @@ impl Packed {
         if at != end {
             return Err(Error::damaged(format!("{} bytes follow the last entry", end.saturating_sub(at))));
         }
-        let mut packed = Packed { bytes, slots: slots.into_boxed_slice(), common_len: 0, is_leaf };
+        let mut packed =
+            Packed { bytes, slots: slots.into_boxed_slice(), common_len: 0, common: [0; COMMON_KEPT], is_leaf };
         packed.note_prefixes();
         Ok(packed)
     }
@@ -95,7 +100,10 @@ impl Packed {
             return;
         }
         let (first, last) = (self.key(from), self.key(self.len() - 1));
-        self.common_len = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let common_len = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        let mut common = [0; COMMON_KEPT];
+        common.iter_mut().zip(first.iter().take(common_len)).for_each(|(to, from)| *to = *from);
+        (self.common_len, self.common) = (common_len, common);
         for index in from..self.len() {
             let prefix = prefix_of(self.key(index).get(self.common_len..).unwrap_or_default());
             if let Some(slot) = self.slots.get_mut(index) {
@@ -173,8 +181,10 @@ impl Packed {
     pub(super) fn find(&self, key: &[u8]) -> std::result::Result<usize, usize> {
         let start = self.search_start();
         let searched = self.slots.get(start..).unwrap_or_default();
-        let Some(first) = searched.first() else { return Err(self.len()) };
-        let common = self.key_of(first).get(..self.common_len).unwrap_or_default();
+        let common = match self.common.get(..self.common_len) {
+            Some(common) => common,
+            None => searched.first().and_then(|first| self.key_of(first).get(..self.common_len)).unwrap_or_default(),
+        };
         let head = key.get(..self.common_len).unwrap_or(key);
         match head.cmp(common) {
             Ordering::Less => return Err(start),

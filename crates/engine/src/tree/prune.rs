@@ -54,6 +54,7 @@ fn take_down(
     }
     drop(node);
     let node = own(child, level, edit)?;
+    let before = node.weight();
     let level = node.level.checked_sub(1);
     let Body::Open(Entries::Inner(run)) = &mut node.body else { return Err(childless()) };
     while *budget > 0
@@ -68,5 +69,6 @@ fn take_down(
     }
     let gone = run.is_empty();
     node.measure();
+    edit.weigh(before, if gone { 0 } else { node.weight() });
     Ok(gone)
 }

@@ -70,8 +70,16 @@ impl Disk {
     }
 
     /// What a commit does once its edit is published.
-    fn release(&self, replaced: Vec<Replaced>) {
-        replaced.iter().filter_map(|r| r.release(Version(1))).for_each(|at| self.free_node(at));
+    /// Gives the weight of what had no place.
+    fn release(&self, replaced: Vec<Replaced>) -> u64 {
+        let mut weight = 0;
+        for gone in &replaced {
+            match gone.release(Version(1)) {
+                Some(at) => self.free_node(at),
+                None => weight += gone.weight().0,
+            }
+        }
+        weight
     }
 
     fn release_value(&self, old: &Value) {
@@ -214,4 +222,26 @@ fn value_of(kind: u8, len: u16) -> Value {
         1 => Value::Piece(Piece::Pending(Arc::new(Pending::new(Bytes::from(vec![1; usize::from(len) + 1]))))),
         _ => Value::Raw(Bytes::from(vec![kind; usize::from(len) % 20])),
     }
+}
+
+/// The weight of all nodes of a tree, and of the trees in it, that have no place yet.
+fn unwritten_weight(tree: &Tree) -> u64 {
+    fn below(child: &Child) -> u64 {
+        let Child::Memory(node) = child else { return 0 };
+        if node.placed().is_some() {
+            return 0;
+        }
+        let below = match node.opened().unwrap().as_ref() {
+            node::Entries::Inner(run) => run.iter().map(|entry| below(&entry.1)).sum::<u64>(),
+            node::Entries::Leaf(run) => run
+                .iter()
+                .map(|entry| match &entry.1 {
+                    Value::Root(root) => unwritten_weight(&root.tree),
+                    _ => 0,
+                })
+                .sum(),
+        };
+        node.weight() + below
+    }
+    tree.root.as_ref().map_or(0, below)
 }

@@ -258,26 +258,19 @@ impl Session for Reads<'_> {
                 &newest
             }
         };
-        match view.bytes(SPACE, key, 0, usize::MAX) {
-            Ok(bytes) => {
-                found(&bytes);
-                Ok(true)
-            }
-            Err(error) if error.kind() == koine_engine::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed("get")(error)),
-        }
+        view.look(SPACE, key, |bytes| found(bytes)).map(|seen| seen.is_some()).map_err(failed("get"))
     }
 
     fn scan(&mut self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Outcome<()> {
         let range = KeyRange { start: Bytes::copy_from_slice(from), end: None };
         let view = self.view();
         let mut cursor = view.cursor(SPACE, range, false).map_err(failed("scan"))?;
-        while let Some(entry) = cursor.next().map_err(failed("scan"))? {
-            let goes_on = match &entry.value {
-                Some(value) => each(&entry.key, value),
+        while let Some(entry) = cursor.step().map_err(failed("scan"))? {
+            let goes_on = match entry.value {
+                Some(value) => each(entry.key, value),
                 None => {
-                    let value = view.bytes(SPACE, &entry.key, 0, usize::MAX).map_err(failed("scan"))?;
-                    each(&entry.key, &value)
+                    let value = view.bytes(SPACE, entry.key, 0, usize::MAX).map_err(failed("scan"))?;
+                    each(entry.key, &value)
                 }
             };
             if !goes_on {

@@ -6,7 +6,7 @@ use crate::value::{Content, Record};
 /// A tree with a written part of 3,000 entries and a part that is in memory only.
 fn half_written(disk: &Disk) -> Tree {
     let mut tree = Tree::new();
-    let mut edit = Edit::new(disk);
+    let mut edit = Edit::new(disk, Version(1));
     for number in 0..3000 {
         tree.insert(&mut edit, key_of(number, false), value_of(number as u8, 300)).unwrap();
     }
@@ -14,7 +14,7 @@ fn half_written(disk: &Disk) -> Tree {
     tree = Tree::at(tree.stored().unwrap(), tree.len());
     // A few neighbours: most leaves stay as they are.
     for number in 0..12u8 {
-        let mut edit = Edit::new(disk);
+        let mut edit = Edit::new(disk, Version(1));
         let key = Bytes::from(vec![b'0', b'0', number]);
         tree.insert(&mut edit, key, value_of(1, 100 + u16::from(number))).unwrap();
         disk.release(edit.replaced);
@@ -41,7 +41,7 @@ fn both_have_the_same_entries_and_share_what_was_written() {
     assert_eq!(seen(&disk, &branch).blocks, shared);
 
     // A change of one is none of the other, and each places its own.
-    let mut edit = Edit::new(&disk);
+    let mut edit = Edit::new(&disk, Version(1));
     edit.shared = Generation(1);
     branch.insert(&mut edit, Bytes::from_static(b"00\x03"), Value::Raw(Bytes::from_static(b"other"))).unwrap();
     for at in &edit.dead {
@@ -61,7 +61,7 @@ fn both_have_the_same_entries_and_share_what_was_written() {
 fn what_is_younger_than_the_point_is_copied_and_named_again() {
     let disk = Disk::default();
     let mut tree = Tree::new();
-    let mut edit = Edit::new(&disk);
+    let mut edit = Edit::new(&disk, Version(1));
     for number in 0..20 {
         let piece = Piece::Pending(Arc::new(Pending::new(Bytes::from(vec![7; 5000]))));
         let record = Record { version: Version(3), size: 5000, content: Content::Single(piece) };

@@ -8,7 +8,7 @@ fn a_tree_of_trees_is_written_with_its_leaves_and_accounted_for() {
     let disk = Disk::default();
     let mut master = Tree::new();
     for round in 1..40u64 {
-        let mut edit = Edit::new(&disk);
+        let mut edit = Edit::new(&disk, Version(1));
         let mut next = master.clone();
         for space in [round % 3, 7] {
             let id = Bytes::copy_from_slice(&space.to_be_bytes());
@@ -61,7 +61,7 @@ fn what_was_written_leaves_memory_while_edits_go_on() {
         let frozen = tree.clone();
         for number in 0..200u64 {
             let mut next = tree.clone();
-            let mut edit = Edit::new(&disk);
+            let mut edit = Edit::new(&disk, Version(1));
             let key = Bytes::copy_from_slice(&(round * 200 + number).to_be_bytes());
             next.insert(&mut edit, key, Value::Raw(Bytes::from(vec![1; 900]))).unwrap();
             disk.release(edit.replaced);
@@ -86,7 +86,7 @@ fn readers_and_a_checkpoint_run_beside_edits() {
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| write_dirty(&frozen, stamp(Generation(round)), &mut Sink(&disk)).unwrap());
             for number in 0..100u32 {
-                let mut edit = Edit::new(&disk);
+                let mut edit = Edit::new(&disk, Version(1));
                 let mut next = tree.clone();
                 let old = next
                     .insert(&mut edit, key_of(number * 31 % 977 + round as u32, false), value_of(number as u8, 3000))

@@ -15,7 +15,7 @@ proptest! {
         let disk = Disk::default();
         let name = |number: u32| Bytes::from(format!("{number:04}{}", "k".repeat(number as usize % 90)));
         let mut tree = Tree::new();
-        let mut edit = Edit::new(&disk);
+        let mut edit = Edit::new(&disk, Version(1));
         for number in &keys {
             tree.insert(&mut edit, name(*number), value_of(0, 64)).unwrap();
         }

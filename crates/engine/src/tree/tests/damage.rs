@@ -10,7 +10,7 @@ proptest! {
         let disk = Disk::default();
         let mut tree = Tree::new();
         for number in 0..400 {
-            tree.insert(&mut Edit::new(&disk), key_of(number, true), value_of(number as u8, 40)).unwrap();
+            tree.insert(&mut Edit::new(&disk, Version(1)), key_of(number, true), value_of(number as u8, 40)).unwrap();
         }
         let at = write_dirty(&tree, stamp(Generation(3)), &mut Sink(&disk)).unwrap().unwrap();
         for (start, bytes) in disk.nodes.lock().iter() {

@@ -37,6 +37,8 @@ struct World {
     frozen: Option<(Tree, Model)>,
     version: u64,
     long: bool,
+    /// What nodes without a place weigh, as edits say.
+    weight: i64,
 }
 
 impl World {
@@ -48,28 +50,36 @@ impl World {
     fn put(&mut self, number: u32, value: Value) {
         let key = key_of(number, self.long);
         let mut next = self.working(value.encoded_len());
-        let mut edit = Edit::new(&self.disk);
+        let mut edit = Edit::new(&self.disk, Version(1));
         let old = next.insert(&mut edit, key.clone(), value.clone()).unwrap();
         assert_eq!(old.as_ref().map(content), self.model.insert(key, content(&value)));
-        self.disk.release(edit.replaced);
+        self.weight += edit.weight;
+        self.weight -= self.disk.release(edit.replaced) as i64;
         old.iter().for_each(|old| self.disk.release_value(old));
         self.tree = next;
+        if self.model.len() % 16 == 0 {
+            assert_eq!(self.weight, unwritten_weight(&self.tree) as i64);
+        }
     }
 
     fn remove(&mut self, key: &[u8]) {
         let mut next = self.working(key.iter().map(|byte| usize::from(*byte)).sum());
-        let mut edit = Edit::new(&self.disk);
+        let mut edit = Edit::new(&self.disk, Version(1));
         let old = next.remove(&mut edit, key).unwrap();
         assert_eq!(old.as_ref().map(content), self.model.remove(key));
-        self.disk.release(edit.replaced);
+        self.weight += edit.weight;
+        self.weight -= self.disk.release(edit.replaced) as i64;
         old.iter().for_each(|old| self.disk.release_value(old));
         self.tree = next;
+        if self.model.len() % 16 == 0 {
+            assert_eq!(self.weight, unwritten_weight(&self.tree) as i64);
+        }
     }
 
     /// Changes a clone until a load fails and drops it: nothing may have happened.
     fn failed_edit(&mut self, loads: u32) {
         *self.disk.fail_loads.lock() = Some(loads);
-        let mut edit = Edit::new(&self.disk);
+        let mut edit = Edit::new(&self.disk, Version(1));
         let mut next = self.tree.clone();
         let keys: Vec<Bytes> = self.model.keys().step_by(3).cloned().collect();
         for key in keys {
@@ -91,6 +101,8 @@ impl World {
         self.version += 1;
         let at = write_dirty(&frozen, stamp(Generation(self.version)), &mut Sink(&self.disk)).unwrap();
         assert_eq!(at, frozen.stored());
+        // Nodes that left the tree before they were written were counted off; those that were written go now.
+        self.weight = unwritten_weight(&self.tree) as i64;
         same(&self.disk, &frozen, &model);
         // What was written says the same when nothing of it is in memory.
         if let Some(at) = at {

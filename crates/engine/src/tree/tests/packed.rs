@@ -1,19 +1,17 @@
 //! Stored nodes, searched where they lie.
 
 use super::*;
-use crate::tree::run::Spot;
+use crate::batch::SpaceId;
+use crate::tree::node::Entries;
+use crate::tree::run::{Run, Spot};
 
 /// A leaf with these keys, as it would be read from the device, and its bytes.
 fn leaf(keys: &BTreeSet<Vec<u8>>) -> Node {
-    let disk = Disk::default();
-    let mut tree = Tree::new();
-    for key in keys {
-        let value = Value::Raw(Bytes::copy_from_slice(key));
-        tree.insert(&mut Edit::new(&disk), Bytes::copy_from_slice(key), value).unwrap();
-    }
-    let at = write_dirty(&tree, stamp(Generation(1)), &mut Sink(&disk)).unwrap().unwrap();
-    let bytes = disk.nodes.lock()[&at.start_block].clone();
-    Node::decode(bytes, &at, STORE).unwrap()
+    let entries = keys.iter().map(|key| (Bytes::copy_from_slice(key), Value::Raw(Bytes::copy_from_slice(key))));
+    let open = Node::new(0, Entries::Leaf(Run::from_sorted(entries.collect())), Version(1));
+    let bytes = open.encode(stamp(Generation(1)), SpaceId(1)).unwrap();
+    let at = NodeRef::of(&bytes, 5, Generation(1));
+    Node::decode(bytes.into(), &at, STORE).unwrap()
 }
 
 /// Keys with few different bytes, so that they share beginnings, end early and contain zeros.
@@ -70,7 +68,7 @@ fn what_it_takes_in_memory_is_its_bytes_and_little_more() {
     let node = leaf(&keys);
     let stored = node.placed().unwrap().len_bytes();
     assert!(node.memory_len() >= stored && node.memory_len() < stored + 100 * 8 + 400, "{}", node.memory_len());
-    let open = node.successor().unwrap();
+    let open = node.successor(Version(1)).unwrap();
     assert!(open.memory_len() > 100 * size_of::<Value>());
     assert_eq!((open.len(), open.encoded_len()), (node.len(), node.encoded_len()));
 }

@@ -5,7 +5,7 @@ use super::*;
 /// A tree of so many entries of 200 bytes or so, with pending values among them, written as of `birth`.
 fn written(disk: &Disk, numbers: std::ops::Range<u32>, birth: Generation) -> Tree {
     let mut tree = Tree::new();
-    let mut edit = Edit::new(disk);
+    let mut edit = Edit::new(disk, Version(1));
     for number in numbers {
         tree.insert(&mut edit, key_of(number, false), value_of(number as u8, 200)).unwrap();
     }
@@ -15,7 +15,7 @@ fn written(disk: &Disk, numbers: std::ops::Range<u32>, birth: Generation) -> Tre
 
 /// Takes up to `most` leaves down, frees what goes, and gives the keys handed out.
 fn prune(disk: &Disk, tree: &mut Tree, most: u32, shared: Generation) -> (bool, Vec<Bytes>, Vec<NodeRef>) {
-    let mut edit = Edit::new(disk);
+    let mut edit = Edit::new(disk, Version(1));
     edit.shared = shared;
     let mut keys = Vec::new();
     let mut values = Vec::new();
@@ -43,7 +43,7 @@ proptest! {
         let mut tree = written(&disk, 0..count, Generation(1));
         for number in count..count + unwritten {
             // Clones are held by nobody: some paths are in memory only.
-            let mut edit = Edit::new(&disk);
+            let mut edit = Edit::new(&disk, Version(1));
             tree.insert(&mut edit, key_of(number, false), value_of(number as u8, 200)).unwrap();
             disk.release(edit.replaced);
         }
@@ -78,7 +78,7 @@ fn what_a_branch_point_shares_is_let_go_of_unread() {
     let point = written(&disk, 0..2000, Generation(5));
     let kept = seen(&disk, &point).blocks;
     let mut tree = point.clone();
-    let mut edit = Edit::new(&disk);
+    let mut edit = Edit::new(&disk, Version(1));
     edit.shared = Generation(5);
     let fresh: Vec<Bytes> = (5000..5040).map(|number| key_of(number, false)).collect();
     for key in &fresh {
@@ -91,7 +91,7 @@ fn what_a_branch_point_shares_is_let_go_of_unread() {
     tree = Tree::at(tree.stored().unwrap(), tree.len());
     let mut keys = Vec::new();
     loop {
-        let mut edit = Edit::new(&disk);
+        let mut edit = Edit::new(&disk, Version(1));
         edit.shared = Generation(5);
         let done = tree
             .prune(&mut edit, 1, &mut |key, _| {
@@ -120,12 +120,12 @@ fn an_error_of_the_caller_or_the_device_ends_it_and_dropping_it_is_a_rollback() 
     for loads in 0..4 {
         *disk.fail_loads.lock() = Some(loads);
         let mut next = tree.clone();
-        next.prune(&mut Edit::new(&disk), 100, &mut |_, _| Ok(())).unwrap_err();
+        next.prune(&mut Edit::new(&disk, Version(1)), 100, &mut |_, _| Ok(())).unwrap_err();
         *disk.fail_loads.lock() = None;
     }
     let mut next = tree.clone();
     let mut left = 30;
-    let refused = next.prune(&mut Edit::new(&disk), 100, &mut |_, _| {
+    let refused = next.prune(&mut Edit::new(&disk, Version(1)), 100, &mut |_, _| {
         left -= 1;
         if left == 0 { Err(Error::invalid("enough")) } else { Ok(()) }
     });

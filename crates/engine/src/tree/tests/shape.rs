@@ -6,7 +6,7 @@ use super::*;
 fn ascending_keys_fill_their_nodes() {
     let disk = Disk::default();
     let mut tree = Tree::new();
-    let mut edit = Edit::new(&disk);
+    let mut edit = Edit::new(&disk, Version(1));
     for number in 0..50_000u64 {
         tree.insert(&mut edit, Bytes::copy_from_slice(&number.to_be_bytes()), Value::Raw(Bytes::from_static(&[0; 51])))
             .unwrap();
@@ -22,7 +22,7 @@ fn ascending_keys_fill_their_nodes() {
 fn nodes_join_when_most_keys_go() {
     let disk = Disk::default();
     let mut tree = Tree::new();
-    let mut edit = Edit::new(&disk);
+    let mut edit = Edit::new(&disk, Version(1));
     for number in 0..20_000 {
         tree.insert(&mut edit, key_of(number, false), value_of(0, 100)).unwrap();
     }
@@ -40,7 +40,7 @@ fn nodes_join_when_most_keys_go() {
 fn longest_entries_fit_and_longer_ones_are_refused() {
     let disk = Disk::default();
     let mut tree = Tree::new();
-    let mut edit = Edit::new(&disk);
+    let mut edit = Edit::new(&disk, Version(1));
     for number in 0..60u8 {
         let mut key = vec![b'k'; TREE_KEY_LEN_MAX];
         key[TREE_KEY_LEN_MAX - 1 - usize::from(number) % 7 * 100] = number;
