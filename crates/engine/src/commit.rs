@@ -7,11 +7,15 @@
 //!   joins the queue without a record (with one, when the request has an id).
 //! - A batch that can change nothing but take space away is let in while the reserve lasts.
 
+mod form;
+
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::MutexGuard;
+
+use form::{blocks_needed, check_keys};
 
 use crate::apply::{Edition, State, condition};
 use crate::batch::{
@@ -491,60 +495,4 @@ fn next_version(head: &Head) -> Result<Version> {
         return Err(Error::new(ErrorKind::Busy, "the log numbers at hand are used up until the next checkpoint"));
     }
     Ok(next)
-}
-
-fn check_keys(operation: &Operation) -> Result<()> {
-    let long = |key: &[u8]| key.len() > KEY_LEN_MAX + 1;
-    let bad = match operation {
-        Operation::Put { at, .. }
-        | Operation::WriteAt { at, .. }
-        | Operation::Append { at, .. }
-        | Operation::Truncate { at, .. }
-        | Operation::Delete { at }
-        | Operation::AddCounter { at, .. } => at.key.len() > KEY_LEN_MAX,
-        Operation::DeleteRange { range, .. } => long(&range.start) || range.end.as_ref().is_some_and(|end| long(end)),
-        Operation::Rename { from, to } | Operation::CloneRange { from, to, .. } => {
-            from.key.len() > KEY_LEN_MAX || to.key.len() > KEY_LEN_MAX
-        }
-        Operation::Concatenate { sources, target, .. } => {
-            target.key.len() > KEY_LEN_MAX || sources.iter().any(|source| source.key.len() > KEY_LEN_MAX)
-        }
-        _ => false,
-    };
-    if bad { Err(Error::invalid(format!("a key has at most {KEY_LEN_MAX} bytes"))) } else { Ok(()) }
-}
-
-/// About how many blocks a batch takes until the next checkpoint; 0 when it only takes away. Counters that are
-/// changed along with what is deleted, one for each at most, are part of the deleting.
-fn blocks_needed(steps: &[Step]) -> u64 {
-    let is_counter = |step: &&Step| matches!(step, Step::Operation(Operation::AddCounter { .. }));
-    let counters = steps.iter().filter(is_counter).count() as u64;
-    let deletes = steps.iter().filter(|step| takes_away(step)).count() as u64;
-    let free = if counters <= deletes { counters } else { 0 };
-    steps.iter().map(blocks_of_step).sum::<u64>() - free
-}
-
-fn takes_away(step: &Step) -> bool {
-    use Operation::{Delete, DeleteRange, DropSpace};
-    match step {
-        Step::Operation(Delete { .. } | DeleteRange { .. } | DropSpace { .. }) => true,
-        Step::StageDrop { .. } | Step::Reap { .. } => true,
-        Step::Operation(_) | Step::StageSlab { .. } | Step::Relocate { .. } => false,
-    }
-}
-
-fn blocks_of_step(step: &Step) -> u64 {
-    match step {
-        Step::Operation(
-            Operation::Put { value: payload, .. }
-            | Operation::WriteAt { data: payload, .. }
-            | Operation::Append { data: payload, .. },
-        ) => match payload {
-            Payload::Bytes(bytes) => 1 + bytes.len().div_ceil(BLOCK_LEN) as u64,
-            Payload::Stage(_) => 1,
-        },
-        Step::StageSlab { extents, .. } => 1 + extents.len() as u64 / 16,
-        step if takes_away(step) => 0,
-        _ => 1,
-    }
 }

@@ -12,7 +12,7 @@ use parking_lot::{Condvar, RwLock};
 
 use koine_env::Random;
 
-use crate::apply::Counters;
+use crate::apply::{Counters, State};
 use crate::batch::{Batch, Commit, Durability, KeyRange, SpaceId, Version};
 use crate::buffers::Buffers;
 use crate::changes::{Changes, Watch, Watchers};
@@ -423,36 +423,7 @@ pub(crate) fn new_core(
     let book = book(device.as_ref(), &nodes)?;
     let state = recovery::stored_state(superblock);
     let requests = Requests::load(&state, &nodes)?;
-    let position = Position(superblock.position);
-    let counters = Counters { next_blob: superblock.next_blob, generation: superblock.generation };
-    let sealed = Cut { state: state.clone(), position, chain: superblock.chain, counters, dirty_len: 0 };
-    let head = Head {
-        state: state.clone(),
-        counters,
-        requests,
-        changes: Changes::since(superblock.reserve),
-        queue: Default::default(),
-        queue_len: 0,
-        in_flight: false,
-        open: None,
-        group_buffer: None,
-        untold: 0,
-        writer_armed: false,
-        deltas: Vec::new(),
-        dirty_len: 0,
-        table_len: limits.table_len(superblock.blocks * BLOCK_LEN as u64),
-        frozen: Version(0),
-        sealed,
-        tail: position,
-        cut_at: position,
-        flushed: superblock.reserve,
-        reserve: superblock.reserve,
-        unflushed_len: 0,
-        checkpoint_wanted: false,
-        checkpoints: 0,
-        checkpoint_full: false,
-        closing: false,
-    };
+    let head = new_head(superblock, state.clone(), requests, &limits);
     Ok(Core {
         allocator: Allocator::new(),
         limits,
@@ -482,4 +453,37 @@ pub(crate) fn new_core(
         failure: Mutex::new(None),
         device,
     })
+}
+
+fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &Limits) -> Head {
+    let position = Position(superblock.position);
+    let counters = Counters { next_blob: superblock.next_blob, generation: superblock.generation };
+    let sealed = Cut { state: state.clone(), position, chain: superblock.chain, counters, dirty_len: 0 };
+    Head {
+        state,
+        counters,
+        requests,
+        changes: Changes::since(superblock.reserve),
+        queue: Default::default(),
+        queue_len: 0,
+        in_flight: false,
+        open: None,
+        group_buffer: None,
+        untold: 0,
+        writer_armed: false,
+        deltas: Vec::new(),
+        dirty_len: 0,
+        table_len: limits.table_len(superblock.blocks * BLOCK_LEN as u64),
+        frozen: Version(0),
+        sealed,
+        tail: position,
+        cut_at: position,
+        flushed: superblock.reserve,
+        reserve: superblock.reserve,
+        unflushed_len: 0,
+        checkpoint_wanted: false,
+        checkpoints: 0,
+        checkpoint_full: false,
+        closing: false,
+    }
 }

@@ -57,7 +57,7 @@ impl World {
         self.weight -= self.disk.release(edit.replaced) as i64;
         old.iter().for_each(|old| self.disk.release_value(old));
         self.tree = next;
-        if self.model.len() % 16 == 0 {
+        if self.model.len().is_multiple_of(16) {
             assert_eq!(self.weight, unwritten_weight(&self.tree) as i64);
         }
     }
@@ -71,7 +71,7 @@ impl World {
         self.weight -= self.disk.release(edit.replaced) as i64;
         old.iter().for_each(|old| self.disk.release_value(old));
         self.tree = next;
-        if self.model.len() % 16 == 0 {
+        if self.model.len().is_multiple_of(16) {
             assert_eq!(self.weight, unwritten_weight(&self.tree) as i64);
         }
     }
