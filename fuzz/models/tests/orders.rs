@@ -1,0 +1,73 @@
+//! Every order in which threads can take their steps at a fate or a ticket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use koine_models::batch::{Commit, Version};
+use koine_models::error::ErrorKind;
+use koine_models::fate::Fate;
+use koine_models::ticket::Ticket;
+use loom::thread;
+
+const DONE: Commit = Commit { version: Version(7), repeated: false };
+
+#[test]
+fn exactly_one_side_of_a_fate_learns_the_place_to_free() {
+    loom::model(|| {
+        let fate = Arc::new(Fate::new());
+        let (checkpoint, reader) = (Arc::clone(&fate), Arc::clone(&fate));
+        let checkpoint = thread::spawn(move || checkpoint.place(42).is_some());
+        let reader = thread::spawn(move || reader.placed().is_none_or(|place| place == 42));
+        let freed = fate.replace(Version(3)).is_some();
+        let told = checkpoint.join().unwrap();
+        assert!(freed != told, "the place is freed once");
+        assert!(reader.join().unwrap() && fate.is_placed());
+    });
+}
+
+#[test]
+fn a_waiter_gets_the_outcome_whenever_it_is_given() {
+    loom::model(|| {
+        let (ticket, completer) = Ticket::new();
+        let writer = thread::spawn(move || completer.complete(Ok(DONE)));
+        assert_eq!(ticket.wait().unwrap(), DONE);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_waiter_is_told_when_the_completer_goes() {
+    loom::model(|| {
+        let (ticket, completer) = Ticket::new();
+        let writer = thread::spawn(move || drop(completer));
+        assert_eq!(ticket.wait().unwrap_err().kind(), ErrorKind::Stopped);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_callback_runs_once_whoever_comes_first() {
+    loom::model(|| {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (ticket, completer) = Ticket::new();
+        let writer = thread::spawn(move || completer.complete(Ok(DONE)));
+        let counted = Arc::clone(&calls);
+        ticket.on_done(move |outcome| {
+            assert_eq!(outcome.unwrap(), DONE);
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
+        writer.join().unwrap();
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_look_shows_nothing_or_the_outcome() {
+    loom::model(|| {
+        let (ticket, completer) = Ticket::new();
+        let writer = thread::spawn(move || completer.complete(Ok(DONE)));
+        assert!(ticket.peek().is_none_or(|outcome| outcome.unwrap() == DONE));
+        writer.join().unwrap();
+        assert_eq!(ticket.peek().map(|outcome| outcome.unwrap()), Some(DONE));
+    });
+}
