@@ -115,7 +115,7 @@ fn own_room(path: &str) -> Option<&str> {
     if folder.starts_with("plugins/") {
         return Some("plugin");
     }
-    if folder == "fuzz" {
+    if folder == "fuzz" || folder.starts_with("fuzz/") {
         return None;
     }
     Some(match folder.strip_prefix("crates/").unwrap_or(folder) {
