@@ -7,6 +7,7 @@ import pytest
 
 from harness import clients, seeds
 from harness.server import Server, clean_environment, koine, program
+from harness.stores import contents_of
 
 OBJECTS = {f"folder/{n:03}": 300 * n for n in range(50)} | {f"big/{n}": 900_000 + n for n in range(3)}
 
@@ -23,15 +24,6 @@ def fill(store, keys):
         for key in keys:
             s3.put_object(Bucket="data", Key=key, Body=body(key))
         assert server.stop() == 0
-
-
-def objects_of(store):
-    with Server(store) as server:
-        s3 = clients.s3(server.url)
-        listed = s3.list_objects_v2(Bucket="data").get("Contents", [])
-        found = {e["Key"]: s3.get_object(Bucket="data", Key=e["Key"])["Body"].read() for e in listed}
-        assert server.stop() == 0
-    return found
 
 
 @pytest.fixture
@@ -55,7 +47,7 @@ def test_an_exported_store_serves_the_same_objects(store, tmp_path):
     told = json.loads(koine("--json", "receive", copy, "--from", stream).stdout)
     assert told["spaces"] == [space["space"] for space in spaces(store)]
     koine("check", copy)
-    assert objects_of(copy) == {key: body(key) for key in OBJECTS}
+    assert contents_of(copy) == {key: body(key) for key in OBJECTS}
     # What is there is not overwritten, and a damaged stream leaves nothing.
     assert koine("receive", copy, "--from", stream, check=False).returncode == 1
     damaged = bytearray(stream.read_bytes())

@@ -8,6 +8,7 @@ import pytest
 
 from harness import clients, seeds
 from harness.server import Server, koine
+from harness.stores import contents_of
 
 MIB = 1 << 20
 OBJECTS = {f"big/{n}": 3 * MIB + n for n in range(8)}
@@ -34,20 +35,11 @@ def store(tmp_path):
     return path
 
 
-def objects_of(store):
-    with Server(store) as server:
-        s3 = clients.s3(server.url)
-        listed = s3.list_objects_v2(Bucket="data").get("Contents", [])
-        found = {e["Key"]: s3.get_object(Bucket="data", Key=e["Key"])["Body"].read() for e in listed}
-        assert server.stop() == 0
-    return found
-
-
 def test_a_store_in_order_is_left_as_it_is(store):
     told = json.loads(koine("--json", "defrag", store, "--rate", "100MiB").stdout)
     assert told["windows"] == 0 and told["values_by_pieces_before"] == told["values_by_pieces_after"]
     koine("check", store)
-    assert objects_of(store) == {key: body(key) for key in OBJECTS}
+    assert contents_of(store) == {key: body(key) for key in OBJECTS}
 
 
 def test_trim_gives_free_space_back(store):
@@ -56,7 +48,7 @@ def test_trim_gives_free_space_back(store):
     assert told["bytes"] > 10 * MIB
     assert allocated(store) <= before - 10 * MIB
     koine("check", store)
-    assert objects_of(store) == {key: body(key) for key in OBJECTS}
+    assert contents_of(store) == {key: body(key) for key in OBJECTS}
 
 
 def test_a_server_gives_back_what_is_deleted(store):

@@ -6,9 +6,9 @@ use clap::Args;
 use koine::{DefragOptions, DefragPosition, DefragStep, SpaceReport, Upkeep};
 use serde_json::json;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::Output;
-use crate::size;
+use crate::{resume, size};
 
 const EXAMPLES: &str = "Examples:
   koine stat store.koine --space                     how many pieces values have
@@ -40,7 +40,7 @@ pub struct DefragArgs {
 
 /// Runs `koine defrag`.
 pub fn run(args: &DefragArgs, output: Output) -> Outcome {
-    let from = args.resume.as_deref().map_or(Ok(DefragPosition::default()), read_position)?;
+    let from = args.resume.as_deref().map_or(Ok(DefragPosition::default()), position)?;
     let store = Upkeep::open(&args.store)?;
     let did = all(args, &store, from, output);
     let closed = store.close();
@@ -98,33 +98,22 @@ fn all(
             break;
         }
         if let Some(file) = &args.resume {
-            write_position(file, defrag.position())?;
+            resume::write(file, &defrag.position().to_bytes())?;
         }
         std::thread::sleep(defrag.wait());
     }
     bar.finish_and_clear();
-    if let Some(file) = &args.resume
-        && let Err(error) = std::fs::remove_file(file)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(Failure::io(format!("cannot remove {}", file.display()), &error));
+    if let Some(file) = &args.resume {
+        resume::remove(file)?;
     }
     Ok((sum, before, store.space_report()?))
 }
 
-fn read_position(file: &Path) -> Outcome<DefragPosition> {
-    match std::fs::read(file) {
-        Ok(bytes) => Ok(DefragPosition::from_bytes(&bytes).map_err(koine::Error::from)?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(DefragPosition::default()),
-        Err(error) => Err(Failure::io(format!("cannot read {}", file.display()), &error)),
-    }
-}
-
-fn write_position(file: &Path, position: &DefragPosition) -> Outcome {
-    let failed = |error| Failure::io(format!("cannot write {}", file.display()), &error);
-    // Beside it first: a run that is stopped in the middle leaves the position before.
-    let mut fresh = file.as_os_str().to_owned();
-    fresh.push(".new");
-    std::fs::write(&fresh, position.to_bytes()).map_err(failed)?;
-    std::fs::rename(&fresh, file).map_err(failed)
+fn position(file: &Path) -> Outcome<DefragPosition> {
+    let kept = resume::read(file)?;
+    Ok(kept
+        .map(|bytes| DefragPosition::from_bytes(&bytes))
+        .transpose()
+        .map_err(koine::Error::from)?
+        .unwrap_or_default())
 }

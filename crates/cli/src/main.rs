@@ -13,6 +13,7 @@ mod ls;
 mod man;
 mod output;
 mod remote;
+mod resume;
 mod salvage;
 mod scrub;
 mod serve;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, printable};
-use crate::size;
+use crate::{resume, size};
 
 const EXAMPLES: &str = "Examples:
   koine scrub store.koine                            exit code 0: sound, 1: unsound (what, where and whose is told)
@@ -44,7 +44,7 @@ pub struct ScrubArgs {
 pub fn run(args: &ScrubArgs, output: Output) -> Outcome {
     let began = Instant::now();
     let store = koine::inspect(&args.store)?;
-    let from = args.resume.as_deref().map_or(Ok(ScrubPosition::default()), read_position)?;
+    let from = args.resume.as_deref().map_or(Ok(ScrubPosition::default()), position)?;
     let rate_per_second = args.rate.unwrap_or(0);
     // About a second's worth at once, so that a low rate is an even one.
     let step_len = if rate_per_second == 0 { STEP_LEN_MAX } else { rate_per_second.clamp(STEP_LEN_MIN, STEP_LEN_MAX) };
@@ -61,13 +61,13 @@ pub fn run(args: &ScrubArgs, output: Output) -> Outcome {
             break;
         }
         if let Some(file) = &args.resume {
-            write_position(file, scrub.position())?;
+            resume::write(file, &scrub.position().to_bytes())?;
         }
         std::thread::sleep(scrub.wait());
     }
     bar.finish_and_clear();
     if let Some(file) = &args.resume {
-        remove_position(file)?;
+        resume::remove(file)?;
     }
     let told: Vec<serde_json::Value> =
         findings.iter().map(|f| json!({ "concerns": f.concern.to_string(), "message": f.message })).collect();
@@ -92,28 +92,7 @@ pub fn run(args: &ScrubArgs, output: Output) -> Outcome {
     )))
 }
 
-fn read_position(file: &Path) -> Outcome<ScrubPosition> {
-    match std::fs::read(file) {
-        Ok(bytes) => Ok(ScrubPosition::from_bytes(&bytes).map_err(koine::Error::from)?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(ScrubPosition::default()),
-        Err(error) => Err(Failure::io(format!("cannot read {}", file.display()), &error)),
-    }
-}
-
-fn write_position(file: &Path, position: &ScrubPosition) -> Outcome {
-    let failed = |error| Failure::io(format!("cannot write {}", file.display()), &error);
-    // Beside it first: a run that is stopped in the middle leaves the position before.
-    let mut fresh = file.as_os_str().to_owned();
-    fresh.push(".new");
-    std::fs::write(&fresh, position.to_bytes()).map_err(failed)?;
-    std::fs::rename(&fresh, file).map_err(failed)
-}
-
-fn remove_position(file: &Path) -> Outcome {
-    match std::fs::remove_file(file) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::io(format!("cannot remove {}", file.display()), &error))
-        }
-        _ => Ok(()),
-    }
+fn position(file: &Path) -> Outcome<ScrubPosition> {
+    let kept = resume::read(file)?;
+    Ok(kept.map(|bytes| ScrubPosition::from_bytes(&bytes)).transpose().map_err(koine::Error::from)?.unwrap_or_default())
 }

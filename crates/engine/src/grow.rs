@@ -48,10 +48,7 @@ impl Engine {
     /// Lets the store grow: takes what was added to its device, or changes the limit of its file. It may be in use.
     pub fn grow(&self, to: GrowTo) -> Result<Grown> {
         let core = self.shared();
-        if core.read_only {
-            return Err(Error::invalid("the store was opened to read only"));
-        }
-        core.check_running()?;
+        core.check_takes_writes()?;
         let mut book = core.book.lock();
         let before = book.newest.blocks;
         if core.device.is_fixed() {

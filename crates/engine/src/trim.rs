@@ -55,9 +55,7 @@ impl Engine {
     /// bytes. The store may be in use. `progress` is told the bytes so far.
     pub fn trim(&self, progress: &mut dyn FnMut(u64)) -> Result<u64> {
         let core = self.shared();
-        if core.read_only {
-            return Err(Error::invalid("the store was opened to read only"));
-        }
+        core.check_takes_writes()?;
         let (mut from, mut blocks) = (0, 0);
         while let Some((start, count)) = core.allocator.take_run(from, RUN_BLOCKS_MIN, REQUEST_BLOCKS_MAX) {
             let done = core.check_running().and_then(|()| core.discard(start, count));

@@ -169,6 +169,8 @@ impl Core {
         loop {
             let mut head = self.head.lock();
             while head.in_flight {
+                // After a failure nobody ends what is under way.
+                self.check_running()?;
                 self.room.wait(&mut head);
             }
             if head.queue.is_empty() {

@@ -116,9 +116,7 @@ pub struct Defrag {
 impl Engine {
     /// Begins (or goes on) to write fragmented values anew while the store is in use.
     pub fn defrag(&self, options: DefragOptions, clock: Arc<dyn Clock>, from: DefragPosition) -> Result<Defrag> {
-        if self.shared().read_only {
-            return Err(Error::invalid("the store was opened to read only"));
-        }
+        self.shared().check_takes_writes()?;
         let due = clock.monotonic();
         Ok(Defrag { core: Arc::clone(self.shared()), clock, options, position: from, due })
     }

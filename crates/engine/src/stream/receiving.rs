@@ -61,9 +61,7 @@ impl Engine {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Received> {
         let core = self.shared();
-        if core.read_only {
-            return Err(Error::invalid("the store was opened to read only"));
-        }
+        core.check_takes_writes()?;
         let frames = FrameReader::begin(input)?;
         let mut receiving = Receiving {
             core: Arc::clone(core),

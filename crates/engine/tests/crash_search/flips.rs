@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use koine_engine::device::{BLOCK_LEN, Image, MemoryDevice};
-use koine_engine::{Batch, Durability, ErrorKind, Operation, Payload, Place, RequestId, SpaceId};
+use koine_engine::{Batch, Durability, Operation, Payload, Place, RequestId, SpaceId};
 
 use crate::coverage::Coverage;
 use crate::dice::Dice;
@@ -128,21 +128,7 @@ pub fn is_part(found: &Content, content: &Content) -> bool {
 fn look(image: Image, content: &Content, checks: bool, coverage: &mut Coverage) -> Verdict {
     let length = image.len() as u64;
     let device = Arc::new(MemoryDevice::from_image(image, length));
-    let engine = match store::open(device, Build::Right) {
-        Ok(engine) => engine,
-        Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Unknown) => {
-            coverage.count("refused to open");
-            return Ok(());
-        }
-        Err(error) => return Err(Stop::Wrong(format!("opening says {error:?}"))),
-    };
-    let (mut found, errors) = store::read_what_can_be(&engine);
-    if let Some(space) = found.0.get_mut(&koine_engine::SpaceId::FIRST) {
-        space.remove(MARK);
-    }
-    if let Some(error) = errors.iter().find(|error| error.kind() != ErrorKind::Damaged) {
-        return Err(Stop::Wrong(format!("reading says {error:?}")));
-    }
+    let Some((engine, found, errors)) = store::open_damaged(device, coverage)? else { return Ok(()) };
     if !is_part(&found, content) {
         return Err(Stop::Wrong(format!("reads wrong: {}", content.difference(&found).unwrap_or_default())));
     }

@@ -81,21 +81,7 @@ fn look(life: &Life, coverage: &mut Coverage) -> Verdict {
 }
 
 fn reopened(device: Arc<dyn Device>, life: &Life, coverage: &mut Coverage) -> Verdict {
-    let engine = match store::open(device, Build::Right) {
-        Ok(engine) => engine,
-        Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Unknown) => {
-            coverage.count("refused to open");
-            return Ok(());
-        }
-        Err(error) => return Err(Stop::Wrong(format!("opening says {error:?}"))),
-    };
-    let (mut found, errors) = store::read_what_can_be(&engine);
-    if let Some(space) = found.0.get_mut(&SpaceId::FIRST) {
-        space.remove(MARK);
-    }
-    if let Some(error) = errors.iter().find(|error| error.kind() != ErrorKind::Damaged) {
-        return Err(Stop::Wrong(format!("reading says {error:?}")));
-    }
+    let Some((engine, found, errors)) = store::open_damaged(device, coverage)? else { return Ok(()) };
     let right = |state: &&State| {
         let all = errors.is_empty();
         if all { state.content.fits(&found) } else { flips::is_part(&found, &state.content) }

@@ -11,6 +11,7 @@ use koine_engine::{
 use koine_env::SeededRandom;
 
 use crate::coverage::Coverage;
+use crate::flips::MARK;
 use crate::model::{Content, Space, Value};
 use crate::run::{Stop, Verdict, stop};
 use crate::workload::Shape;
@@ -157,6 +158,30 @@ fn read_value(view: &View, space: SpaceId, key: &[u8]) -> Result<Value> {
 /// What the store shows now.
 pub fn read_all(engine: &Engine) -> Result<Content> {
     read_view(&engine.view())
+}
+
+/// Opens what damage has left and reads what can be read of it, with what reading says; `None` when opening refuses.
+/// Any other error than of damage is wrong.
+pub fn open_damaged(
+    device: Arc<dyn Device>,
+    coverage: &mut Coverage,
+) -> Verdict<Option<(Engine, Content, Vec<Error>)>> {
+    let engine = match open(device, Build::Right) {
+        Ok(engine) => engine,
+        Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::Unknown) => {
+            coverage.count("refused to open");
+            return Ok(None);
+        }
+        Err(error) => return Err(Stop::Wrong(format!("opening says {error:?}"))),
+    };
+    let (mut found, errors) = read_what_can_be(&engine);
+    if let Some(space) = found.0.get_mut(&SpaceId::FIRST) {
+        space.remove(MARK);
+    }
+    match errors.iter().find(|error| error.kind() != ErrorKind::Damaged) {
+        Some(error) => Err(Stop::Wrong(format!("reading says {error:?}"))),
+        None => Ok(Some((engine, found, errors))),
+    }
 }
 
 /// What can be read in spite of damage, and the errors met.
