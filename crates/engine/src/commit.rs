@@ -19,9 +19,10 @@ use form::{blocks_needed, check_keys};
 
 use crate::apply::{Edition, State, condition};
 use crate::batch::{
-    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, KeyRange, Operation, Payload, RequestId,
-    SpaceId, Version,
+    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, RequestId, SpaceId,
+    Version,
 };
+use crate::changes::ChangeSet;
 use crate::core::{Core, Head, Item};
 use crate::device::BLOCK_LEN;
 use crate::engine::Background;
@@ -33,9 +34,6 @@ use crate::space::Class;
 use crate::stage::{StageHint, StageToken};
 use crate::staging::{Stage, Staged};
 use crate::ticket::{Completer, Ticket};
-
-/// The keys that a commit changed.
-type Changed = Vec<(SpaceId, KeyRange)>;
 
 thread_local! {
     /// Whether this thread is telling outcomes: a callback may submit again, and must not wait for the writer then.
@@ -274,6 +272,9 @@ impl Core {
             self.enqueue(head, Item::answer(head, durability, outcome, completer));
             return Ok(());
         }
+        if conditions.iter().any(|condition| matches!(condition, Condition::RangeUnchanged { .. })) {
+            head.changes.put_in_order();
+        }
         let broken = match condition::first_broken(conditions, &head.state, &self.nodes, &head.changes) {
             Ok(broken) => broken,
             Err(error) => return Err((completer, error)),
@@ -297,7 +298,7 @@ impl Core {
     }
 
     /// Applies a commit to the head and gives its record.
-    fn apply(&self, head: &mut Head, steps: Vec<Step>, request: Option<RequestId>) -> Result<(Vec<u8>, Changed)> {
+    fn apply(&self, head: &mut Head, steps: Vec<Step>, request: Option<RequestId>) -> Result<(Vec<u8>, ChangeSet)> {
         let version = next_version(head)?;
         if steps.iter().any(|step| matches!(step, Step::Operation(Operation::DropSpace { .. }))) {
             self.reap_work.notify_one();
@@ -325,7 +326,7 @@ impl Core {
             return Err(error);
         }
         let applied = edition.finish()?;
-        let changes = applied.changes.clone();
+        let changes = Arc::clone(&applied.changes);
         self.install(head, applied);
         self.settle_promises(&record);
         if let Some(request) = request {
@@ -352,7 +353,7 @@ impl Core {
         match remembered {
             Ok(record) => {
                 let state = head.state.clone();
-                let item = Item::new(record, state, durability, outcome, completer, Vec::new());
+                let item = Item::new(record, state, durability, outcome, completer, ChangeSet::default());
                 self.enqueue(head, item);
                 Ok(())
             }
@@ -451,7 +452,7 @@ impl Item {
     /// An outcome that waits for what stands before it in the queue.
     fn answer(head: &Head, durability: Durability, outcome: Result<Commit>, completer: Completer) -> Item {
         let completer = Some(completer);
-        Item { record: None, state: head.state.clone(), durability, outcome, completer, changes: Vec::new() }
+        Item { record: None, state: head.state.clone(), durability, outcome, completer, changes: ChangeSet::default() }
     }
 
     /// A commit, or a refusal that is remembered.
@@ -461,7 +462,7 @@ impl Item {
         durability: Durability,
         outcome: Result<Commit>,
         completer: Completer,
-        changes: Changed,
+        changes: ChangeSet,
     ) -> Item {
         Item { record: Some(record), state, durability, outcome, completer: Some(completer), changes }
     }

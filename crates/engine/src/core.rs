@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Condvar, RwLock};
 
 use crate::apply::{Applied, Counters, State};
-use crate::batch::{Commit, Durability, KeyRange, SpaceId, Version};
+use crate::batch::{Commit, Durability, Version};
 use crate::buffers::Buffers;
-use crate::changes::{Changes, Watchers};
+use crate::changes::{ChangeSet, Changes, Watchers};
 use crate::checkpoint::Book;
 use crate::crew::Crew;
 use crate::device::{AlignedBuffer, Device};
@@ -54,7 +54,7 @@ pub(crate) struct Item {
     pub outcome: Result<Commit>,
     /// None once the outcome was told.
     pub completer: Option<Completer>,
-    pub changes: Vec<(SpaceId, KeyRange)>,
+    pub changes: ChangeSet,
 }
 
 /// Where the log stands after a group, and the state there: a checkpoint may cut here.
@@ -194,6 +194,8 @@ pub struct Core {
     pub(crate) watchers: Watchers,
     pub(crate) promises: Promises,
     pub(crate) stages: AtomicU64,
+    /// Whether there is a `failure`.
+    pub(crate) failed: AtomicBool,
     pub(crate) failure: Mutex<Option<Error>>,
 }
 
@@ -221,10 +223,11 @@ impl Core {
 
     /// Fails when the store has stopped.
     pub(crate) fn check_running(&self) -> Result<()> {
-        match &*self.failure.lock() {
-            None => Ok(()),
-            Some(error) => Err(error.clone()),
+        // Raised before anything that follows from the failure can be seen, and never lowered.
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
         }
+        self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
     /// Fails when the store has stopped, or was opened to read only.
@@ -244,6 +247,7 @@ impl Core {
             let message = format!("the store takes no more writes since an earlier failure; open it again ({cause})");
             *failure = Some(Error::new(ErrorKind::Stopped, message));
         }
+        self.failed.store(true, Ordering::Release);
         drop(failure);
         self.work.notify_all();
         self.checkpoint_work.notify_all();

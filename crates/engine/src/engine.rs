@@ -450,6 +450,7 @@ pub(crate) fn new_core(
         watchers: Watchers::default(),
         promises: Promises::default(),
         stages: AtomicU64::new(superblock.reserve.0),
+        failed: AtomicBool::new(false),
         failure: Mutex::new(None),
         device,
     })

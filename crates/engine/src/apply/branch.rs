@@ -23,6 +23,7 @@ use bytes::{Bytes, BytesMut};
 use crate::apply::edition::Edition;
 use crate::apply::state::{BRANCHES, DEAD, DROPPED, POINTS};
 use crate::batch::{KeyRange, SpaceId};
+use crate::changes::Changed;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
 use crate::tree::Copied;
@@ -142,7 +143,7 @@ impl Edition<'_> {
         };
         self.add_branch(point, branch)?;
         self.set_space(to, Some(copy))?;
-        self.changes.push((to, KeyRange::all()));
+        self.changes.push((to, Changed::Range(KeyRange::all())));
         Ok(())
     }
 
@@ -184,7 +185,7 @@ impl Edition<'_> {
         let origin = root.lineage().origin;
         let branch = if root.is_read_only() { Branch::Name(space) } else { Branch::Space(space) };
         self.set_space(space, None)?;
-        self.changes.push((space, KeyRange::all()));
+        self.changes.push((space, Changed::Range(KeyRange::all())));
         if !root.is_read_only() {
             self.bury(root)?;
         }

@@ -9,7 +9,8 @@ use bytes::Bytes;
 
 use crate::apply::branch::Dead;
 use crate::apply::state::{REQUESTS, State, space_key};
-use crate::batch::{KeyRange, RequestId, SpaceId, Version};
+use crate::batch::{RequestId, SpaceId, Version};
+use crate::changes::{ChangeSet, Changed};
 use crate::content::Reading;
 use crate::device::{Device, ReadMode};
 use crate::error::{Error, Refusal, Result};
@@ -51,7 +52,7 @@ pub struct Edition<'a> {
     pub(super) allocated: Vec<BlockRange>,
     pub(super) freed: Vec<BlockRange>,
     pub(super) dead: Vec<Dead>,
-    pub(super) changes: Vec<(SpaceId, KeyRange)>,
+    pub(super) changes: Vec<(SpaceId, Changed)>,
     pub(super) taken: Vec<Arc<Staged>>,
     pub(super) bytes_in_memory: u64,
 }
@@ -71,7 +72,7 @@ pub struct Applied {
     /// Values that left the tree before a checkpoint placed them, as far as was known.
     pub retired: Vec<Arc<Pending>>,
     /// Keys changed.
-    pub changes: Vec<(SpaceId, KeyRange)>,
+    pub changes: ChangeSet,
     /// By how much the weight of nodes without a place has grown, in bytes; that of `replaced` is still in it.
     pub weight: i64,
     /// Bytes of values outside of nodes that only memory and the ring hold.
@@ -264,7 +265,7 @@ impl<'a> Edition<'a> {
             freed: self.freed,
             replaced: self.edit.replaced,
             retired: self.retired,
-            changes: self.changes,
+            changes: Arc::new(self.changes),
             weight: self.edit.weight,
             bytes_in_memory: self.bytes_in_memory,
         })

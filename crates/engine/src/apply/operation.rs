@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use crate::apply::edition::Edition;
 use crate::apply::pieces::{piece_of, slice};
 use crate::batch::{KEY_LEN_MAX, KeyRange, Operation, Payload, Place, Sources, SpaceId, VALUE_LEN_MAX};
+use crate::changes::Changed;
 use crate::content::{as_record, find_record, record_key, record_range, user_key};
 use crate::error::{Error, Result};
 use crate::value::{Content, Piece, Record, SpaceRoot, Value};
@@ -88,10 +89,7 @@ impl Edition<'_> {
     }
 
     fn changed(&mut self, at: &Place) {
-        let mut end = BytesMut::with_capacity(at.key.len() + 1);
-        end.extend_from_slice(&at.key);
-        end.extend_from_slice(&[0]);
-        self.changes.push((at.space, KeyRange { start: at.key.clone(), end: Some(end.freeze()) }));
+        self.changes.push((at.space, Changed::Key(at.key.clone())));
     }
 
     /// Sets a record; gives the one before.
@@ -224,7 +222,7 @@ impl Edition<'_> {
             self.release_content(space, as_record(value)?.content)?;
         }
         if found {
-            self.changes.push((space, range.clone()));
+            self.changes.push((space, Changed::Range(range.clone())));
         }
         Ok(())
     }
@@ -275,8 +273,8 @@ impl Edition<'_> {
                 self.release_content(space, as_record(before)?.content)?;
             }
         }
-        self.changes.push((space, KeyRange::prefix(from.clone())));
-        self.changes.push((space, KeyRange::prefix(to.clone())));
+        self.changes.push((space, Changed::Range(KeyRange::prefix(from.clone()))));
+        self.changes.push((space, Changed::Range(KeyRange::prefix(to.clone()))));
         Ok(())
     }
 
