@@ -13,6 +13,7 @@ mod checkpoint;
 mod checksum;
 mod codec;
 mod commit;
+mod contains;
 mod content;
 mod core;
 mod crew;

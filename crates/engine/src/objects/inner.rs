@@ -1,7 +1,7 @@
 //! What the handles of a store share: the engine, the table of objects in use, counts and numbers.
 //!
 //! Invariants:
-//! - The count of objects is raised before a creation is submitted, so that no race passes the limit.
+//! - The count of objects is raised before a creation is gathered or submitted, so that no race passes the limit.
 //! - A deletion lowers it once it has its place in the order of commits.
 
 use std::collections::BTreeSet;
@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 
 use super::gather::Gather;
 use super::layout::{LAYOUT, SPACE, Setting, object_key, object_place, scratch_range};
+use super::node::{Node, absent};
 use super::numbers::Numbers;
 use super::pending::Pending;
 use super::store::StoreOptions;
-use super::table::{Node, Table, absent};
+use super::table::{Deletion, Table};
 use crate::batch::{Batch, Condition, Durability, Operation, Payload};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Refusal, Result};
@@ -29,10 +30,11 @@ static TAKEN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 /// What the handles of a store share.
 pub struct Inner {
-    /// First, so that it lets go of the engine while that is still there.
-    gate: Mutex<Gate>,
+    /// Dropped when the store is closed, so that the engine can get another one. First, so that it lets go of the
+    /// engine while that is still there.
+    taken: Mutex<Option<Taken>>,
     pub engine: Arc<Engine>,
-    pub table: Table,
+    pub table: Arc<Table>,
     pub name: Arc<str>,
     path: Option<PathBuf>,
     /// Whether closing the store closes the engine.
@@ -42,14 +44,6 @@ pub struct Inner {
     numbers: Numbers,
     /// The next number for what a transaction keeps.
     scratch: AtomicU64,
-}
-
-/// Who is inside.
-struct Gate {
-    uses: u64,
-    closed: bool,
-    /// Dropped when the store is closed, so that the engine can get another one.
-    taken: Option<Taken>,
 }
 
 /// An engine's one store.
@@ -76,17 +70,19 @@ impl Inner {
     /// Opens what an engine holds, making it at the first use.
     pub fn open(engine: Arc<Engine>, options: StoreOptions, path: Option<PathBuf>) -> Result<Inner> {
         let taken = Taken::take(&engine, &options.name)?;
+        let name: Arc<str> = options.name.into();
+        let table = Arc::new(Table::new(Arc::clone(&name)));
         let mut inner = Inner {
-            gather: Gather::new(Arc::clone(&engine), 0),
+            taken: Mutex::new(Some(taken)),
+            gather: Gather::new(Arc::clone(&engine), Arc::clone(&table)),
             engine,
-            table: Table::default(),
-            name: options.name.into(),
+            table,
+            name,
             owns: path.is_some(),
             path,
             limit: options.object_limit,
             numbers: Numbers::after(1),
             scratch: AtomicU64::new(0),
-            gate: Mutex::new(Gate { uses: 0, closed: false, taken: Some(taken) }),
         };
         if !inner.engine.view().has_space(SPACE)? {
             inner.make()?;
@@ -96,51 +92,16 @@ impl Inner {
         Ok(inner)
     }
 
-    /// Keeps the store from being closed; `leave` ends it.
-    pub fn enter(&self) -> Result<()> {
-        let mut gate = self.gate.lock();
-        if gate.closed {
-            return Err(Error::invalid(format!("the store {} was closed", self.name)));
-        }
-        gate.uses += 1;
-        Ok(())
-    }
-
-    /// Ends what `enter` began.
-    pub fn leave(&self) {
-        self.gate.lock().uses -= 1;
-    }
-
-    /// How many are inside.
-    pub fn uses(&self) -> u64 {
-        self.gate.lock().uses
-    }
-
-    /// Lets nobody in any more. `Busy` while somebody is inside.
-    pub fn shut(&self) -> Result<()> {
-        let mut gate = self.gate.lock();
-        if gate.closed {
-            return Err(Error::invalid(format!("the store {} was closed already", self.name)));
-        }
-        if gate.uses > 0 {
-            let objects = if gate.uses == 1 { "1 object".to_owned() } else { format!("{} objects", gate.uses) };
-            let message = format!("the store {} has {objects} open: close them first, then the store", self.name);
-            return Err(Error::new(ErrorKind::Busy, message));
-        }
-        gate.closed = true;
-        Ok(())
-    }
-
     /// The engine may get another store.
     pub fn give_back(&self) {
-        self.gate.lock().taken = None;
+        *self.taken.lock() = None;
     }
 
     /// Does `work` with the store kept open.
     pub fn within<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.enter()?;
+        self.table.enter_store()?;
         let done = work();
-        self.leave();
+        self.table.leave_store();
         done
     }
 
@@ -189,7 +150,6 @@ impl Inner {
         made.and_then(|()| self.engine.reserve(&object_place(node.number()), size, durability)).inspect_err(|_| {
             // What is wrong with that is wrong with the reservation too, which is told.
             let _ = self.delete(node, Durability::Memory);
-            self.table.leave(node.number());
         })
     }
 
@@ -321,45 +281,95 @@ impl Inner {
         created.inspect_err(|_| self.count_out(many))
     }
 
-    /// Creates one object, with others in one commit when memory is enough for it.
-    pub fn create_one(&self, size: u64, durability: Durability) -> Result<(u64, Arc<Pending>)> {
-        if durability > Durability::Memory {
-            return self.create(1, size, durability).map(|(numbers, pending)| (numbers.start, pending));
+    /// Creates one object and gives its node, with one handle and one use of the store. Where memory is enough for an
+    /// object without bytes it is gathered with others.
+    pub fn create_one(&self, size: u64, durability: Durability) -> Result<Arc<Node>> {
+        self.table.check_open()?;
+        if durability == Durability::Memory && size == 0 && !self.gather.is_full() {
+            self.gather.check()?;
+            self.count_in(1)?;
+            let created = self
+                .take_numbers(1)
+                .and_then(|numbers| self.table.create(numbers.start, || self.gather.push(numbers.start, true)));
+            match created {
+                Ok(Some((node, next))) => {
+                    self.gather.after(next);
+                    return Ok(node);
+                }
+                // The number is not given out: there is no harm in a gap.
+                Ok(None) => self.count_out(1),
+                Err(error) => {
+                    self.count_out(1);
+                    return Err(error);
+                }
+            }
         }
-        self.count_in(1)?;
-        let created = self.take_numbers(1).and_then(|numbers| {
-            let pending = self.gather.add(creation(numbers.start, size), true)?;
-            Ok((numbers.start, pending))
+        self.table.enter_store()?;
+        let made = self.create(1, size, durability).and_then(|(numbers, pending)| {
+            self.gather.note_room();
+            let node = self.table.enter_used(numbers.start, || Node::new(numbers.start, true, Some(pending)));
+            self.preallocate(&node, size, durability).inspect_err(|_| self.table.leave(numbers.start))?;
+            Ok(node)
         });
-        let (number, pending) = created.inspect_err(|_| self.count_out(1))?;
-        match pending.peek() {
-            // It was the last of its commit, which is out of the count already.
-            Some(Err(error)) => Err(error),
-            _ => Ok((number, pending)),
-        }
+        self.table.leave_store();
+        made
     }
 
-    /// The node of an object that is there, with one handle more.
+    /// The node of an object that is there, with one handle and one use of the store more.
     pub fn find(&self, number: u64) -> Result<Arc<Node>> {
-        let node = self.table.enter(number, || Node::new(number, None));
+        let (node, is_there) = self.table.open(number, || self.gather.latest())?;
+        if is_there {
+            return Ok(node);
+        }
         // Looked for once the node is in the table: from then on nobody deletes the object past it.
-        let there = node.check_there(|| Ok(self.engine.view().stat(SPACE, &object_key(number))?.is_some()));
+        let there = node.check_there(|| {
+            let there = self.engine.contains(SPACE, &object_key(number))?;
+            if there {
+                self.table.learn(number);
+            }
+            Ok(there)
+        });
         if there.is_err() {
             self.table.leave(number);
         }
         there.map(|()| node)
     }
 
+    /// Deletes an object, whether somebody has it open or not.
+    pub fn delete_by_number(&self, number: u64, durability: Durability) -> Result<()> {
+        if durability == Durability::Memory {
+            self.gather.check()?;
+            if let Deletion::Gathered(next) = self.table.delete(number, || self.gather.push(number, false))? {
+                self.count_out(1);
+                self.gather.after(next);
+                return Ok(());
+            }
+        }
+        let node = self.find(number)?;
+        let done = self.delete(&node, durability);
+        self.table.leave(number);
+        done
+    }
+
     /// Deletes an object that somebody has open.
     pub fn delete(&self, node: &Node, durability: Durability) -> Result<()> {
         if durability == Durability::Memory {
-            node.delete_with(&self.gather)?;
-            self.count_out(1);
-            return Ok(());
+            self.gather.check()?;
+            let mut state = node.lock()?;
+            node.forget_status();
+            let pushed = self.table.delete_in_use(node.number(), || self.gather.push(node.number(), false));
+            if let Some((pending, next)) = pushed {
+                state.note(&pending, true);
+                drop(state);
+                self.count_out(1);
+                self.gather.after(next);
+                return Ok(());
+            }
         }
         let (space, key) = (SPACE, object_key(node.number()));
         let batch = Batch::new().when(Condition::Present { space, key: key.clone() }).delete(space, key);
         let batch = batch.then(Operation::AddCounter { at: Setting::Count.place(), delta: -1 });
+        self.table.forget(node.number());
         node.change(&self.gather, batch, durability, true)?;
         self.count_out(1);
         Ok(())
@@ -399,6 +409,10 @@ impl Inner {
         let pending = {
             // In the order of numbers, as everybody who locks several.
             let mut states = nodes.iter().map(|node| node.lock()).collect::<Result<Vec<_>>>()?;
+            for node in nodes {
+                node.forget_status();
+                self.table.forget(node.number());
+            }
             let pending = self.gather.submit(batch, durability).map_err(explain)?;
             states.iter_mut().for_each(|state| state.note(&pending, true));
             pending

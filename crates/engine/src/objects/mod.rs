@@ -38,8 +38,9 @@
 //!   commits. Whoever asks the store afterwards, from any thread, waits until it is visible: nobody sees the
 //!   state before. Only the end of the process or a failed device can take it back, and the latter is told by
 //!   the next call that changes or closes anything.
-//! - Creations and deletions with `Durability::Memory` are gathered for a moment and commit together; what follows
-//!   them keeps its place after them. Where such a commit finds no room, the next call on each object tells.
+//! - Creations (of objects without bytes) and deletions with `Durability::Memory` are gathered, and a thread of the
+//!   store submits them, thousands in a commit; what follows them keeps its place after them. Until they are visible
+//!   a table in memory answers for them. Where there is no room for a creation, the next call on the object tells.
 //! - Every read sees one version of the whole store: a write of any length is seen whole or not at all.
 //!
 //! This module knows no names, no owners and no times: those are for the floors above.
@@ -47,11 +48,15 @@
 #[cfg(test)]
 mod crash_tests;
 mod gather;
+#[cfg(test)]
+mod gather_tests;
 mod hint;
 mod inner;
+mod known;
 mod layout;
 #[cfg(test)]
 mod model_tests;
+mod node;
 mod numbers;
 mod object;
 mod pending;

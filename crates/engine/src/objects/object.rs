@@ -5,16 +5,16 @@
 //!   or it is dropped; then every call is an error.
 //! - Calls of any number of threads on one handle, or on several of one object, are taken in some order, each whole.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
 use super::hint::Hint;
 use super::inner::Inner;
 use super::layout::{SPACE, object_key, object_place};
+use super::node::{KnownStatus, Node, absent};
 use super::status::ObjectStatus;
-use super::table::{Node, absent};
 use super::transaction::{Transaction, TransactionOptions};
 use crate::batch::{Batch, Condition, Durability, Operation, Payload, VALUE_LEN_MAX};
 use crate::content::Notes;
@@ -29,14 +29,15 @@ pub struct Object {
     inner: Arc<Inner>,
     node: Arc<Node>,
     hint: Hint,
-    ahead: Arc<ReadAhead>,
+    /// Made by the first read.
+    ahead: OnceLock<Arc<ReadAhead>>,
     closed: AtomicBool,
 }
 
 impl Object {
     /// A handle that has entered the store and the table already.
     pub(super) fn new(inner: Arc<Inner>, node: Arc<Node>, hint: Hint) -> Object {
-        Object { inner, node, hint, ahead: Arc::default(), closed: AtomicBool::new(false) }
+        Object { inner, node, hint, ahead: OnceLock::new(), closed: AtomicBool::new(false) }
     }
 
     /// Its number.
@@ -84,7 +85,13 @@ impl Object {
 
     fn reader<'a>(&'a self, source: &'a ObjectState) -> Reader<'a, ObjectState> {
         let eager = self.hint.access == Some(Access::Sequential);
-        Reader { core: self.inner.engine.shared(), ahead: &self.ahead, source, epoch: source.epoch, eager }
+        Reader {
+            core: self.inner.engine.shared(),
+            ahead: self.ahead.get_or_init(Arc::default),
+            source,
+            epoch: source.epoch,
+            eager,
+        }
     }
 
     /// Says that a range will be read soon: reads it now, on this thread. The first megabytes are kept for the next
@@ -147,24 +154,29 @@ impl Object {
     /// allocated size; the next ones are answered from memory, also when it was defragmented meanwhile.
     pub fn status(&self) -> Result<ObjectStatus> {
         self.check_open()?;
-        if let Some(status) = self.node.known_status()? {
-            return Ok(status);
-        }
+        let known = match self.node.known_status() {
+            Some(known) => known,
+            None => self.look_at_status()?,
+        };
+        Ok(ObjectStatus {
+            number: self.number(),
+            size: known.size,
+            allocated: known.allocated,
+            version: known.version,
+            store: Arc::clone(&self.inner.name),
+        })
+    }
+
+    fn look_at_status(&self) -> Result<KnownStatus> {
         let epoch = self.node.settle()?;
         let (view, key) = (self.inner.engine.view(), object_key(self.number()));
         let stat = view.stat(SPACE, &key)?;
         let Some((stat, allocated)) = stat.zip(view.allocated(SPACE, &key)?) else {
             return Err(absent(self.number()));
         };
-        let status = ObjectStatus {
-            number: self.number(),
-            size: stat.size,
-            allocated,
-            version: stat.version,
-            store: Arc::clone(&self.inner.name),
-        };
-        self.node.note_status(epoch, &status);
-        Ok(status)
+        let known = KnownStatus { size: stat.size, allocated, version: stat.version };
+        self.node.note_status(epoch, known);
+        Ok(known)
     }
 
     /// Makes every change so far survive power loss.
@@ -218,7 +230,6 @@ impl Object {
         let first = !self.closed.swap(true, Ordering::AcqRel);
         if first {
             self.inner.table.leave(self.number());
-            self.inner.leave();
         }
         first
     }

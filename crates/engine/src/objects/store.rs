@@ -14,7 +14,6 @@ use super::inner::Inner;
 use super::layout::{SPACE, number_of, objects_from};
 use super::object::Object;
 use super::status::StoreStatus;
-use super::table::Node;
 use super::transaction::{Transaction, TransactionOptions};
 use crate::batch::Durability;
 use crate::device::{BLOCK_LEN, FileDevice, OpenOptions};
@@ -91,20 +90,9 @@ impl Store {
     /// Creates an object.
     pub fn create_with(&self, options: CreateOptions) -> Result<Object> {
         let inner = &self.inner;
-        inner.enter()?;
-        let made = inner.check_room(options.size.max(options.hint.expected_len.unwrap_or(0))).and_then(|()| {
-            let (number, pending) = inner.create_one(options.size, options.durability)?;
-            let node = inner.table.enter(number, || Node::new(number, Some(pending)));
-            inner.preallocate(&node, options.size, options.durability)?;
-            Ok(node)
-        });
-        match made {
-            Ok(node) => Ok(Object::new(Arc::clone(inner), node, options.hint)),
-            Err(error) => {
-                inner.leave();
-                Err(error)
-            }
-        }
+        inner.check_room(options.size.max(options.hint.expected_len.unwrap_or(0)))?;
+        let node = inner.create_one(options.size, options.durability)?;
+        Ok(Object::new(Arc::clone(inner), node, options.hint))
     }
 
     /// Creates up to [`CREATE_MANY_MAX`] objects of `size` bytes in one commit, without opening them, and gives
@@ -127,24 +115,12 @@ impl Store {
 
     /// Opens an object by its number, with what is known about its use.
     pub fn open_with(&self, number: u64, hint: Hint) -> Result<Object> {
-        self.inner.enter()?;
-        match self.inner.find(number) {
-            Ok(node) => Ok(Object::new(Arc::clone(&self.inner), node, hint)),
-            Err(error) => {
-                self.inner.leave();
-                Err(error)
-            }
-        }
+        Ok(Object::new(Arc::clone(&self.inner), self.inner.find(number)?, hint))
     }
 
     /// Deletes an object by its number, whether it is open or not.
     pub fn delete(&self, number: u64, durability: Durability) -> Result<()> {
-        self.inner.within(|| {
-            let node = self.inner.find(number)?;
-            let done = self.inner.delete(&node, durability);
-            self.inner.table.leave(number);
-            done
-        })
+        self.inner.delete_by_number(number, durability)
     }
 
     /// Deletes up to [`CREATE_MANY_MAX`] objects in one commit; none when one of them is not there.
@@ -161,7 +137,9 @@ impl Store {
     /// The numbers of at most `many` objects, in order, from `from` on.
     pub fn list(&self, from: u64, many: usize) -> Result<Vec<u64>> {
         self.inner.within(|| {
-            self.inner.gather.flush();
+            if let Some(pending) = self.inner.gather.latest() {
+                pending.wait()?;
+            }
             self.inner.table.settle()?;
             let mut cursor = self.inner.engine.view().cursor(SPACE, objects_from(from), false)?;
             let mut numbers = Vec::new();
@@ -190,7 +168,7 @@ impl Store {
                 block_len: BLOCK_LEN as u64,
                 objects,
                 // This call is one of them.
-                open: inner.uses() - 1,
+                open: inner.table.uses() - 1,
                 limit: inner.limit,
                 possible: inner.limit.map(|limit| limit.saturating_sub(objects)),
                 total: usage.total,
@@ -212,7 +190,7 @@ impl Store {
     /// Closes the store, with everything so far durable. `Busy` while objects are open.
     pub fn close(&self) -> Result<()> {
         let inner = &self.inner;
-        inner.shut()?;
+        inner.table.shut()?;
         inner.gather.stop();
         let marked = inner.mark_next();
         let closed = if inner.owns { inner.engine.close() } else { inner.engine.sync() };

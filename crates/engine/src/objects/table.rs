@@ -1,228 +1,329 @@
-//! The objects that are open, or whose last change is not visible yet.
+//! The objects that are open, or whose last change is not visible yet; who is inside the store; what is known of others.
 //!
 //! Invariants:
-//! - All handles of an object share one node; changes of the object are submitted under the node's lock, so the
-//!   last pending change of a node is the last of them to become visible.
-//! - A node stays in the table until nobody has it open and its last change is visible (or failed): whoever opens
-//!   the object meanwhile finds it here and waits.
-//! - A deleted object is found here until its deletion is visible, and refuses to be opened.
+//! - All handles of an object share one node. A node stays in the table until nobody has it open and its last change is
+//!   visible (or failed), or was gathered: then [`Known`] tells what it did until it is visible.
+//! - A number that is neither in the table nor known has no change that is not visible: the index tells.
+//! - A deleted object is found here, or known to be absent, until its deletion is visible: nobody opens it.
+//! - Who is inside is counted in the shard of the object that it came for, and the store is shut with all of them locked.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry as Place, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::MutexGuard;
 
-use super::gather::Gather;
-use super::layout::object_place;
+use super::gather::{Gathered, Next};
+use super::known::{Known, Presence};
+use super::node::{Node, absent};
 use super::pending::Pending;
-use super::status::ObjectStatus;
-use crate::batch::{Batch, Durability, Operation};
-use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Mutex;
 
 /// Parts of the table with locks of their own.
 const SHARDS: u64 = 16;
-
-/// What is known of an object that is in use.
-pub struct Node {
-    number: u64,
-    state: Mutex<NodeState>,
-}
-
-/// The part of a node that changes.
-#[derive(Default)]
-pub struct NodeState {
-    /// Whether it is known that the object was created.
-    there: bool,
-    deleted: bool,
-    /// Raised by every change, before it is submitted.
-    epoch: u64,
-    pending: Option<Arc<Pending>>,
-    /// What its status was at an epoch.
-    status: Option<(u64, ObjectStatus)>,
-}
-
-/// The error of an object that is not there.
-pub fn absent(number: u64) -> Error {
-    Error::new(ErrorKind::NotFound, format!("object {number} is not there: it was never created, or was deleted"))
-}
-
-impl Node {
-    /// Of an object that was just created by `pending`, or of one that is still to be looked for.
-    pub fn new(number: u64, pending: Option<Arc<Pending>>) -> Arc<Node> {
-        let state = NodeState { there: pending.is_some(), pending, ..NodeState::default() };
-        Arc::new(Node { number, state: Mutex::new(state) })
-    }
-
-    /// Fails unless the object is there; `look` is asked when that is not known.
-    pub fn check_there(&self, look: impl FnOnce() -> Result<bool>) -> Result<()> {
-        let mut state = self.lock()?;
-        if !state.there {
-            state.there = look()?;
-        }
-        if state.there { Ok(()) } else { Err(absent(self.number)) }
-    }
-
-    /// The object's number.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Keeps others from changing the object. Fails when it was deleted, or when an earlier change failed.
-    pub fn lock(&self) -> Result<MutexGuard<'_, NodeState>> {
-        let mut state = self.state.lock();
-        // First: a deletion that failed has deleted nothing.
-        match state.pending.as_ref().and_then(|pending| pending.peek()) {
-            Some(Err(error)) => return Err(self.explain(error)),
-            Some(Ok(())) => state.pending = None,
-            None => {}
-        }
-        if state.deleted { Err(absent(self.number)) } else { Ok(state) }
-    }
-
-    /// Fails when the object was deleted, or when an earlier change failed.
-    pub fn check(&self) -> Result<()> {
-        self.lock().map(drop)
-    }
-
-    /// Waits until every change that was submitted before is visible. Gives the object's epoch then.
-    pub fn settle(&self) -> Result<u64> {
-        let (epoch, pending) = {
-            let state = self.lock()?;
-            (state.epoch, state.pending.clone())
-        };
-        if let Some(pending) = pending {
-            pending.wait().map_err(|error| self.explain(error))?;
-        }
-        Ok(epoch)
-    }
-
-    /// Whether nothing was submitted since this epoch.
-    pub fn is_at(&self, epoch: u64) -> bool {
-        self.lock().is_ok_and(|state| state.epoch == epoch)
-    }
-
-    /// Its status, if that was looked at since the last change and nothing is under way.
-    pub fn known_status(&self) -> Result<Option<ObjectStatus>> {
-        let state = self.lock()?;
-        let known = state.status.as_ref().filter(|(epoch, _)| *epoch == state.epoch && state.pending.is_none());
-        Ok(known.map(|(_, status)| status.clone()))
-    }
-
-    /// Remembers a status that was looked at in this epoch.
-    pub fn note_status(&self, epoch: u64, status: &ObjectStatus) {
-        self.state.lock().status = Some((epoch, status.clone()));
-    }
-
-    /// Submits a change of this object alone, and waits as the durability asks.
-    pub fn change(&self, gather: &Gather, batch: Batch, durability: Durability, delete: bool) -> Result<()> {
-        let pending = {
-            let mut state = self.lock()?;
-            let pending = gather.submit(batch, durability).map_err(|error| self.explain(error))?;
-            state.note(&pending, delete);
-            pending
-        };
-        if durability > Durability::Memory {
-            pending.wait().map_err(|error| self.explain(error))?;
-        }
-        Ok(())
-    }
-
-    /// Gathers the deletion of this object.
-    pub fn delete_with(&self, gather: &Arc<Gather>) -> Result<()> {
-        let mut state = self.lock()?;
-        let pending = gather.add(Operation::Delete { at: object_place(self.number) }, false)?;
-        state.note(&pending, true);
-        Ok(())
-    }
-
-    /// Says of which object a batch was refused: conditions of this module only ask whether objects are there.
-    pub fn explain(&self, error: Error) -> Error {
-        match error.refusal() {
-            Some(Refusal::Condition(_)) => absent(self.number),
-            _ => error,
-        }
-    }
-
-    /// Whether nothing is under way. Never waits: who holds the lock has something under way.
-    fn is_settled(&self) -> bool {
-        let Some(state) = self.state.try_lock() else { return false };
-        state.pending.as_ref().is_none_or(|pending| pending.peek().is_some())
-    }
-}
-
-impl NodeState {
-    /// A change was submitted.
-    pub fn note(&mut self, pending: &Arc<Pending>, delete: bool) {
-        self.epoch += 1;
-        self.deleted |= delete;
-        self.pending = Some(Arc::clone(pending));
-    }
-}
+/// Slots for pages of known numbers in each shard: four million numbers in all.
+const KNOWN_SLOTS: usize = 256;
+/// So many gathered changes are settled before the next shard is locked.
+const SETTLED_AT_ONCE: usize = 1024;
 
 struct Entry {
     node: Arc<Node>,
     handles: u64,
 }
 
-/// All nodes.
+/// Spreads numbers that follow on each other.
 #[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (number / SHARDS).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+struct Shard {
+    nodes: HashMap<u64, Entry, BuildHasherDefault<NumberHasher>>,
+    known: Known,
+    /// Who is inside the store.
+    uses: u64,
+    closed: bool,
+}
+
+/// What becomes of a deletion by number.
+pub enum Deletion {
+    /// It was gathered.
+    Gathered(Next),
+    /// The object is in use, or only the index can tell whether it is there.
+    ByNode,
+}
+
+/// All nodes.
 pub struct Table {
-    shards: [Mutex<HashMap<u64, Entry>>; SHARDS as usize],
+    name: Arc<str>,
+    /// As all shards say.
+    closed: AtomicBool,
+    shards: [Mutex<Shard>; SHARDS as usize],
     /// Objects that nobody has open and whose last change was not visible when they were closed, oldest first.
     lingering: Mutex<VecDeque<u64>>,
+    /// How many they are.
+    lingers: AtomicUsize,
+}
+
+impl Shard {
+    fn enter(&mut self, store: &str) -> Result<()> {
+        if self.closed {
+            return Err(closed(store));
+        }
+        self.uses += 1;
+        Ok(())
+    }
+}
+
+fn closed(store: &str) -> Error {
+    Error::invalid(format!("the store {store} was closed"))
+}
+
+/// A number among those of its shard.
+fn within_shard(number: u64) -> u64 {
+    number / SHARDS
 }
 
 impl Table {
-    fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, Entry>> {
+    /// Of a store of this name.
+    pub fn new(name: Arc<str>) -> Table {
+        let shard = || Shard { nodes: HashMap::default(), known: Known::new(KNOWN_SLOTS), uses: 0, closed: false };
+        Table {
+            name,
+            closed: AtomicBool::new(false),
+            shards: std::array::from_fn(|_| Mutex::new(shard())),
+            lingering: Mutex::default(),
+            lingers: AtomicUsize::new(0),
+        }
+    }
+
+    fn shard(&self, number: u64) -> MutexGuard<'_, Shard> {
         self.shards[(number % SHARDS) as usize].lock()
+    }
+
+    /// Keeps the store from being closed; `leave_store` ends it.
+    pub fn enter_store(&self) -> Result<()> {
+        self.shard(0).enter(&self.name)
+    }
+
+    /// Ends what `enter_store` began.
+    pub fn leave_store(&self) {
+        self.shard(0).uses -= 1;
+    }
+
+    /// How many are inside.
+    pub fn uses(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().uses).sum()
+    }
+
+    /// Lets nobody in any more. `Busy` while somebody is inside.
+    pub fn shut(&self) -> Result<()> {
+        let mut shards: Vec<_> = self.shards.iter().map(|shard| shard.lock()).collect();
+        if shards.iter().any(|shard| shard.closed) {
+            return Err(Error::invalid(format!("the store {} was closed already", self.name)));
+        }
+        let uses: u64 = shards.iter().map(|shard| shard.uses).sum();
+        if uses > 0 {
+            let objects = if uses == 1 { "1 object".to_owned() } else { format!("{uses} objects") };
+            let message = format!("the store {} has {objects} open: close them first, then the store", self.name);
+            return Err(Error::new(ErrorKind::Busy, message));
+        }
+        shards.iter_mut().for_each(|shard| shard.closed = true);
+        self.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Fails when the store was closed.
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(closed(&self.name)) } else { Ok(()) }
+    }
+
+    /// Gathers the creation of an object (`push` does) and gives its node, with one handle and one use of the store;
+    /// `None` when the table has no place to remember that: nothing was gathered then.
+    pub fn create(
+        &self,
+        number: u64,
+        push: impl FnOnce() -> (Arc<Pending>, Next),
+    ) -> Result<Option<(Arc<Node>, Next)>> {
+        let mut shard = self.shard(number);
+        shard.enter(&self.name)?;
+        if !shard.known.gathered(within_shard(number), true) {
+            shard.uses -= 1;
+            return Ok(None);
+        }
+        let (pending, next) = push();
+        let (node, was_there) = match shard.nodes.entry(number) {
+            Place::Vacant(place) => {
+                let node = Node::new(number, true, Some(Arc::clone(&pending)));
+                place.insert(Entry { node: Arc::clone(&node), handles: 1 });
+                (node, false)
+            }
+            // Somebody looks whether there is an object of the next number.
+            Place::Occupied(mut entry) => {
+                entry.get_mut().handles += 1;
+                (Arc::clone(&entry.get().node), true)
+            }
+        };
+        drop(shard);
+        if was_there {
+            node.created(&pending);
+        }
+        Ok(Some((node, next)))
+    }
+
+    /// The node of an object, with one handle more and one use of the store; whether it is sure that the object is
+    /// there. `latest` gives what was gathered last.
+    pub fn open(&self, number: u64, latest: impl FnOnce() -> Option<Arc<Pending>>) -> Result<(Arc<Node>, bool)> {
+        let mut shard = self.shard(number);
+        shard.enter(&self.name)?;
+        if let Some(entry) = shard.nodes.get_mut(&number) {
+            entry.handles += 1;
+            return Ok((Arc::clone(&entry.node), false));
+        }
+        let (there, pending) = match shard.known.look(within_shard(number)) {
+            Presence::Absent => {
+                shard.uses -= 1;
+                return Err(absent(number));
+            }
+            Presence::There { unseen: true } => (true, latest()),
+            Presence::There { unseen: false } => (true, None),
+            Presence::Unknown => (false, None),
+        };
+        let node = Node::new(number, there, pending);
+        shard.nodes.insert(number, Entry { node: Arc::clone(&node), handles: 1 });
+        Ok((node, there))
+    }
+
+    /// Gathers the deletion of an object (`push` does) that nobody has open and that is known to be there.
+    pub fn delete(&self, number: u64, push: impl FnOnce() -> (Arc<Pending>, Next)) -> Result<Deletion> {
+        let mut shard = self.shard(number);
+        if shard.closed {
+            return Err(closed(&self.name));
+        }
+        if shard.nodes.contains_key(&number) {
+            return Ok(Deletion::ByNode);
+        }
+        match shard.known.look(within_shard(number)) {
+            Presence::Absent => Err(absent(number)),
+            Presence::There { .. } if shard.known.gathered(within_shard(number), false) => {
+                Ok(Deletion::Gathered(push().1))
+            }
+            _ => Ok(Deletion::ByNode),
+        }
+    }
+
+    /// Gathers the deletion of an object whose node the caller has locked; `None` when the table has no place to
+    /// remember that.
+    pub fn delete_in_use<T>(&self, number: u64, push: impl FnOnce() -> T) -> Option<T> {
+        let mut shard = self.shard(number);
+        shard.known.gathered(within_shard(number), false).then(push)
+    }
+
+    /// The index told that the object is there; the caller has its node locked.
+    pub fn learn(&self, number: u64) {
+        self.shard(number).known.learn(within_shard(number));
+    }
+
+    /// A commit of its own is about to delete the object; the caller has its node in use.
+    pub fn forget(&self, number: u64) {
+        self.shard(number).known.forget(within_shard(number));
+    }
+
+    /// What was gathered is visible, or has failed.
+    pub fn settle_gathered(&self, gathered: &[Gathered], pending: &Pending) {
+        let settle = |shard: &mut Shard, gathered: &Gathered| {
+            let failed = !matches!(pending.peek_for(gathered.number), Some(Ok(())));
+            shard.known.settled(within_shard(gathered.number), gathered.creates, failed);
+        };
+        if gathered.len() < SHARDS as usize {
+            gathered.iter().for_each(|of| settle(&mut self.shard(of.number), of));
+            return;
+        }
+        for some in gathered.chunks(SETTLED_AT_ONCE) {
+            for number in 0..SHARDS {
+                let mut shard = self.shard(number);
+                some.iter().filter(|of| of.number % SHARDS == number).for_each(|of| settle(&mut shard, of));
+            }
+        }
     }
 
     /// The node of an object, made when it is not in use; with one handle more.
     pub fn enter(&self, number: u64, make: impl FnOnce() -> Arc<Node>) -> Arc<Node> {
         let mut shard = self.shard(number);
-        let entry = shard.entry(number).or_insert_with(|| Entry { node: make(), handles: 0 });
+        let entry = shard.nodes.entry(number).or_insert_with(|| Entry { node: make(), handles: 0 });
         entry.handles += 1;
         Arc::clone(&entry.node)
     }
 
-    /// One handle less.
+    /// As `enter`, with one use of the store more; for who is inside.
+    pub fn enter_used(&self, number: u64, make: impl FnOnce() -> Arc<Node>) -> Arc<Node> {
+        self.shard(number).uses += 1;
+        self.enter(number, make)
+    }
+
+    /// One handle less, and one use of the store.
     pub fn leave(&self, number: u64) {
-        let lingers = {
-            let mut shard = self.shard(number);
-            let Some(entry) = shard.get_mut(&number) else { return };
-            entry.handles -= 1;
-            let lingers = entry.handles == 0 && !entry.node.is_settled();
-            if entry.handles == 0 && !lingers {
-                shard.remove(&number);
-            }
-            lingers
-        };
-        let mut lingering = self.lingering.lock();
-        if lingers {
-            lingering.push_back(number);
+        self.give_up(number, 1);
+    }
+
+    /// One handle less; who had it stays inside the store.
+    pub fn exit(&self, number: u64) {
+        self.give_up(number, 0);
+    }
+
+    fn give_up(&self, number: u64, uses: u64) {
+        let mut shard = self.shard(number);
+        shard.uses -= uses;
+        let Some(entry) = shard.nodes.get_mut(&number) else { return };
+        entry.handles -= 1;
+        let (is_last, lingers) = (entry.handles == 0, entry.handles == 0 && !entry.node.is_dispensable());
+        // Let go of once the shard is free for others.
+        let _entry = (is_last && !lingers).then(|| shard.nodes.remove(&number));
+        drop(shard);
+        if lingers || self.lingers.load(Ordering::Relaxed) > 0 {
+            self.let_go(lingers.then_some(number));
         }
+    }
+
+    /// Adds one that lingers, and lets go of those whose last change is visible.
+    fn let_go(&self, number: Option<u64>) {
+        let mut lingering = self.lingering.lock();
+        lingering.extend(number);
         while let Some(number) = lingering.front().copied() {
             let mut shard = self.shard(number);
-            match shard.get(&number) {
-                Some(entry) if entry.handles == 0 && !entry.node.is_settled() => break,
-                Some(entry) if entry.handles == 0 => {
-                    shard.remove(&number);
-                }
+            match shard.nodes.get(&number) {
+                Some(entry) if entry.handles == 0 && !entry.node.is_dispensable() => break,
+                Some(entry) if entry.handles == 0 => drop(shard.nodes.remove(&number)),
                 // Opened again: closing it comes back to it.
                 _ => {}
             }
             drop(shard);
             lingering.pop_front();
         }
+        self.lingers.store(lingering.len(), Ordering::Relaxed);
     }
 
     /// Waits until every change that was submitted before is visible.
     pub fn settle(&self) -> Result<()> {
         for shard in &self.shards {
-            let nodes: Vec<Arc<Node>> = shard.lock().values().map(|entry| Arc::clone(&entry.node)).collect();
-            let pending: Vec<_> = nodes.iter().filter_map(|node| node.state.lock().pending.clone()).collect();
-            for pending in pending {
+            let nodes: Vec<Arc<Node>> = shard.lock().nodes.values().map(|entry| Arc::clone(&entry.node)).collect();
+            for pending in nodes.iter().filter_map(|node| node.pending()) {
                 match pending.wait() {
                     // A change that was refused is no matter of who asks for all.
                     Err(error) if error.kind() == ErrorKind::Stopped => return Err(error),
@@ -236,6 +337,55 @@ impl Table {
     /// How many nodes there are.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
+        self.shards.iter().map(|shard| shard.lock().nodes.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use super::*;
+
+    fn push() -> (Arc<Pending>, Next) {
+        (Arc::new(Pending::gathered(&Weak::new())), Next::Nothing)
+    }
+
+    #[test]
+    fn what_there_is_no_place_for_is_not_gathered() {
+        let table = Table::new("test".into());
+        let number = 5;
+        // Another number of the same slot.
+        let other = number + SHARDS * KNOWN_SLOTS as u64 * 1024;
+        let (node, next) = table.create(number, push).unwrap().unwrap();
+        assert!(node.number() == number && next == Next::Nothing);
+        assert!(table.create(other, || panic!("gathered")).unwrap().is_none());
+        assert!(table.delete_in_use(other, || panic!("gathered")).is_none());
+        assert!(matches!(table.delete(other, || panic!("gathered")), Ok(Deletion::ByNode)));
+        assert_eq!((table.uses(), table.len()), (1, 1));
+        table.leave(number);
+        assert_eq!((table.uses(), table.len()), (0, 0));
+        // Nothing in use, but it is not visible yet: the page stays.
+        assert!(table.create(other, || panic!("gathered")).unwrap().is_none());
+        let done = push().0;
+        done.submitted(None, None);
+        table.settle_gathered(&[Gathered { number, creates: true }], &done);
+        assert!(table.create(other, push).unwrap().is_some());
+    }
+
+    #[test]
+    fn who_is_inside_keeps_the_store_open() {
+        let table = Table::new("test".into());
+        table.enter_store().unwrap();
+        assert!(table.create(7, push).unwrap().is_some());
+        assert_eq!(table.uses(), 2);
+        assert_eq!(table.shut().unwrap_err().kind(), ErrorKind::Busy);
+        table.leave_store();
+        table.leave(7);
+        table.shut().unwrap();
+        assert!(table.enter_store().is_err() && table.check_open().is_err());
+        assert!(table.open(7, || None).is_err() && table.create(8, push).is_err());
+        assert!(table.delete(7, push).is_err() && table.shut().is_err());
+        assert_eq!(table.uses(), 0);
     }
 }

@@ -12,8 +12,8 @@ use crate::batch::{Batch, Condition, Durability, Operation, Payload, Place};
 use crate::error::{Error, Refusal, Result};
 use crate::objects::hint::Hint;
 use crate::objects::layout::{SPACE, object_key, object_place};
+use crate::objects::node::{Node, NodeState, absent};
 use crate::objects::object::payload;
-use crate::objects::table::{Node, NodeState, absent};
 
 /// The most operations of one commit of ours; less where the log is small.
 const OPERATIONS_MAX: usize = 16_384;
@@ -112,6 +112,7 @@ impl Transaction<'_> {
         if self.spool.is_used() {
             batch.operations.push(Operation::DeleteRange { space: SPACE, range: self.spool.range() });
         }
+        nodes.iter().for_each(|node| node.forget_status());
         let pending = self.inner.gather.submit(batch, durability).map_err(explain)?;
         self.spool.forget();
         states.iter_mut().for_each(|state| state.note(&pending, false));

@@ -24,8 +24,8 @@ use self::reads::{QueuedRead, READS_MAX, Target};
 use self::spool::Spool;
 use self::writes::{Part, Writes};
 use super::inner::Inner;
+use super::node::Node;
 use super::object::{Object, check_range, read_visible};
-use super::table::Node;
 use crate::error::{Error, Result};
 use crate::view::View;
 
@@ -79,7 +79,7 @@ pub struct Transaction<'b> {
 impl<'b> Transaction<'b> {
     /// Begins one in a store; `Invalid` when the store was closed.
     pub(super) fn begin(inner: &Arc<Inner>, options: TransactionOptions) -> Result<Transaction<'b>> {
-        inner.enter()?;
+        inner.table.enter_store()?;
         Ok(Transaction {
             spool: Spool::new(inner.next_scratch()),
             inner: Arc::clone(inner),
@@ -237,7 +237,7 @@ impl<'b> Transaction<'b> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.spool.clear(&self.inner);
-        self.objects.keys().for_each(|number| self.inner.table.leave(*number));
-        self.inner.leave();
+        self.objects.keys().for_each(|number| self.inner.table.exit(*number));
+        self.inner.table.leave_store();
     }
 }

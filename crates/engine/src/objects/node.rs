@@ -1,0 +1,278 @@
+//! What is known of an object that is in use: shared by all its handles.
+//!
+//! Invariants:
+//! - Changes of an object that is in use are submitted (or gathered) under its node's lock, so the last pending change
+//!   of a node is the last of them to become visible.
+//! - The status that is remembered is let go of before a change is submitted, so nobody gets it who may have seen the change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use parking_lot::MutexGuard;
+
+use super::gather::Gather;
+use super::pending::Pending;
+use crate::batch::{Batch, Durability, Version};
+use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::lock::Mutex;
+
+/// What is known of an object that is in use.
+pub struct Node {
+    number: u64,
+    status: StatusCell,
+    state: Mutex<NodeState>,
+}
+
+/// The part of a node that changes.
+#[derive(Default)]
+pub struct NodeState {
+    /// Whether it is known that the object was created.
+    there: bool,
+    deleted: bool,
+    /// Raised by every change, before it is submitted.
+    epoch: u64,
+    pending: Option<Arc<Pending>>,
+}
+
+/// The error of an object that is not there.
+pub fn absent(number: u64) -> Error {
+    Error::new(ErrorKind::NotFound, format!("object {number} is not there: it was never created, or was deleted"))
+}
+
+impl Node {
+    /// Of an object that is known to be there, perhaps by what is pending, or of one that is still to be looked for.
+    pub fn new(number: u64, there: bool, pending: Option<Arc<Pending>>) -> Arc<Node> {
+        let state = NodeState { there, pending, ..NodeState::default() };
+        Arc::new(Node { number, status: StatusCell::default(), state: Mutex::new(state) })
+    }
+
+    /// Fails unless the object is there; `look` is asked when that is not known.
+    pub fn check_there(&self, look: impl FnOnce() -> Result<bool>) -> Result<()> {
+        let mut state = self.lock()?;
+        if !state.there {
+            state.there = look()?;
+        }
+        if state.there { Ok(()) } else { Err(absent(self.number)) }
+    }
+
+    /// The object was created by this, while somebody looked whether it is there.
+    pub fn created(&self, pending: &Arc<Pending>) {
+        let mut state = self.state.lock();
+        (state.there, state.pending) = (true, Some(Arc::clone(pending)));
+    }
+
+    /// The object's number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Keeps others from changing the object. Fails when it was deleted, or when an earlier change failed.
+    pub fn lock(&self) -> Result<MutexGuard<'_, NodeState>> {
+        let mut state = self.state.lock();
+        // First: a deletion that failed has deleted nothing.
+        match state.pending.as_ref().and_then(|pending| pending.peek_for(self.number)) {
+            Some(Err(error)) => return Err(self.explain(error)),
+            Some(Ok(())) => state.pending = None,
+            None => {}
+        }
+        if state.deleted { Err(absent(self.number)) } else { Ok(state) }
+    }
+
+    /// Fails when the object was deleted, or when an earlier change failed.
+    pub fn check(&self) -> Result<()> {
+        self.lock().map(drop)
+    }
+
+    /// Waits until every change that was submitted before is visible. Gives the object's epoch then.
+    pub fn settle(&self) -> Result<u64> {
+        let (epoch, pending) = {
+            let state = self.lock()?;
+            (state.epoch, state.pending.clone())
+        };
+        if let Some(pending) = pending {
+            pending.wait_for(self.number).map_err(|error| self.explain(error))?;
+        }
+        Ok(epoch)
+    }
+
+    /// The last change, if it may not be visible.
+    pub fn pending(&self) -> Option<Arc<Pending>> {
+        self.state.lock().pending.clone()
+    }
+
+    /// Whether nothing was submitted since this epoch.
+    pub fn is_at(&self, epoch: u64) -> bool {
+        self.lock().is_ok_and(|state| state.epoch == epoch)
+    }
+
+    /// Its status, if that was looked at since the last change.
+    pub fn known_status(&self) -> Option<KnownStatus> {
+        self.status.load()
+    }
+
+    /// Remembers a status that was looked at in this epoch.
+    pub fn note_status(&self, epoch: u64, status: KnownStatus) {
+        if let Ok(state) = self.lock()
+            && state.epoch == epoch
+            && state.pending.is_none()
+        {
+            self.status.store(epoch, status);
+        }
+    }
+
+    /// The object is about to be changed by who holds its lock.
+    pub fn forget_status(&self) {
+        self.status.clear();
+    }
+
+    /// Submits a change of this object alone, and waits as the durability asks.
+    pub fn change(&self, gather: &Gather, batch: Batch, durability: Durability, delete: bool) -> Result<()> {
+        let pending = {
+            let mut state = self.lock()?;
+            self.forget_status();
+            let pending = gather.submit(batch, durability).map_err(|error| self.explain(error))?;
+            state.note(&pending, delete);
+            pending
+        };
+        if durability > Durability::Memory {
+            pending.wait().map_err(|error| self.explain(error))?;
+        }
+        Ok(())
+    }
+
+    /// Says of which object a batch was refused: conditions of this module only ask whether objects are there.
+    pub fn explain(&self, error: Error) -> Error {
+        match error.refusal() {
+            Some(Refusal::Condition(_)) => absent(self.number),
+            _ => error,
+        }
+    }
+
+    /// Whether the table may let go of it: nothing is under way that only this node knows of. Never waits: who holds
+    /// the lock has something under way.
+    pub fn is_dispensable(&self) -> bool {
+        let Some(state) = self.state.try_lock() else { return false };
+        state.pending.as_ref().is_none_or(|pending| pending.is_gathered() || pending.is_settled())
+    }
+}
+
+impl NodeState {
+    /// A change was submitted.
+    pub fn note(&mut self, pending: &Arc<Pending>, delete: bool) {
+        self.epoch += 1;
+        self.deleted |= delete;
+        self.pending = Some(Arc::clone(pending));
+    }
+}
+
+/// The part of a status that depends on the object's changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownStatus {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Bytes of the device that its data takes.
+    pub allocated: u64,
+    /// The commit that last changed it.
+    pub version: Version,
+}
+
+/// A status that is read without a lock.
+///
+/// Who writes holds the node's lock. `epoch` is one above the epoch of the three, or zero while there are none; what was
+/// read between two equal looks at it was not written meanwhile, because an epoch is filled in once.
+#[derive(Default)]
+struct StatusCell {
+    epoch: AtomicU64,
+    size: AtomicU64,
+    allocated: AtomicU64,
+    version: AtomicU64,
+    /// The epoch that was filled in last, one above.
+    filled: AtomicU64,
+}
+
+impl StatusCell {
+    fn load(&self) -> Option<KnownStatus> {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if epoch == 0 {
+            return None;
+        }
+        let size = self.size.load(Ordering::Relaxed);
+        let allocated = self.allocated.load(Ordering::Relaxed);
+        let version = Version(self.version.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        (self.epoch.load(Ordering::Relaxed) == epoch).then_some(KnownStatus { size, allocated, version })
+    }
+
+    fn store(&self, epoch: u64, status: KnownStatus) {
+        let Some(epoch) = epoch.checked_add(1) else { return };
+        if self.filled.load(Ordering::Relaxed) >= epoch {
+            return;
+        }
+        self.filled.store(epoch, Ordering::Relaxed);
+        self.epoch.store(0, Ordering::Relaxed);
+        // Whoever sees one of the three sees that there are none.
+        fence(Ordering::Release);
+        self.size.store(status.size, Ordering::Relaxed);
+        self.allocated.store(status.allocated, Ordering::Relaxed);
+        self.version.store(status.version.0, Ordering::Relaxed);
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    fn clear(&self) {
+        self.epoch.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(of: u64) -> KnownStatus {
+        KnownStatus { size: of, allocated: of * 2, version: Version(of * 3) }
+    }
+
+    #[test]
+    fn a_status_is_of_one_epoch() {
+        let node = Node::new(1, true, None);
+        assert_eq!(node.known_status(), None);
+        node.note_status(0, status(5));
+        assert_eq!(node.known_status(), Some(status(5)));
+        // An epoch has one status.
+        node.note_status(0, status(6));
+        assert_eq!(node.known_status(), Some(status(5)));
+        {
+            let mut state = node.lock().unwrap();
+            node.forget_status();
+            assert_eq!(node.known_status(), None);
+            state.epoch += 1;
+        }
+        // Looked at before the change.
+        node.note_status(0, status(7));
+        assert_eq!(node.known_status(), None);
+        node.note_status(1, status(8));
+        assert_eq!(node.known_status(), Some(status(8)));
+    }
+
+    #[test]
+    fn nobody_reads_half_a_status() {
+        let cell = StatusCell::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for epoch in 0..100_000 {
+                    cell.store(epoch, status(epoch));
+                    if epoch % 3 == 0 {
+                        cell.clear();
+                    }
+                }
+            });
+            let mut newest = 0;
+            for _ in 0..100_000 {
+                if let Some(read) = cell.load() {
+                    assert_eq!(read, status(read.size));
+                    assert!(read.size >= newest);
+                    newest = read.size;
+                }
+            }
+        });
+    }
+}
