@@ -10,8 +10,6 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, RwLock};
 
-use koine_env::Random;
-
 use crate::apply::{Counters, State};
 use crate::batch::{Batch, Commit, Durability, KeyRange, SpaceId, Version};
 use crate::buffers::Buffers;
@@ -33,13 +31,9 @@ use crate::requests::Requests;
 use crate::space::{Allocator, ReuseQueue};
 use crate::stage::StageHint;
 use crate::staging::Stage;
-use crate::superblock::{
-    Features, RING_BLOCKS_MAX, RING_BLOCKS_MIN, RING_START_BLOCK, SECOND_SLOT_BLOCK, STORE_BLOCKS_MIN, Slot,
-    Superblock, read_newest, write_slot,
-};
+use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, read_newest};
 use crate::ticket::Ticket;
 use crate::tree::StoreId;
-use crate::value::{BlockRange, Generation};
 use crate::view::View;
 
 /// Streams may use one byte of so many of the memory budget.
@@ -53,15 +47,6 @@ pub enum Background {
     Threads,
     /// Nobody: waiting for a ticket writes, [`Engine::step`] does the rest. For searches that must repeat exactly.
     Manual,
-}
-
-/// What a new store is like.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FormatOptions {
-    /// The ring's length in bytes; 0: 64 MiB, less on a small store.
-    pub ring_len: u64,
-    /// The store may not grow past this many bytes; 0: no limit.
-    pub size_max: u64,
 }
 
 /// How a store is opened.
@@ -116,34 +101,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an empty store on a device, over whatever is there.
-    pub fn format(device: &dyn Device, options: FormatOptions, random: &dyn Random) -> Result<()> {
-        let length = device.len().map_err(|e| Error::device("cannot tell the length of the device", e))?;
-        let blocks = length / BLOCK_LEN as u64;
-        if blocks < STORE_BLOCKS_MIN {
-            return Err(Error::invalid(format!("{length} bytes are too few for a store: it needs at least 1 MiB")));
-        }
-        let ring_blocks = ring_blocks(options.ring_len, blocks)?;
-        let blocks_max = options.size_max / BLOCK_LEN as u64;
-        if blocks_max != 0 && blocks_max < blocks {
-            return Err(Error::invalid("the store is larger already than it may become"));
-        }
-        let superblock = empty_superblock(random.next_u64(), blocks, blocks_max, ring_blocks);
-        // The old superblocks go first: a crash in between leaves no store, never half of two.
-        let zeros = vec![0; BLOCK_LEN];
-        let sync = || device.sync().map_err(|e| Error::device("cannot make the new store durable", e));
-        for slot in [Slot::First, Slot::Second] {
-            let wipe = device.write_at(&zeros, slot.offset());
-            wipe.map_err(|e| Error::device(format!("cannot write at byte {}", slot.offset()), e))?;
-        }
-        sync()?;
-        zero_ring(device, superblock.ring)?;
-        sync()?;
-        write_slot(device, Slot::First, &superblock)?;
-        write_slot(device, Slot::Second, &Superblock { sequence: 0, ..superblock })?;
-        sync()
-    }
-
     /// Opens a store, recovering what a crash left.
     pub fn open(device: Arc<dyn Device>, options: Options) -> Result<Engine> {
         if !options.read_only {
@@ -341,68 +298,17 @@ impl Drop for Engine {
     }
 }
 
-fn ring_blocks(wanted_len: u64, blocks: u64) -> Result<u32> {
-    let wanted = match wanted_len {
-        0 => ((64 << 20) / BLOCK_LEN as u64).min(blocks / 8),
-        length => length / BLOCK_LEN as u64,
-    };
-    let most = RING_BLOCKS_MAX.min((blocks / 2).saturating_sub(RING_START_BLOCK)).max(RING_BLOCKS_MIN);
-    let ring = if wanted_len == 0 { wanted.clamp(RING_BLOCKS_MIN, most) } else { wanted };
-    if !(RING_BLOCKS_MIN..=most).contains(&ring) {
-        return Err(Error::invalid(format!(
-            "a ring of {} bytes does not fit: from 64 KiB up to half of the store",
-            ring * BLOCK_LEN as u64
-        )));
-    }
-    u32::try_from(ring).map_err(|_| Error::invalid("the ring is too long"))
-}
-
-fn empty_superblock(store_id: u64, blocks: u64, blocks_max: u64, ring_blocks: u32) -> Superblock {
-    let ring = BlockRange { start: RING_START_BLOCK, count: ring_blocks };
-    Superblock {
-        store_id,
-        sequence: 1,
-        features: Features::default(),
-        blocks,
-        blocks_max,
-        ring,
-        epoch: 1,
-        cut: Version(0),
-        reserve: Version(u64::from(ring_blocks) * BLOCK_LEN as u64),
-        position: 0,
-        chain: 0,
-        next_blob: 1,
-        generation: Generation(1),
-        root: None,
-        root_entries: 0,
-        free: None,
-        free_covers: 0,
-        clean: true,
-    }
-}
-
-/// The ring is written beforehand, so that no commit waits for the file system to allot it.
-fn zero_ring(device: &dyn Device, ring: BlockRange) -> Result<()> {
-    let zeros = crate::device::AlignedBuffer::zeroed(1 << 20);
-    let (mut at, end) = (ring.start * BLOCK_LEN as u64, ring.end() * BLOCK_LEN as u64);
-    while at < end {
-        let part = (end - at).min(zeros.len() as u64) as usize;
-        device
-            .write_at(&zeros[..part], at)
-            .map_err(|e| Error::device(format!("cannot write the ring at byte {at}"), e))?;
-        at += part as u64;
-    }
-    Ok(())
-}
-
 /// What is stored, as the superblock says.
 fn first_book(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<Book> {
     let mut book = recovery::stored_book(device, slot, superblock)?;
     if superblock.free.is_none() {
         // A store that was never written to: everything but the slots and the ring.
         book.free = crate::space::Runs::new();
-        book.free.add(1, SECOND_SLOT_BLOCK - 1)?;
-        book.free.add(superblock.ring.end(), superblock.blocks - superblock.ring.end())?;
+        let (ring, behind) = (superblock.ring, SECOND_SLOT_BLOCK + 1);
+        let parts = [(1, SECOND_SLOT_BLOCK), (behind, ring.start), (ring.end(), superblock.blocks)];
+        for (start, end) in parts.into_iter().filter(|(start, end)| start < end) {
+            book.free.add(start, end - start)?;
+        }
     }
     Ok(book)
 }

@@ -21,6 +21,7 @@ mod defrag;
 pub mod device;
 pub mod engine;
 pub mod error;
+mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -59,8 +60,9 @@ pub use batch::{
 pub use changes::{Event, Watch};
 pub use check::{Progress, Report};
 pub use defrag::{Defrag, DefragOptions, DefragPosition, DefragStep};
-pub use engine::{Background, Engine, FormatOptions, Info, Options};
+pub use engine::{Background, Engine, Info, Options};
 pub use error::{Error, ErrorKind, Refusal, Result};
+pub use format::FormatOptions;
 pub use grow::{GrowTo, Grown};
 pub use limits::Limits;
 pub use lock::LockWaits;

@@ -23,8 +23,11 @@ pub const MAGIC: [u8; 8] = *b"KOINE\0S\n";
 pub const FORMAT: u32 = 0;
 /// Where the second superblock lies.
 pub const SECOND_SLOT_BLOCK: u64 = 128;
-/// Where the ring begins.
-pub const RING_START_BLOCK: u64 = SECOND_SLOT_BLOCK + 1;
+/// Where a ring may begin at the earliest: stores of before have it there.
+pub const RING_START_BLOCK_MIN: u64 = SECOND_SLOT_BLOCK + 1;
+/// Where a ring begins at the latest, and where it does unless the store is too small: 4 MiB behind the second
+/// superblock, further than one write of a device reaches.
+pub const RING_START_BLOCK_MAX: u64 = SECOND_SLOT_BLOCK + 1024;
 /// The smallest store: 1 MiB.
 pub const STORE_BLOCKS_MIN: u64 = 256;
 /// The smallest ring: 64 KiB.
@@ -88,7 +91,7 @@ pub struct Superblock {
     pub root: Option<NodeRef>,
     /// How many entries the master tree has.
     pub root_entries: u64,
-    /// Free space at the cut; none: everything past the ring and the slots up to `free_covers` is free.
+    /// Free space at the cut; none: everything but the ring and the slots is free.
     pub free: Option<FreeListRef>,
     /// The free list tells of blocks below this one; those above are free (the store has grown since).
     pub free_covers: u64,
@@ -196,7 +199,7 @@ impl Superblock {
             return Err(Error::new(ErrorKind::Unknown, message));
         }
         let ring_end = self.ring.start.saturating_add(u64::from(self.ring.count));
-        let sound = self.ring.start == RING_START_BLOCK
+        let sound = (RING_START_BLOCK_MIN..=RING_START_BLOCK_MAX).contains(&self.ring.start)
             && (RING_BLOCKS_MIN..=RING_BLOCKS_MAX).contains(&u64::from(self.ring.count))
             && ring_end <= self.blocks
             && self.free_covers <= self.blocks
@@ -341,7 +344,7 @@ mod tests {
             features: Features::default(),
             blocks: 256,
             blocks_max: 0,
-            ring: BlockRange { start: RING_START_BLOCK, count: 16 },
+            ring: BlockRange { start: RING_START_BLOCK_MIN, count: 16 },
             epoch: 2,
             cut: Version(9),
             reserve: Version(99),

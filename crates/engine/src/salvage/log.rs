@@ -14,7 +14,7 @@ use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, Result};
 use crate::log::group::{self, GroupHeader};
 use crate::log::record::Record;
-use crate::superblock::{RING_BLOCKS_MAX, RING_START_BLOCK};
+use crate::superblock::{RING_BLOCKS_MAX, RING_START_BLOCK_MAX, RING_START_BLOCK_MIN};
 use crate::tree::StoreId;
 use crate::value::{BlockRange, Piece};
 
@@ -68,7 +68,7 @@ impl Log {
         let last = length / BLOCK_LEN as u64;
         let (start, end) = match ring {
             Some(ring) => (ring.start, ring.end().min(last)),
-            None => (RING_START_BLOCK, (RING_START_BLOCK + RING_BLOCKS_MAX).min(last)),
+            None => (RING_START_BLOCK_MIN, (RING_START_BLOCK_MAX + RING_BLOCKS_MAX).min(last)),
         };
         let mut log = Log::default();
         let mut block = vec![0; BLOCK_LEN];

@@ -76,14 +76,14 @@ fn damage(device: &MemoryDevice, block: u64) {
     device.write_at(&bytes, block * BLOCK_LEN as u64).unwrap();
 }
 
-/// The first block behind the log that holds nothing but this byte.
+/// The first block outside of the log that holds nothing but this byte.
 fn data_of(engine: &Engine, device: &MemoryDevice, fill: u8) -> u64 {
-    let core = engine.shared();
-    let behind = (core.ring.start() + core.ring.length()) / BLOCK_LEN as u64;
+    let ring = engine.shared().ring;
+    let log = ring.start() / BLOCK_LEN as u64..(ring.start() + ring.length()) / BLOCK_LEN as u64;
     let bytes = device.to_vec();
-    let blocks = bytes.chunks(BLOCK_LEN).skip(behind as usize);
-    let found = blocks.into_iter().position(|block| block.iter().all(|byte| *byte == fill));
-    behind + found.expect("such a block is there") as u64
+    let mut blocks = (0..).zip(bytes.chunks(BLOCK_LEN)).filter(|(number, _)| !log.contains(number));
+    let found = blocks.find(|(_, block)| block.iter().all(|byte| *byte == fill));
+    found.expect("such a block is there").0
 }
 
 /// Where the leaf of a key lies.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::batch::{Batch, Durability, Operation, SpaceId};
 use crate::device::{BLOCK_LEN, Call, Fault, FaultyDevice, MemoryDevice, Times, Trouble};
-use crate::engine::{Background, Engine, FormatOptions, Options};
+use crate::engine::{Background, Engine, Options};
 use crate::error::ErrorKind;
+use crate::format::FormatOptions;
 
 const SPACE: SpaceId = SpaceId::FIRST;
 const BLOCK: u64 = BLOCK_LEN as u64;

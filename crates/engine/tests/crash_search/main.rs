@@ -250,6 +250,14 @@ fn a_lost_or_misdirected_write_is_detected_or_harmless() {
 }
 
 #[test]
+fn a_write_over_the_second_superblock_and_its_neighbours_takes_no_commit_silently() {
+    let mut coverage = Coverage::default();
+    media::every_write_near_the_second_superblock(&mut coverage).unwrap_or_else(|stop| panic!("{stop}"));
+    println!("{coverage}");
+    coverage.must_have(&["refused to open"]);
+}
+
+#[test]
 fn a_stale_read_is_detected_or_harmless() {
     let mut coverage = Coverage::default();
     for seed in [2, 8, 21] {

@@ -7,14 +7,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use koine_engine::device::{BLOCK_LEN, Call, Device, Fault, FaultyDevice, MemoryDevice, Times, Trouble};
-use koine_engine::{Batch, Durability, ErrorKind, SpaceId};
+use koine_engine::{Batch, Durability, ErrorKind, Operation, SpaceId};
 
 use crate::coverage::Coverage;
 use crate::dice::Dice;
 use crate::flips::{self, MARK};
 use crate::run::{Run, State, Stop, Verdict, stop};
 use crate::store::{self, Build};
-use crate::workload::Generator;
+use crate::workload::{Generator, Shape};
 
 type Medium = FaultyDevice<MemoryDevice>;
 
@@ -111,9 +111,7 @@ pub fn every_write_goes_astray(seed: u64, actions: usize, coverage: &mut Coverag
     let dice = Dice::new(seed);
     // The last group is the mark's: it is expendable.
     for nth in 1..writes {
-        // Not over the second superblock and the ring's beginning, its neighbour, at once: two faults in one.
-        let elsewhere = if dice.percent(50) { dice.between(129, blocks - 1) } else { dice.below(64) };
-        let elsewhere = (elsewhere * BLOCK_LEN) as u64;
+        let elsewhere = (dice.below(blocks) * BLOCK_LEN) as u64;
         for trouble in [Trouble::Lost, Trouble::Misdirected(elsewhere)] {
             let fault = Fault { call: Call::Write, nth, times: Times::Once, trouble };
             let one = AssertUnwindSafe(|| {
@@ -125,6 +123,38 @@ pub fn every_write_goes_astray(seed: u64, actions: usize, coverage: &mut Coverag
             });
             let verdict = catch_unwind(one).unwrap_or_else(|_| Err(Stop::Wrong("panic".to_owned())));
             verdict.map_err(|stop| format!("workload {seed} of {actions} actions, {fault:?}: {stop}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes noise over the second superblock and its neighbours, once for each place and length that one write may have,
+/// in the first life of stores of several lengths: the acknowledged commit is there, or opening them is refused.
+pub fn every_write_near_the_second_superblock(coverage: &mut Coverage) -> Verdict {
+    let (first, longest) = (1usize, 256usize);
+    for length in [1 << 20, 2 << 20, 8 << 20] {
+        let shape = Shape { length, length_max: length as u64, fixed: true, ..Shape::from(0) };
+        let device = Arc::new(store::formatted(&shape, 5)?);
+        let engine = store::open(device.clone(), Build::Right).map_err(stop("opening failed"))?;
+        let space = SpaceId::FIRST;
+        let batch = Batch::new().then(Operation::CreateSpace { space }).put(space, &b"first"[..], &b"x"[..]);
+        engine.submit(batch, Durability::Sync).wait().map_err(stop("no commit"))?;
+        // No checkpoint has followed: the second superblock is the newest, and only the log has the commit.
+        let content = store::read_all(&engine).map_err(stop("cannot read"))?;
+        let medium = Medium::new(MemoryDevice::from_image(device.image(), 1 << 30), Vec::new(), 5);
+        let allowed = vec![State { content, version: 0, repeatable: None }];
+        let life = Life { device: medium, allowed, noticed: false, writes: 0 };
+        // In the smallest store the ring is its end.
+        let most = length / BLOCK_LEN - 16;
+        let noise = vec![0xA5; longest * BLOCK_LEN];
+        for start in first..=128 {
+            let ends = [129, 130, 132, 150, 200, 240, 384].into_iter();
+            for end in ends.filter(|end| *end <= most && end - start <= longest) {
+                let mut image = device.image();
+                image.write(start * BLOCK_LEN, &noise[..(end - start) * BLOCK_LEN]);
+                let verdict = reopened(Arc::new(MemoryDevice::from_image(image, 1 << 30)), &life, coverage);
+                verdict.map_err(|stop| format!("{length} bytes, blocks {start}..{end} written over: {stop}"))?;
+            }
         }
     }
     Ok(())

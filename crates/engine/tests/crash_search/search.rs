@@ -144,7 +144,8 @@ impl Search {
     pub fn end(&mut self, run: &Run<Recorder>) -> Verdict<Recording> {
         store::must_be_sound(&run.engine)?;
         let recording = run.device.recording();
-        store::count_events(&run.engine, &recording, &mut self.found.coverage);
+        let ring_start = store::ring_start(run.device.inner())?;
+        store::count_events(&run.engine, &recording, ring_start, &mut self.found.coverage);
         Ok(recording)
     }
 

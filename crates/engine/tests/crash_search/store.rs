@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_engine::device::{BLOCK_LEN, Device, MemoryDevice, Recording};
+use koine_engine::device::{BLOCK_LEN, Device, MemoryDevice, ReadMode, Recording};
 use koine_engine::{
     Background, Error, ErrorKind, FormatOptions, KeyRange, Options, Result, SpaceId, StageHint, StageToken,
 };
@@ -23,7 +23,7 @@ pub const AFTER: Range<u64> = 90..98;
 /// Ids of the spaces that workloads make.
 const WORKLOAD: Range<u64> = 16..20;
 
-/// The block of the second superblock; the ring begins after it.
+/// The block of the second superblock.
 const SECOND_SLOT_BLOCK: u64 = 128;
 const RING_BLOCKS: u64 = 16;
 /// Memory of a store under test, in bytes.
@@ -234,13 +234,20 @@ pub fn stage(engine: &Engine, data: &Bytes, hint: StageHint, finish: bool) -> Re
     if finish { stage.finish().map(Some) } else { Ok(None) }
 }
 
+/// The block at which a store's ring begins, as its first superblock says.
+pub fn ring_start(device: &dyn Device) -> Verdict<u64> {
+    let mut word = [0; 8];
+    device.read_at(&mut word, 80, ReadMode::Direct).map_err(|error| Stop::Wrong(error.to_string()))?;
+    Ok(u64::from_le_bytes(word))
+}
+
 /// Counts what a life of a store shows from outside.
-pub fn count_events(engine: &Engine, recording: &Recording, coverage: &mut Coverage) {
+pub fn count_events(engine: &Engine, recording: &Recording, ring_start: u64, coverage: &mut Coverage) {
     coverage.add("checkpoint", engine.checkpoints().saturating_sub(1));
     coverage.add("growth", recording.grows() as u64);
     coverage.add("discard", recording.discards() as u64);
     let block = BLOCK_LEN as u64;
-    let ring = SECOND_SLOT_BLOCK + 1..SECOND_SLOT_BLOCK + 1 + RING_BLOCKS;
+    let ring = ring_start..ring_start + RING_BLOCKS;
     let mut written = std::collections::HashSet::new();
     for (offset, length) in recording.writes() {
         let first = offset / block;

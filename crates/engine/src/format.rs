@@ -1,0 +1,133 @@
+//! Making an empty store.
+//!
+//! Invariants:
+//! - The superblocks of what was there go first: a crash in between leaves no store, never half of two.
+//! - The ring lies apart from both superblocks, as far as the store is large enough: one misdirected write never
+//!   takes the newest superblock together with the beginning of the log.
+
+use koine_env::Random;
+
+use crate::batch::Version;
+use crate::device::{AlignedBuffer, BLOCK_LEN, Device};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::superblock::{
+    Features, RING_BLOCKS_MAX, RING_BLOCKS_MIN, RING_START_BLOCK_MAX, RING_START_BLOCK_MIN, STORE_BLOCKS_MIN, Slot,
+    Superblock, write_slot,
+};
+use crate::value::{BlockRange, Generation};
+
+/// What a new store is like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FormatOptions {
+    /// The ring's length in bytes; 0: 64 MiB, less on a small store.
+    pub ring_len: u64,
+    /// The store may not grow past this many bytes; 0: no limit.
+    pub size_max: u64,
+}
+
+impl Engine {
+    /// Makes an empty store on a device, over whatever is there.
+    pub fn format(device: &dyn Device, options: FormatOptions, random: &dyn Random) -> Result<()> {
+        let length = device.len().map_err(|e| Error::device("cannot tell the length of the device", e))?;
+        let blocks = length / BLOCK_LEN as u64;
+        if blocks < STORE_BLOCKS_MIN {
+            return Err(Error::invalid(format!("{length} bytes are too few for a store: it needs at least 1 MiB")));
+        }
+        let ring = ring(options.ring_len, blocks)?;
+        let blocks_max = options.size_max / BLOCK_LEN as u64;
+        if blocks_max != 0 && blocks_max < blocks {
+            return Err(Error::invalid("the store is larger already than it may become"));
+        }
+        let superblock = empty_superblock(random.next_u64(), blocks, blocks_max, ring);
+        let zeros = vec![0; BLOCK_LEN];
+        let sync = || device.sync().map_err(|e| Error::device("cannot make the new store durable", e));
+        for slot in [Slot::First, Slot::Second] {
+            let wipe = device.write_at(&zeros, slot.offset());
+            wipe.map_err(|e| Error::device(format!("cannot write at byte {}", slot.offset()), e))?;
+        }
+        sync()?;
+        zero_ring(device, superblock.ring)?;
+        sync()?;
+        write_slot(device, Slot::First, &superblock)?;
+        write_slot(device, Slot::Second, &Superblock { sequence: 0, ..superblock })?;
+        sync()
+    }
+}
+
+/// Where the ring of a new store lies: 4 MiB behind the second superblock, or at the end of a store that is too small
+/// for that. The blocks between are space as all others.
+fn ring(wanted_len: u64, blocks: u64) -> Result<BlockRange> {
+    let wanted = match wanted_len {
+        0 => ((64 << 20) / BLOCK_LEN as u64).min(blocks / 8),
+        length => length / BLOCK_LEN as u64,
+    };
+    // What is left behind the second superblock is at least as much as the ring.
+    let most = RING_BLOCKS_MAX.min((blocks / 2).saturating_sub(RING_START_BLOCK_MIN)).max(RING_BLOCKS_MIN);
+    let count = if wanted_len == 0 { wanted.clamp(RING_BLOCKS_MIN, most) } else { wanted };
+    if !(RING_BLOCKS_MIN..=most).contains(&count) {
+        return Err(Error::invalid(format!(
+            "a ring of {} bytes does not fit: from 64 KiB up to half of the store",
+            count * BLOCK_LEN as u64
+        )));
+    }
+    let start = RING_START_BLOCK_MAX.min(blocks - count);
+    let count = u32::try_from(count).map_err(|_| Error::invalid("the ring is too long"))?;
+    Ok(BlockRange { start, count })
+}
+
+fn empty_superblock(store_id: u64, blocks: u64, blocks_max: u64, ring: BlockRange) -> Superblock {
+    Superblock {
+        store_id,
+        sequence: 1,
+        features: Features::default(),
+        blocks,
+        blocks_max,
+        ring,
+        epoch: 1,
+        cut: Version(0),
+        reserve: Version(u64::from(ring.count) * BLOCK_LEN as u64),
+        position: 0,
+        chain: 0,
+        next_blob: 1,
+        generation: Generation(1),
+        root: None,
+        root_entries: 0,
+        free: None,
+        free_covers: 0,
+        clean: true,
+    }
+}
+
+/// The ring is written beforehand, so that no commit waits for the file system to allot it.
+fn zero_ring(device: &dyn Device, ring: BlockRange) -> Result<()> {
+    let zeros = AlignedBuffer::zeroed(1 << 20);
+    let (mut at, end) = (ring.start * BLOCK_LEN as u64, ring.end() * BLOCK_LEN as u64);
+    while at < end {
+        let part = (end - at).min(zeros.len() as u64) as usize;
+        device
+            .write_at(&zeros[..part], at)
+            .map_err(|e| Error::device(format!("cannot write the ring at byte {at}"), e))?;
+        at += part as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_lies_apart_from_the_second_superblock() {
+        for blocks in (256..3000).chain([1 << 16, 1 << 20, 1 << 28]) {
+            let ring = ring(0, blocks).unwrap();
+            assert!(ring.end() <= blocks, "{blocks} blocks: {ring:?}");
+            // A quarter of the smallest stores, all that one write may reach of others.
+            let start = (128 + blocks / 4).min(RING_START_BLOCK_MAX);
+            assert!(ring.start >= start, "{blocks} blocks: {ring:?}");
+        }
+        assert_eq!(ring(0, 1 << 16).unwrap(), BlockRange { start: 1152, count: 1 << 13 });
+        assert_eq!(ring(64 << 10, 256).unwrap(), BlockRange { start: 240, count: 16 });
+        assert!(ring(60 << 10, 256).is_err() && ring(128 << 10, 256).is_err());
+    }
+}
