@@ -107,6 +107,7 @@ impl Engine {
             device.sync().map_err(|e| Error::device("cannot make what is on the device durable", e))?;
         }
         let (slot, superblock) = read_newest(device.as_ref())?;
+        superblock.check_features(!options.read_only)?;
         let book = |device: &dyn Device, _: &NodeCache| first_book(device, slot, &superblock);
         let core = Arc::new(new_core(device, &superblock, options, book)?);
         let (recovered, free) = core.replay(&superblock)?;

@@ -12,8 +12,8 @@ use crate::device::{AlignedBuffer, BLOCK_LEN, Device};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::superblock::{
-    Features, RING_BLOCKS_MAX, RING_BLOCKS_MIN, RING_START_BLOCK_MAX, RING_START_BLOCK_MIN, STORE_BLOCKS_MIN, Slot,
-    Superblock, write_slot,
+    FORMAT, Features, RING_BLOCKS_MAX, RING_BLOCKS_MIN, RING_START_BLOCK_MAX, RING_START_BLOCK_MIN, STORE_BLOCKS_MIN,
+    Slot, Superblock, write_slot,
 };
 use crate::value::{BlockRange, Generation};
 
@@ -78,6 +78,7 @@ fn ring(wanted_len: u64, blocks: u64) -> Result<BlockRange> {
 
 fn empty_superblock(store_id: u64, blocks: u64, blocks_max: u64, ring: BlockRange) -> Superblock {
     Superblock {
+        format: FORMAT,
         store_id,
         sequence: 1,
         features: Features::default(),
@@ -115,7 +116,95 @@ fn zero_ring(device: &dyn Device, ring: BlockRange) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use koine_env::SeededRandom;
+
     use super::*;
+    use crate::device::MemoryDevice;
+    use crate::superblock::read_slot;
+    use crate::{Background, Batch, Durability, ErrorKind, Operation, Options, SpaceId, StoreSink, salvage};
+
+    const SPACE: SpaceId = SpaceId::FIRST;
+
+    fn open(device: &Arc<MemoryDevice>, read_only: bool) -> Result<Engine> {
+        device.reopen();
+        let options = Options { background: Background::Manual, read_only, ..Options::default() };
+        Engine::open(Arc::clone(device) as Arc<dyn Device>, options)
+    }
+
+    fn put(engine: &Engine, key: u8) {
+        engine.submit(Batch::new().put(SPACE, vec![key], vec![key; 9000]), Durability::Sync).wait().unwrap();
+    }
+
+    /// A store with a key, whose superblocks name these features.
+    fn store_with(features: Features) -> Arc<MemoryDevice> {
+        let device = Arc::new(MemoryDevice::fixed(1 << 20));
+        Engine::format(device.as_ref(), FormatOptions::default(), &SeededRandom::new(3)).unwrap();
+        let engine = open(&device, false).unwrap();
+        engine.submit(Batch::new().then(Operation::CreateSpace { space: SPACE }), Durability::Sync).wait().unwrap();
+        put(&engine, 1);
+        engine.close().unwrap();
+        device.reopen();
+        for slot in [Slot::First, Slot::Second] {
+            let superblock = read_slot(device.as_ref(), slot).unwrap();
+            write_slot(device.as_ref(), slot, &Superblock { features, ..superblock }).unwrap();
+        }
+        device
+    }
+
+    fn refusal<T>(done: Result<T>) -> String {
+        let error = done.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unknown);
+        error.message().to_owned()
+    }
+
+    #[test]
+    fn an_unknown_incompatible_feature_is_refused_and_nothing_is_changed() {
+        let device = store_with(Features { incompatible: 1 << 40, ..Features::default() });
+        let before = device.to_vec();
+        assert!(refusal(open(&device, false)).contains("bit 40 of the incompatible ones"));
+        assert!(refusal(open(&device, true)).contains("open it with a newer program"));
+        refusal(Engine::repair(Arc::clone(&device) as Arc<dyn Device>, Options::default(), &mut |_| ()));
+        let to = open(&store_with(Features::default()), false).unwrap();
+        let damaged = Arc::clone(&device) as Arc<dyn Device>;
+        refusal(salvage(&damaged, &mut StoreSink::new(&to, false), &mut |_| ()));
+        assert_eq!(device.to_vec(), before);
+    }
+
+    #[test]
+    fn an_unknown_feature_for_writing_leaves_reading() {
+        let device = store_with(Features { read_only: 5, ..Features::default() });
+        let before = device.to_vec();
+        let message = refusal(open(&device, false));
+        assert!(message.contains("bits 0, 2 of those for writing") && message.contains("`koine check`"), "{message}");
+        refusal(Engine::repair(Arc::clone(&device) as Arc<dyn Device>, Options::default(), &mut |_| ()));
+        let engine = open(&device, true).unwrap();
+        assert_eq!(engine.view().bytes(SPACE, &[1], 0, 9000).unwrap(), vec![1; 9000]);
+        assert!(engine.check(&mut |_| ()).unwrap().is_sound());
+        let refused = engine.submit(Batch::new().put(SPACE, vec![2], vec![2]), Durability::Sync).wait();
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+        engine.close().unwrap();
+        assert_eq!(device.to_vec(), before);
+    }
+
+    #[test]
+    fn unknown_compatible_features_stay() {
+        let features = Features { compatible: 1 << 63 | 6, ..Features::default() };
+        let device = store_with(features);
+        for key in 2..5 {
+            let engine = open(&device, false).unwrap();
+            put(&engine, key);
+            engine.checkpoint().unwrap();
+            put(&engine, key + 10);
+            engine.checkpoint().unwrap();
+            engine.close().unwrap();
+            device.reopen();
+            for slot in [Slot::First, Slot::Second] {
+                assert_eq!(read_slot(device.as_ref(), slot).unwrap().features, features);
+            }
+        }
+    }
 
     #[test]
     fn the_ring_lies_apart_from_the_second_superblock() {

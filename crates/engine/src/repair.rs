@@ -44,6 +44,7 @@ impl Engine {
     pub fn repair(device: Arc<dyn Device>, options: Options, progress: &mut dyn FnMut(Progress)) -> Result<Repair> {
         device.sync().map_err(|e| Error::device("cannot make what is on the device durable", e))?;
         let (slot, superblock) = read_newest(device.as_ref())?;
+        superblock.check_features(true)?;
         let stored = stored_book(device.as_ref(), slot, &superblock);
         let (newest, older_cut) = (superblock.clone(), superblock.cut);
         let empty = Book { newest, slot, older_cut, free: Runs::new(), pages: Vec::new(), written: Vec::new() };

@@ -21,6 +21,8 @@ use crate::value::{BlockRange, Generation};
 pub const MAGIC: [u8; 8] = *b"KOINE\0S\n";
 /// The version of the format that this program writes.
 pub const FORMAT: u32 = 0;
+/// The oldest format that this program can read.
+pub const FORMAT_MIN: u32 = 0;
 /// Where the second superblock lies.
 pub const SECOND_SLOT_BLOCK: u64 = 128;
 /// Where a ring may begin at the earliest: stores of before have it there.
@@ -58,9 +60,14 @@ pub struct FreeListRef {
     pub checksum: u64,
 }
 
+/// The features that this program knows.
+const KNOWN: Features = Features { incompatible: 0, read_only: 0, compatible: 0 };
+
 /// One moment of the store: a checkpoint, and where the log goes on from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
+    /// The version of the format that the store has.
+    pub format: u32,
     /// Drawn at format; every structure carries it.
     pub store_id: u64,
     /// Grows by one with every superblock written.
@@ -104,7 +111,7 @@ impl Superblock {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BLOCK_LEN);
         out.extend_from_slice(&MAGIC);
-        out.put_u32(FORMAT);
+        out.put_u32(self.format);
         out.put_u32(BLOCK_LEN as u32);
         out.put_u64(0); // the checksum's place
         for word in [
@@ -145,8 +152,8 @@ impl Superblock {
         out
     }
 
-    /// Reads a stored block. The kind of the error tells whether it is not ours or of a newer
-    /// format (`Unknown`), or ours and damaged (`Damaged`).
+    /// Reads a stored block. The kind of the error tells whether it is not ours or of a format that is not known
+    /// (`Unknown`), or ours and damaged (`Damaged`).
     pub fn decode(block: &[u8]) -> Result<Superblock> {
         let mut reader = Reader::new(block);
         if reader.array::<8>()? != MAGIC {
@@ -158,15 +165,13 @@ impl Superblock {
         if crc64_with_hole(block, CHECKSUM_AT) != checksum {
             return Err(Error::damaged("the superblock does not match its checksum"));
         }
-        if format != FORMAT || block_len as usize != BLOCK_LEN {
-            let message = format!(
-                "the store has format {format} with blocks of {block_len} bytes; this program knows format {FORMAT} with {BLOCK_LEN}: use a program of its version"
-            );
-            return Err(Error::new(ErrorKind::Unknown, message));
+        if !is_known(format, block_len) {
+            return Err(unknown_format(format, block_len));
         }
         let mut next = || reader.u64();
         let features = Features { incompatible: next()?, read_only: next()?, compatible: next()? };
         let superblock = Superblock {
+            format,
             features,
             store_id: next()?,
             sequence: next()?,
@@ -190,14 +195,27 @@ impl Superblock {
         Ok(superblock)
     }
 
+    /// Refuses a store that uses what this program does not know; `writing` says what it is opened for.
+    pub fn check_features(&self, writing: bool) -> Result<()> {
+        let incompatible = self.features.incompatible & !KNOWN.incompatible;
+        let read_only = self.features.read_only & !KNOWN.read_only;
+        let message = if incompatible != 0 {
+            format!(
+                "the store uses features that this program does not know ({} of the incompatible ones): open it with a newer program; nothing was changed",
+                bits(incompatible)
+            )
+        } else if writing && read_only != 0 {
+            format!(
+                "the store uses features that this program does not know ({} of those for writing), so it may only read it: `koine check`, `koine scrub`, `koine stat`, `koine export` and `koine send` do; write to it with a newer program; nothing was changed",
+                bits(read_only)
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Unknown, message))
+    }
+
     fn validate(&self) -> Result<()> {
-        if self.features.incompatible != 0 || self.features.read_only != 0 {
-            let message = format!(
-                "the store uses features that this program does not know ({:#x}, {:#x}): use a newer program",
-                self.features.incompatible, self.features.read_only
-            );
-            return Err(Error::new(ErrorKind::Unknown, message));
-        }
         let ring_end = self.ring.start.saturating_add(u64::from(self.ring.count));
         let sound = (RING_START_BLOCK_MIN..=RING_START_BLOCK_MAX).contains(&self.ring.start)
             && (RING_BLOCKS_MIN..=RING_BLOCKS_MAX).contains(&u64::from(self.ring.count))
@@ -208,6 +226,23 @@ impl Superblock {
             && self.blocks <= u64::MAX / BLOCK_LEN as u64;
         if sound { Ok(()) } else { Err(Error::damaged("the superblock's numbers contradict each other")) }
     }
+}
+
+fn is_known(format: u32, block_len: u32) -> bool {
+    (FORMAT_MIN..=FORMAT).contains(&format) && block_len as usize == BLOCK_LEN
+}
+
+fn unknown_format(format: u32, block_len: u32) -> Error {
+    let message = format!(
+        "the store has format {format} with blocks of {block_len} bytes; this program knows formats up to {FORMAT} with {BLOCK_LEN}: open it with a newer program; nothing was changed"
+    );
+    Error::new(ErrorKind::Unknown, message)
+}
+
+/// The bits of a word by their numbers, for people.
+fn bits(word: u64) -> String {
+    let set: Vec<String> = (0..u64::BITS).filter(|bit| word >> bit & 1 == 1).map(|bit| bit.to_string()).collect();
+    format!("bit{} {}", if set.len() == 1 { "" } else { "s" }, set.join(", "))
 }
 
 fn narrow(value: u64) -> Result<u32> {
@@ -266,14 +301,12 @@ pub fn read_newest(device: &dyn Device) -> Result<(Slot, Superblock)> {
             format!("not a store: it is {length} bytes long, a store has at least 1 MiB; make one with `koine format`");
         return Err(Error::new(ErrorKind::Unknown, message));
     }
-    let first = read_slot(device, Slot::First);
-    let second = read_slot(device, Slot::Second);
-    let (slot, superblock) = match (first, second) {
-        (Ok(a), Ok(b)) if a.store_id != b.store_id => return Err(two_stores(&a, &b)),
-        (Ok(a), Ok(b)) if b.sequence > a.sequence => (Slot::Second, b),
-        (Ok(a), _) => (Slot::First, a),
-        (Err(_), Ok(b)) => (Slot::Second, b),
-        (Err(a), Err(b)) => return Err(no_superblock(a, b)),
+    let (slot, superblock) = match read_slots(device)? {
+        [Ok(a), Ok(b)] if a.store_id != b.store_id => return Err(two_stores(&a, &b)),
+        [Ok(a), Ok(b)] if b.sequence > a.sequence => (Slot::Second, b),
+        [Ok(a), _] => (Slot::First, a),
+        [Err(_), Ok(b)] => (Slot::Second, b),
+        [Err(a), Err(b)] => return Err(no_superblock(a, b)),
     };
     if superblock.blocks * BLOCK_LEN as u64 > length {
         let message = format!(
@@ -285,13 +318,39 @@ pub fn read_newest(device: &dyn Device) -> Result<(Slot, Superblock)> {
     Ok((slot, superblock))
 }
 
+/// Reads both slots. A whole superblock of a format that this program does not know is the last word of a newer
+/// program, whatever the other slot says: refused.
+pub fn read_slots(device: &dyn Device) -> Result<[Result<Superblock>; 2]> {
+    let blocks = [Slot::First, Slot::Second].map(|slot| read_block(device, slot));
+    for block in blocks.iter().flatten() {
+        unknown_format_of(block)?;
+    }
+    Ok(blocks.map(|block| decode_slot(&block?)))
+}
+
 /// Reads one slot.
 pub fn read_slot(device: &dyn Device, slot: Slot) -> Result<Superblock> {
+    decode_slot(&read_block(device, slot)?)
+}
+
+fn read_block(device: &dyn Device, slot: Slot) -> Result<Vec<u8>> {
     let mut block = vec![0; BLOCK_LEN];
     device
         .read_at(&mut block, slot.offset(), ReadMode::Direct)
         .map_err(|e| Error::device(format!("cannot read the superblock at byte {}", slot.offset()), e))?;
-    Superblock::decode(&block).map_err(|e| {
+    Ok(block)
+}
+
+/// Where magic, format and checksum stand is the same in every format.
+fn unknown_format_of(block: &[u8]) -> Result<()> {
+    let mut reader = Reader::new(block);
+    let (magic, format, block_len, checksum) = (reader.array()?, reader.u32()?, reader.u32()?, reader.u64()?);
+    let is_whole = magic == MAGIC && crc64_with_hole(block, CHECKSUM_AT) == checksum;
+    if is_whole && !is_known(format, block_len) { Err(unknown_format(format, block_len)) } else { Ok(()) }
+}
+
+fn decode_slot(block: &[u8]) -> Result<Superblock> {
+    Superblock::decode(block).map_err(|e| {
         if e.kind() == ErrorKind::Unknown && block.iter().all(|byte| *byte == 0) {
             Error::new(ErrorKind::Unknown, "zeros")
         } else {
@@ -314,13 +373,10 @@ fn no_superblock(first: Error, second: Error) -> Error {
     let at = Slot::Second.offset();
     let kinds = [first.kind(), second.kind()];
     if kinds == [ErrorKind::Unknown; 2] {
-        let newer = [&first, &second].into_iter().find(|e| e.message().contains("use a"));
-        return newer.cloned().unwrap_or_else(|| {
-            let message = format!(
-                "not a store: byte 0 holds {first}, byte {at} holds {second}; if nothing on it is needed, make a store with `koine format`"
-            );
-            Error::new(ErrorKind::Unknown, message)
-        });
+        let message = format!(
+            "not a store: byte 0 holds {first}, byte {at} holds {second}; if nothing on it is needed, make a store with `koine format`"
+        );
+        return Error::new(ErrorKind::Unknown, message);
     }
     let kind = if kinds.contains(&ErrorKind::Damaged) { ErrorKind::Damaged } else { ErrorKind::Device };
     Error::new(kind, format!("no superblock can be used: at byte 0: {first}; at byte {at}: {second}"))
@@ -336,9 +392,11 @@ pub fn write_slot(device: &dyn Device, slot: Slot, superblock: &Superblock) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::MemoryDevice;
 
     fn sample() -> Superblock {
         Superblock {
+            format: FORMAT,
             store_id: 7,
             sequence: 3,
             features: Features::default(),
@@ -378,8 +436,34 @@ mod tests {
     }
 
     #[test]
-    fn newer_features_are_refused() {
-        let newer = Superblock { features: Features { incompatible: 1, ..Features::default() }, ..sample() };
-        assert_eq!(Superblock::decode(&newer.encode()).unwrap_err().kind(), ErrorKind::Unknown);
+    fn unknown_features_are_told_by_their_bits() {
+        let with = |incompatible, read_only, compatible| {
+            let features = Features { incompatible, read_only, compatible };
+            Superblock::decode(&Superblock { features, ..sample() }.encode()).unwrap()
+        };
+        let refusal = |superblock: Superblock, writing| {
+            let error = superblock.check_features(writing).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unknown);
+            error.message().to_owned()
+        };
+        assert!(refusal(with(1 << 63 | 2, 0, 0), false).contains("(bits 1, 63 of the incompatible ones)"));
+        assert!(refusal(with(0, 8, 0), true).contains("(bit 3 of those for writing)"));
+        with(0, 8, 0).check_features(false).unwrap();
+        with(0, 0, u64::MAX).check_features(true).unwrap();
+    }
+
+    #[test]
+    fn a_whole_superblock_of_a_newer_format_is_the_last_word() {
+        let device = MemoryDevice::fixed(1 << 20);
+        write_slot(&device, Slot::First, &Superblock { sequence: 9, ..sample() }).unwrap();
+        read_newest(&device).unwrap();
+        write_slot(&device, Slot::Second, &Superblock { format: FORMAT + 1, ..sample() }).unwrap();
+        let error = read_newest(&device).unwrap_err();
+        assert!(error.kind() == ErrorKind::Unknown && error.message().contains("newer program"), "{error}");
+        // Damaged it is nothing.
+        let mut block = Superblock { format: FORMAT + 1, ..sample() }.encode();
+        block[3000] = 1;
+        device.write_at(&block, Slot::Second.offset()).unwrap();
+        read_newest(&device).unwrap();
     }
 }

@@ -15,7 +15,7 @@ use super::log::Log;
 use crate::batch::{SpaceId, Version};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
-use crate::superblock::{Slot, Superblock};
+use crate::superblock::{Slot, Superblock, read_slots};
 use crate::tree::{Claim, Gap, NodeRef, NodeSource, StoreId, Tourist, Tree};
 use crate::value::Value;
 
@@ -53,17 +53,14 @@ pub(super) enum Trees {
 /// Reads both superblocks: those that can be used, newest first.
 pub(super) fn superblocks(device: &dyn Device, complaints: &mut Vec<String>) -> Result<Vec<Superblock>> {
     let mut found = Vec::new();
-    for slot in [Slot::First, Slot::Second] {
-        let mut block = vec![0; BLOCK_LEN];
-        let read = device.read_at(&mut block, slot.offset(), ReadMode::Direct);
-        let decoded = read.map_err(|e| Error::device("cannot be read", e)).and_then(|()| Superblock::decode(&block));
-        match decoded {
+    for (slot, read) in [Slot::First, Slot::Second].into_iter().zip(read_slots(device)?) {
+        match read {
             Ok(superblock) => found.push(superblock),
-            Err(error) if error.message().contains("use a") => return Err(error),
             Err(error) => complaints.push(format!("superblock at byte {}: {error}", slot.offset())),
         }
     }
     found.sort_by_key(|superblock| std::cmp::Reverse(superblock.sequence));
+    found.first().map_or(Ok(()), |newest| newest.check_features(false))?;
     Ok(found)
 }
 
