@@ -22,6 +22,7 @@ mod spaces;
 mod stat;
 mod stream;
 mod trim;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -49,6 +50,8 @@ enum Command {
     Format(format::FormatArgs),
     /// Take what was added to a device, or change up to what a file may grow.
     Grow(grow::GrowArgs),
+    /// Give a store of an older format the one of this program.
+    Upgrade(upgrade::UpgradeArgs),
     /// Write scattered values anew, in few large pieces.
     Defrag(defrag::DefragArgs),
     /// Give free space back to the device or the file system.
@@ -96,6 +99,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Serve(args) => serve::run(args, output),
         Command::Format(args) => format::run(args, output),
         Command::Grow(args) => grow::run(args, output),
+        Command::Upgrade(args) => upgrade::run(args, output),
         Command::Defrag(args) => defrag::run(args, output),
         Command::Trim(args) => trim::run(args, output),
         Command::Spaces(args) => spaces::run(args, output),

@@ -107,6 +107,7 @@ impl Engine {
             device.sync().map_err(|e| Error::device("cannot make what is on the device durable", e))?;
         }
         let (slot, superblock) = read_newest(device.as_ref())?;
+        superblock.check_format()?;
         superblock.check_features(!options.read_only)?;
         let book = |device: &dyn Device, _: &NodeCache| first_book(device, slot, &superblock);
         let core = Arc::new(new_core(device, &superblock, options, book)?);
@@ -300,7 +301,7 @@ impl Drop for Engine {
 }
 
 /// What is stored, as the superblock says.
-fn first_book(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<Book> {
+pub(crate) fn first_book(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<Book> {
     let mut book = recovery::stored_book(device, slot, superblock)?;
     if superblock.free.is_none() {
         // A store that was never written to: everything but the slots and the ring.

@@ -20,7 +20,7 @@ use crate::value::{BlockRange, Generation};
 /// The first eight bytes of a store.
 pub const MAGIC: [u8; 8] = *b"KOINE\0S\n";
 /// The version of the format that this program writes.
-pub const FORMAT: u32 = 0;
+pub const FORMAT: u32 = 1;
 /// The oldest format that this program can read.
 pub const FORMAT_MIN: u32 = 0;
 /// Where the second superblock lies.
@@ -193,6 +193,18 @@ impl Superblock {
         };
         superblock.validate()?;
         Ok(superblock)
+    }
+
+    /// Refuses a store of an older format: only `koine upgrade` gives it another.
+    pub fn check_format(&self) -> Result<()> {
+        if self.format == FORMAT {
+            return Ok(());
+        }
+        let message = format!(
+            "the store has format {}, this program works with format {FORMAT}: `koine upgrade` turns it into that (no store is upgraded by opening it); nothing was changed",
+            self.format
+        );
+        Err(Error::new(ErrorKind::Unknown, message))
     }
 
     /// Refuses a store that uses what this program does not know; `writing` says what it is opened for.

@@ -18,6 +18,7 @@ mod probe;
 mod salvage;
 mod store;
 mod stream;
+mod upgrade;
 mod upkeep;
 
 pub use error::{Error, Result};
@@ -28,7 +29,7 @@ pub use koine_engine::device::IoMode;
 pub use koine_engine::{
     Defrag, DefragOptions, DefragPosition, DefragStep, GrowTo, Grown, Info, LostKeys, Origin, PartialValue, Progress,
     ReceiveOptions, Received, Repair, Report, SalvageProgress, SalvageReport, Scrub, ScrubOptions, ScrubPosition,
-    SpaceId, SpaceInfo, SpaceReport, SpaceUse, Usage,
+    SpaceId, SpaceInfo, SpaceReport, SpaceUse, Upgrade, Usage,
 };
 pub use koine_env as env;
 pub use koine_kv as kv;
@@ -39,4 +40,5 @@ pub use probe::{Found, probe};
 pub use salvage::{LostObject, SalvageOptions, Salvaged, salvage};
 pub use store::{OpenOptions, Store, open};
 pub use stream::Spaces;
+pub use upgrade::upgrade;
 pub use upkeep::Upkeep;

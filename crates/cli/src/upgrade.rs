@@ -1,0 +1,50 @@
+//! `koine upgrade`: gives a store of an older format the one of this program.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::failure::Outcome;
+use crate::output::Output;
+
+const EXAMPLES: &str = "Examples:
+  koine upgrade store.koine --dry-run     what would be done
+  koine upgrade store.koine
+  koine upgrade --json /dev/sdx1 | jq .format
+
+A store never changes its format by being opened: a program that finds an older one says so and changes
+nothing. The log is read first; a store that cannot be opened is not upgraded. From format 0 to 1 only the
+two superblocks are written, one after the other, each durable before the next: a crash in between leaves a
+store of either format with all it had, and to upgrade again finishes it. There is no way back. No server
+may hold the store (exit code 3 and its pid).";
+
+/// The options of `koine upgrade`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct UpgradeArgs {
+    /// A file or a block device.
+    #[arg(value_name = "STORE")]
+    store: PathBuf,
+    /// Write nothing; tell what would be done, and whether it can be.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Runs `koine upgrade`.
+pub fn run(args: &UpgradeArgs, output: Output) -> Outcome {
+    let told = koine::upgrade(&args.store, args.dry_run)?;
+    let store = args.store.display();
+    output.json(&json!({
+        "type": "upgraded", "store": store.to_string(), "from": told.from, "format": told.to,
+        "superblocks": told.superblocks, "dry_run": args.dry_run,
+    }))?;
+    let (from, to) = (told.from, told.to);
+    output.people(match told.superblocks {
+        0 => format!("{store} has format {to} already; nothing was changed"),
+        many if args.dry_run => format!(
+            "{store} would be upgraded from format {from} to {to}: superblocks to write: {many}; nothing was changed"
+        ),
+        _ => format!("{store} was upgraded from format {from} to {to}"),
+    })
+}
