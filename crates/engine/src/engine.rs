@@ -36,6 +36,8 @@ use crate::ticket::Ticket;
 use crate::tree::StoreId;
 use crate::view::View;
 
+pub use crate::format::FormatOptions;
+
 /// Streams may use one byte of so many of the memory budget.
 const BUFFERS_SHARE: u64 = 8;
 
