@@ -13,7 +13,6 @@ mod checkpoint;
 mod checksum;
 mod codec;
 mod commit;
-mod contains;
 mod content;
 mod core;
 mod crew;
@@ -25,6 +24,7 @@ mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod glance;
 mod grow;
 mod limits;
 mod lock;

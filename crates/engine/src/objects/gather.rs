@@ -39,7 +39,7 @@ const WAKE_AT: usize = 2048;
 /// How long the first of them waits otherwise.
 const DELAY: Duration = Duration::from_millis(10);
 /// How many one commit takes at most.
-const COMMIT_MAX: usize = 8192;
+const COMMIT_MAX: usize = 16_384;
 /// A commit that finds no room is tried again in parts of so many.
 const RETRY: usize = 64;
 /// More than one of them takes in the log.

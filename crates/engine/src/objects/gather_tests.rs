@@ -180,7 +180,7 @@ fn after_a_kill_there_is_what_there_was_at_one_moment() {
                 if turn % 3 > 0 && live.len() > 100 {
                     store.delete(live.pop_front().unwrap(), MEMORY).unwrap();
                 }
-                if turn % 20_000 == 0 {
+                if turn % 40_000 == 0 {
                     store.sync().unwrap();
                 }
             }
@@ -275,8 +275,8 @@ fn one_of_many_deletes_an_object() {
 #[test]
 fn more_than_waits_at_most_is_submitted_by_who_gathers() {
     let (store, engine, _) = new_store(Background::Manual);
-    let numbers: Vec<u64> = (0..20_000).map(|_| create(&store)).collect();
-    assert!(in_index(&engine, numbers[0]) && !in_index(&engine, numbers[19_999]));
+    let numbers: Vec<u64> = (0..40_000).map(|_| create(&store)).collect();
+    assert!(in_index(&engine, numbers[0]) && !in_index(&engine, numbers[39_999]));
     assert_eq!(store.list(0, 1 << 20).unwrap(), numbers);
     // What the table knew is let go of: it is known, not pending.
     assert_eq!(store.inner.table.len(), 0);

@@ -288,21 +288,13 @@ impl Inner {
         if durability == Durability::Memory && size == 0 && !self.gather.is_full() {
             self.gather.check()?;
             self.count_in(1)?;
-            let created = self
-                .take_numbers(1)
-                .and_then(|numbers| self.table.create(numbers.start, || self.gather.push(numbers.start, true)));
-            match created {
-                Ok(Some((node, next))) => {
-                    self.gather.after(next);
-                    return Ok(node);
-                }
-                // The number is not given out: there is no harm in a gap.
-                Ok(None) => self.count_out(1),
-                Err(error) => {
-                    self.count_out(1);
-                    return Err(error);
-                }
-            }
+            let created = self.take_numbers(1).and_then(|numbers| {
+                // Where this fails the number is not given out: there is no harm in a gap.
+                self.table.create(numbers.start, || self.gather.push(numbers.start, true))
+            });
+            let (node, next) = created.inspect_err(|_| self.count_out(1))?;
+            self.gather.after(next);
+            return Ok(node);
         }
         self.table.enter_store()?;
         let made = self.create(1, size, durability).and_then(|(numbers, pending)| {
@@ -323,7 +315,7 @@ impl Inner {
         }
         // Looked for once the node is in the table: from then on nobody deletes the object past it.
         let there = node.check_there(|| {
-            let there = self.engine.contains(SPACE, &object_key(number))?;
+            let there = self.engine.contains(SPACE, &number.to_be_bytes())?;
             if there {
                 self.table.learn(number);
             }
@@ -357,14 +349,13 @@ impl Inner {
             self.gather.check()?;
             let mut state = node.lock()?;
             node.forget_status();
-            let pushed = self.table.delete_in_use(node.number(), || self.gather.push(node.number(), false));
-            if let Some((pending, next)) = pushed {
-                state.note(&pending, true);
-                drop(state);
-                self.count_out(1);
-                self.gather.after(next);
-                return Ok(());
-            }
+            let push = || self.gather.push(node.number(), false);
+            let (pending, next) = self.table.delete_in_use(node.number(), push);
+            state.note(&pending, true);
+            drop(state);
+            self.count_out(1);
+            self.gather.after(next);
+            return Ok(());
         }
         let (space, key) = (SPACE, object_key(node.number()));
         let batch = Batch::new().when(Condition::Present { space, key: key.clone() }).delete(space, key);

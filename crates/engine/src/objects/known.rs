@@ -1,17 +1,17 @@
 //! Which objects are there, as far as that is known without looking: three bits for each of some numbers.
 //!
-//! Numbers lie in pages; each page has one slot where it may be, as in a cache that is mapped directly.
-//!
 //! Invariants:
 //! - What is said of a number is the truth with everything counted that was gathered, submitted or not.
-//! - A page stays while it is pinned: while a gathered change of one of its numbers is not visible. So a number
-//!   that is not known has no such change, and the index tells.
-//! - Memory is bounded by the number of slots; a page is made when one of its numbers is met first.
+//! - Numbers are kept and let go of by 64. They stay while they are pinned: while a gathered change of one of them is not
+//!   visible. So a number that is not known has no such change, and the index tells.
+//! - Memory is bounded: beyond a limit the oldest that are not pinned go, and what is gathered is bounded elsewhere.
 
-/// Words of 64 numbers in a page.
-const WORDS: usize = 16;
-/// Numbers in a page.
-const PAGE: u64 = 64 * WORDS as u64;
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// So many pinned ones are passed over to find one that may go.
+const PASSED_OVER: usize = 4;
 
 /// What is known of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,125 +27,140 @@ pub enum Presence {
     },
 }
 
-struct Page {
-    index: u64,
-    /// Gathered changes of its numbers that are not visible.
-    pins: u64,
-    known: [u64; WORDS],
-    there: [u64; WORDS],
-    unseen: [u64; WORDS],
-}
+/// A map by numbers that follow on each other.
+pub type ByNumber<T> = HashMap<u64, T, BuildHasherDefault<Spread>>;
 
-/// Where a number is in its page.
-#[derive(Clone, Copy)]
-struct Spot {
-    word: usize,
-    bit: u64,
-}
+/// Spreads numbers that follow on each other.
+#[derive(Default)]
+pub struct Spread(u64);
 
-/// What is known of the numbers of one part of the table; those of a part are consecutive.
-pub struct Known {
-    slots: Vec<Option<Box<Page>>>,
-}
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
 
-fn spot(number: u64) -> Spot {
-    Spot { word: (number % PAGE / 64) as usize, bit: 1 << (number % 64) }
-}
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte)));
+    }
 
-fn set(words: &mut [u64; WORDS], at: Spot, to: bool) {
-    if let Some(word) = words.get_mut(at.word) {
-        *word = if to { *word | at.bit } else { *word & !at.bit };
+    fn write_u64(&mut self, number: u64) {
+        let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ (mixed >> 32);
     }
 }
 
-fn is_set(words: &[u64; WORDS], at: Spot) -> bool {
-    words.get(at.word).is_some_and(|word| word & at.bit != 0)
+/// What is known of 64 numbers, a bit for each.
+#[derive(Default)]
+struct Word {
+    known: u64,
+    there: u64,
+    unseen: u64,
+    /// Gathered changes that are not visible.
+    pins: u64,
+}
+
+/// What is known of the numbers of one part of the table.
+pub struct Known {
+    words: ByNumber<Word>,
+    /// The keys of `words`, oldest first.
+    order: VecDeque<u64>,
+    words_max: usize,
+}
+
+fn split(number: u64) -> (u64, u64) {
+    (number / 64, 1 << (number % 64))
+}
+
+fn set(word: &mut u64, bit: u64, to: bool) {
+    *word = if to { *word | bit } else { *word & !bit };
 }
 
 impl Known {
-    /// Of nothing yet, with so many slots.
-    pub fn new(slots: usize) -> Known {
-        Known { slots: std::iter::repeat_with(|| None).take(slots.max(1)).collect() }
+    /// Of nothing yet; of 64 times so many numbers at most that are not pinned.
+    pub fn new(words_max: usize) -> Known {
+        Known { words: HashMap::default(), order: VecDeque::new(), words_max: words_max.max(1) }
     }
 
-    fn slot(&self, number: u64) -> usize {
-        (number / PAGE % self.slots.len() as u64) as usize
-    }
-
-    fn page(&self, number: u64) -> Option<&Page> {
-        let page = self.slots.get(self.slot(number))?.as_deref()?;
-        (page.index == number / PAGE).then_some(page)
-    }
-
-    /// The page of a number, made when its slot is free; `None` when that is pinned by another one.
-    fn page_mut(&mut self, number: u64) -> Option<&mut Page> {
-        let (slot, index) = (self.slot(number), number / PAGE);
-        let slot = self.slots.get_mut(slot)?;
-        let empty = || Page { index, pins: 0, known: [0; WORDS], there: [0; WORDS], unseen: [0; WORDS] };
-        match slot {
-            Some(page) if page.index == index => {}
-            Some(page) if page.pins > 0 => return None,
-            Some(page) => **page = empty(),
-            None => *slot = Some(Box::new(empty())),
+    fn word(&mut self, key: u64) -> &mut Word {
+        if self.words.len() >= self.words_max && !self.words.contains_key(&key) {
+            self.let_go();
         }
-        slot.as_deref_mut()
+        match self.words.entry(key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(place) => {
+                self.order.push_back(key);
+                place.insert(Word::default())
+            }
+        }
+    }
+
+    /// Makes room for others where something may go.
+    fn let_go(&mut self) {
+        for _ in 0..PASSED_OVER {
+            let Some(oldest) = self.order.pop_front() else { return };
+            match self.words.entry(oldest) {
+                Entry::Occupied(entry) if entry.get().pins > 0 => self.order.push_back(oldest),
+                Entry::Occupied(entry) => {
+                    entry.remove();
+                    if self.words.len() < self.words_max {
+                        return;
+                    }
+                }
+                Entry::Vacant(_) => {}
+            }
+        }
     }
 
     /// What is known of a number.
     pub fn look(&self, number: u64) -> Presence {
-        let (Some(page), at) = (self.page(number), spot(number)) else { return Presence::Unknown };
-        match (is_set(&page.known, at), is_set(&page.there, at)) {
-            (false, _) => Presence::Unknown,
-            (true, false) => Presence::Absent,
-            (true, true) => Presence::There { unseen: is_set(&page.unseen, at) },
+        let (key, bit) = split(number);
+        match self.words.get(&key) {
+            Some(word) if word.known & word.there & bit != 0 => Presence::There { unseen: word.unseen & bit != 0 },
+            Some(word) if word.known & bit != 0 => Presence::Absent,
+            _ => Presence::Unknown,
         }
     }
 
     /// The index told that the object is there. What is known already was known later.
     pub fn learn(&mut self, number: u64) {
-        let at = spot(number);
-        if let Some(page) = self.page_mut(number).filter(|page| !is_set(&page.known, at)) {
-            set(&mut page.known, at, true);
-            set(&mut page.there, at, true);
+        let (key, bit) = split(number);
+        let word = self.word(key);
+        if word.known & bit == 0 {
+            word.known |= bit;
+            word.there |= bit;
         }
     }
 
     /// Only the index can tell from now on, and what is in use: what was gathered for the number was submitted.
     pub fn forget(&mut self, number: u64) {
-        let at = spot(number);
-        if self.page(number).is_some()
-            && let Some(page) = self.page_mut(number)
-        {
-            for words in [&mut page.known, &mut page.there, &mut page.unseen] {
-                set(words, at, false);
-            }
+        let (key, bit) = split(number);
+        if let Some(word) = self.words.get_mut(&key) {
+            word.known &= !bit;
         }
     }
 
-    /// The object is being created, or deleted, by what is gathered. False, and nothing is noted, where there is no
-    /// place to remember it.
-    pub fn gathered(&mut self, number: u64, creates: bool) -> bool {
-        let at = spot(number);
-        let Some(page) = self.page_mut(number) else { return false };
-        page.pins += 1;
-        set(&mut page.known, at, true);
-        set(&mut page.there, at, creates);
+    /// The object is being created, or deleted, by what is gathered.
+    pub fn gathered(&mut self, number: u64, creates: bool) {
+        let (key, bit) = split(number);
+        let word = self.word(key);
+        word.pins += 1;
+        word.known |= bit;
+        set(&mut word.there, bit, creates);
         if creates {
-            set(&mut page.unseen, at, true);
+            word.unseen |= bit;
         }
-        true
     }
 
     /// What was gathered is visible, or (`failed`) has not happened.
     pub fn settled(&mut self, number: u64, creates: bool, failed: bool) {
-        let at = spot(number);
-        let Some(page) = self.page_mut(number) else { return };
-        page.pins = page.pins.saturating_sub(1);
+        let (key, bit) = split(number);
+        let Some(word) = self.words.get_mut(&key) else { return };
+        word.pins = word.pins.saturating_sub(1);
         if creates {
-            set(&mut page.unseen, at, false);
+            word.unseen &= !bit;
         }
         if failed {
-            set(&mut page.known, at, false);
+            word.known &= !bit;
         }
     }
 }
@@ -159,28 +174,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pinned_page_stays_and_others_find_no_place() {
+    fn what_is_pinned_stays_and_the_oldest_of_the_others_goes() {
         let mut known = Known::new(2);
         assert_eq!(known.look(5), Presence::Unknown);
-        assert!(known.gathered(5, true));
+        known.gathered(5, true);
         assert_eq!(known.look(5), Presence::There { unseen: true });
         assert_eq!(known.look(6), Presence::Unknown);
-        // The same slot, another page.
-        let other = 5 + 2 * PAGE;
-        assert!(!known.gathered(other, true));
-        known.learn(other);
-        assert_eq!(known.look(other), Presence::Unknown);
-        assert!(known.gathered(5, false));
+        for number in (100..100_000).step_by(64) {
+            known.learn(number);
+            assert_eq!(known.look(number), Presence::There { unseen: false });
+        }
+        assert_eq!(known.words.len(), 2);
+        known.gathered(5, false);
         assert_eq!(known.look(5), Presence::Absent);
         known.settled(5, true, false);
         assert_eq!(known.look(5), Presence::Absent);
-        assert!(!known.gathered(other, true));
+        // More that is pinned than there may be of what is not.
+        (200_000..210_000).step_by(64).for_each(|number| known.gathered(number, true));
+        assert!(known.words.len() > 150);
         known.settled(5, false, false);
-        assert_eq!(known.look(5), Presence::Absent);
-        assert!(known.gathered(other, true));
-        assert_eq!((known.look(5), known.look(other)), (Presence::Unknown, Presence::There { unseen: true }));
-        known.settled(other, true, true);
-        assert_eq!(known.look(other), Presence::Unknown);
+        (200_000..210_000).step_by(64).for_each(|number| known.settled(number, true, false));
+        (300_000..340_000).step_by(64).for_each(|number| known.learn(number));
+        assert!(known.words.len() <= 2 && known.order.len() == known.words.len());
+        assert_eq!(known.look(5), Presence::Unknown);
+        known.gathered(7, true);
+        known.settled(7, true, true);
+        assert_eq!(known.look(7), Presence::Unknown);
     }
 
     proptest! {
@@ -190,11 +209,12 @@ mod tests {
             // Numbers that are there, and what is on its way.
             let (mut there, mut moving) = (BTreeMap::new(), Vec::new());
             for (verb, at, choice) in steps {
-                let number = at * 400;
+                let number = at * 40;
                 let is_there = there.get(&number).copied().unwrap_or(false);
                 match verb {
                     // A number is given out once.
-                    0 if (is_there || !there.contains_key(&number)) && known.gathered(number, !is_there) => {
+                    0 if is_there || !there.contains_key(&number) => {
+                        known.gathered(number, !is_there);
                         there.insert(number, !is_there);
                         moving.push((number, !is_there));
                     }

@@ -146,7 +146,7 @@ impl Object {
     pub fn size(&self) -> Result<u64> {
         self.check_open()?;
         self.node.settle()?;
-        let stat = self.inner.engine.view().stat(SPACE, &object_key(self.number()))?;
+        let stat = self.inner.engine.stat(SPACE, &self.number().to_be_bytes())?;
         stat.map(|stat| stat.size).ok_or_else(|| absent(self.number()))
     }
 
@@ -169,11 +169,8 @@ impl Object {
 
     fn look_at_status(&self) -> Result<KnownStatus> {
         let epoch = self.node.settle()?;
-        let (view, key) = (self.inner.engine.view(), object_key(self.number()));
-        let stat = view.stat(SPACE, &key)?;
-        let Some((stat, allocated)) = stat.zip(view.allocated(SPACE, &key)?) else {
-            return Err(absent(self.number()));
-        };
+        let found = self.inner.engine.footprint(SPACE, &self.number().to_be_bytes())?;
+        let (stat, allocated) = found.ok_or_else(|| absent(self.number()))?;
         let known = KnownStatus { size: stat.size, allocated, version: stat.version };
         self.node.note_status(epoch, known);
         Ok(known)
@@ -263,7 +260,7 @@ impl Source for ObjectState {
     }
 
     fn size(&self) -> Result<u64> {
-        let stat = self.inner.engine.view().stat(SPACE, &object_key(self.node.number()))?;
+        let stat = self.inner.engine.stat(SPACE, &self.node.number().to_be_bytes())?;
         stat.map(|stat| stat.size).ok_or_else(|| absent(self.node.number()))
     }
 

@@ -8,15 +8,14 @@
 //! - Who is inside is counted in the shard of the object that it came for, and the store is shut with all of them locked.
 
 use std::collections::VecDeque;
-use std::collections::hash_map::{Entry as Place, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::hash_map::Entry as Place;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::MutexGuard;
 
 use super::gather::{Gathered, Next};
-use super::known::{Known, Presence};
+use super::known::{ByNumber, Known, Presence};
 use super::node::{Node, absent};
 use super::pending::Pending;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,8 +23,8 @@ use crate::lock::Mutex;
 
 /// Parts of the table with locks of their own.
 const SHARDS: u64 = 16;
-/// Slots for pages of known numbers in each shard: four million numbers in all.
-const KNOWN_SLOTS: usize = 256;
+/// What is known is kept of 64 times so many numbers in each shard: of eight million, in some 8 MB when all were met.
+const KNOWN_MAX: usize = 8192;
 /// So many gathered changes are settled before the next shard is locked.
 const SETTLED_AT_ONCE: usize = 1024;
 
@@ -34,27 +33,9 @@ struct Entry {
     handles: u64,
 }
 
-/// Spreads numbers that follow on each other.
-#[derive(Default)]
-struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (number / SHARDS).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
-
 struct Shard {
-    nodes: HashMap<u64, Entry, BuildHasherDefault<NumberHasher>>,
+    /// By number within the shard.
+    nodes: ByNumber<Entry>,
     known: Known,
     /// Who is inside the store.
     uses: u64,
@@ -103,7 +84,7 @@ fn within_shard(number: u64) -> u64 {
 impl Table {
     /// Of a store of this name.
     pub fn new(name: Arc<str>) -> Table {
-        let shard = || Shard { nodes: HashMap::default(), known: Known::new(KNOWN_SLOTS), uses: 0, closed: false };
+        let shard = || Shard { nodes: ByNumber::default(), known: Known::new(KNOWN_MAX), uses: 0, closed: false };
         Table {
             name,
             closed: AtomicBool::new(false),
@@ -154,21 +135,13 @@ impl Table {
         if self.closed.load(Ordering::Acquire) { Err(closed(&self.name)) } else { Ok(()) }
     }
 
-    /// Gathers the creation of an object (`push` does) and gives its node, with one handle and one use of the store;
-    /// `None` when the table has no place to remember that: nothing was gathered then.
-    pub fn create(
-        &self,
-        number: u64,
-        push: impl FnOnce() -> (Arc<Pending>, Next),
-    ) -> Result<Option<(Arc<Node>, Next)>> {
+    /// Gathers the creation of an object (`push` does) and gives its node, with one handle and one use of the store.
+    pub fn create(&self, number: u64, push: impl FnOnce() -> (Arc<Pending>, Next)) -> Result<(Arc<Node>, Next)> {
         let mut shard = self.shard(number);
         shard.enter(&self.name)?;
-        if !shard.known.gathered(within_shard(number), true) {
-            shard.uses -= 1;
-            return Ok(None);
-        }
+        shard.known.gathered(within_shard(number), true);
         let (pending, next) = push();
-        let (node, was_there) = match shard.nodes.entry(number) {
+        let (node, was_there) = match shard.nodes.entry(within_shard(number)) {
             Place::Vacant(place) => {
                 let node = Node::new(number, true, Some(Arc::clone(&pending)));
                 place.insert(Entry { node: Arc::clone(&node), handles: 1 });
@@ -184,7 +157,7 @@ impl Table {
         if was_there {
             node.created(&pending);
         }
-        Ok(Some((node, next)))
+        Ok((node, next))
     }
 
     /// The node of an object, with one handle more and one use of the store; whether it is sure that the object is
@@ -192,7 +165,7 @@ impl Table {
     pub fn open(&self, number: u64, latest: impl FnOnce() -> Option<Arc<Pending>>) -> Result<(Arc<Node>, bool)> {
         let mut shard = self.shard(number);
         shard.enter(&self.name)?;
-        if let Some(entry) = shard.nodes.get_mut(&number) {
+        if let Some(entry) = shard.nodes.get_mut(&within_shard(number)) {
             entry.handles += 1;
             return Ok((Arc::clone(&entry.node), false));
         }
@@ -206,7 +179,7 @@ impl Table {
             Presence::Unknown => (false, None),
         };
         let node = Node::new(number, there, pending);
-        shard.nodes.insert(number, Entry { node: Arc::clone(&node), handles: 1 });
+        shard.nodes.insert(within_shard(number), Entry { node: Arc::clone(&node), handles: 1 });
         Ok((node, there))
     }
 
@@ -216,23 +189,24 @@ impl Table {
         if shard.closed {
             return Err(closed(&self.name));
         }
-        if shard.nodes.contains_key(&number) {
+        if shard.nodes.contains_key(&within_shard(number)) {
             return Ok(Deletion::ByNode);
         }
         match shard.known.look(within_shard(number)) {
             Presence::Absent => Err(absent(number)),
-            Presence::There { .. } if shard.known.gathered(within_shard(number), false) => {
+            Presence::There { .. } => {
+                shard.known.gathered(within_shard(number), false);
                 Ok(Deletion::Gathered(push().1))
             }
-            _ => Ok(Deletion::ByNode),
+            Presence::Unknown => Ok(Deletion::ByNode),
         }
     }
 
-    /// Gathers the deletion of an object whose node the caller has locked; `None` when the table has no place to
-    /// remember that.
-    pub fn delete_in_use<T>(&self, number: u64, push: impl FnOnce() -> T) -> Option<T> {
+    /// Gathers the deletion (`push` does) of an object whose node the caller has locked.
+    pub fn delete_in_use<T>(&self, number: u64, push: impl FnOnce() -> T) -> T {
         let mut shard = self.shard(number);
-        shard.known.gathered(within_shard(number), false).then(push)
+        shard.known.gathered(within_shard(number), false);
+        push()
     }
 
     /// The index told that the object is there; the caller has its node locked.
@@ -266,7 +240,7 @@ impl Table {
     /// The node of an object, made when it is not in use; with one handle more.
     pub fn enter(&self, number: u64, make: impl FnOnce() -> Arc<Node>) -> Arc<Node> {
         let mut shard = self.shard(number);
-        let entry = shard.nodes.entry(number).or_insert_with(|| Entry { node: make(), handles: 0 });
+        let entry = shard.nodes.entry(within_shard(number)).or_insert_with(|| Entry { node: make(), handles: 0 });
         entry.handles += 1;
         Arc::clone(&entry.node)
     }
@@ -290,11 +264,11 @@ impl Table {
     fn give_up(&self, number: u64, uses: u64) {
         let mut shard = self.shard(number);
         shard.uses -= uses;
-        let Some(entry) = shard.nodes.get_mut(&number) else { return };
+        let Some(entry) = shard.nodes.get_mut(&within_shard(number)) else { return };
         entry.handles -= 1;
         let (is_last, lingers) = (entry.handles == 0, entry.handles == 0 && !entry.node.is_dispensable());
         // Let go of once the shard is free for others.
-        let _entry = (is_last && !lingers).then(|| shard.nodes.remove(&number));
+        let _entry = (is_last && !lingers).then(|| shard.nodes.remove(&within_shard(number)));
         drop(shard);
         if lingers || self.lingers.load(Ordering::Relaxed) > 0 {
             self.let_go(lingers.then_some(number));
@@ -307,9 +281,9 @@ impl Table {
         lingering.extend(number);
         while let Some(number) = lingering.front().copied() {
             let mut shard = self.shard(number);
-            match shard.nodes.get(&number) {
+            match shard.nodes.get(&within_shard(number)) {
                 Some(entry) if entry.handles == 0 && !entry.node.is_dispensable() => break,
-                Some(entry) if entry.handles == 0 => drop(shard.nodes.remove(&number)),
+                Some(entry) if entry.handles == 0 => drop(shard.nodes.remove(&within_shard(number))),
                 // Opened again: closing it comes back to it.
                 _ => {}
             }
@@ -352,32 +326,37 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_place_for_is_not_gathered() {
+    fn what_is_gathered_is_remembered_while_it_is_not_visible() {
         let table = Table::new("test".into());
-        let number = 5;
-        // Another number of the same slot.
-        let other = number + SHARDS * KNOWN_SLOTS as u64 * 1024;
-        let (node, next) = table.create(number, push).unwrap().unwrap();
-        assert!(node.number() == number && next == Next::Nothing);
-        assert!(table.create(other, || panic!("gathered")).unwrap().is_none());
-        assert!(table.delete_in_use(other, || panic!("gathered")).is_none());
-        assert!(matches!(table.delete(other, || panic!("gathered")), Ok(Deletion::ByNode)));
-        assert_eq!((table.uses(), table.len()), (1, 1));
-        table.leave(number);
+        let (node, next) = table.create(5, push).unwrap();
+        assert!(node.number() == 5 && next == Next::Nothing);
+        assert!(matches!(table.delete(5, push), Ok(Deletion::ByNode)));
+        assert!(matches!(table.delete(6, push), Ok(Deletion::ByNode)));
+        table.leave(5);
         assert_eq!((table.uses(), table.len()), (0, 0));
-        // Nothing in use, but it is not visible yet: the page stays.
-        assert!(table.create(other, || panic!("gathered")).unwrap().is_none());
-        let done = push().0;
-        done.submitted(None, None);
-        table.settle_gathered(&[Gathered { number, creates: true }], &done);
-        assert!(table.create(other, push).unwrap().is_some());
+        // Nobody has it open, and it is remembered however many others are met.
+        let others = |from: u64| (from..from + 64 * SHARDS * KNOWN_MAX as u64 * 2).step_by(64 * SHARDS as usize);
+        others(5 + 64 * SHARDS).for_each(|number| table.learn(number));
+        let gathered = push().0;
+        let (node, there) = table.open(5, || Some(Arc::clone(&gathered))).unwrap();
+        assert!(there && node.pending().is_some_and(|pending| Arc::ptr_eq(&pending, &gathered)));
+        table.leave(5);
+        assert!(matches!(table.delete(5, push), Ok(Deletion::Gathered(Next::Nothing))));
+        assert_eq!(table.open(5, || None).map(drop).unwrap_err().kind(), ErrorKind::NotFound);
+        gathered.submitted(None, None);
+        table.settle_gathered(&[true, false].map(|creates| Gathered { number: 5, creates }), &gathered);
+        assert_eq!(table.open(5, || None).map(drop).unwrap_err().kind(), ErrorKind::NotFound);
+        others(5 + 64 * SHARDS).for_each(|number| table.learn(number));
+        // Only the index can tell now.
+        assert!(!table.open(5, || None).unwrap().1);
     }
 
     #[test]
     fn who_is_inside_keeps_the_store_open() {
         let table = Table::new("test".into());
         table.enter_store().unwrap();
-        assert!(table.create(7, push).unwrap().is_some());
+        let (node, _next) = table.create(7, push).unwrap();
+        assert_eq!(node.number(), 7);
         assert_eq!(table.uses(), 2);
         assert_eq!(table.shut().unwrap_err().kind(), ErrorKind::Busy);
         table.leave_store();

@@ -1,0 +1,138 @@
+//! What is asked of one key, and answered at once: no view is worth taking for it.
+//!
+//! Invariant: who looks holds the lock of what is visible, so nothing newer becomes visible meanwhile, and blocks
+//! that the state still names are not given back; for that reason it neither waits for the device there nor walks
+//! through the pieces of a value. Where it would have to, a view is taken after all.
+
+use crate::batch::SpaceId;
+use crate::content::{as_record, with_record_key};
+use crate::device::BLOCK_LEN;
+use crate::engine::Engine;
+use crate::error::{ErrorKind, Result};
+use crate::tree::Held;
+use crate::value::{Content, Piece, RecordHead};
+use crate::view::Stat;
+
+impl Engine {
+    /// Whether a key is there, as a view that is taken now would tell.
+    pub fn contains(&self, space: SpaceId, key: &[u8]) -> Result<bool> {
+        match self.glance(space, key, |_| Ok(()))? {
+            Some(found) => Ok(found.is_some()),
+            None => Ok(self.view().stat(space, key)?.is_some()),
+        }
+    }
+
+    /// As [`View::stat`](crate::View::stat) of a view that is taken now.
+    pub fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
+        match self.glance(space, key, |held| RecordHead::of(&held).map(|head| stat_of(&head)))? {
+            Some(found) => Ok(found),
+            None => self.view().stat(space, key),
+        }
+    }
+
+    /// As [`View::stat`](crate::View::stat) and [`View::allocated`](crate::View::allocated) of a view that is taken now.
+    pub fn footprint(&self, space: SpaceId, key: &[u8]) -> Result<Option<(Stat, u64)>> {
+        let glanced = self.glance(space, key, |held| {
+            let stat = RecordHead::of(&held).map(|head| stat_of(&head))?;
+            Ok((stat, blocks_of_one(&as_record(held.to_value()?)?.content)))
+        })?;
+        match glanced {
+            Some(None) => Ok(None),
+            Some(Some((stat, Some(blocks)))) => Ok(Some((stat, blocks * BLOCK_LEN as u64))),
+            None | Some(Some((_, None))) => {
+                let view = self.view();
+                Ok(view.stat(space, key)?.zip(view.allocated(space, key)?))
+            }
+        }
+    }
+
+    /// Shows what the index holds for a key; `None` when that cannot be told without waiting.
+    fn glance<R>(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        see: impl FnOnce(Held<'_>) -> Result<R>,
+    ) -> Result<Option<Option<R>>> {
+        let core = self.shared();
+        let visible = core.visible.read();
+        let nodes = core.nodes.now();
+        let found = visible.look(&nodes, space, |root| match root {
+            None => Ok(None),
+            Some(root) => with_record_key(key, |key| root.tree.look(&nodes, key, |held| held.map(see).transpose())),
+        });
+        match found {
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
+fn stat_of(head: &RecordHead<'_>) -> Stat {
+    Stat { version: head.version, size: head.size }
+}
+
+/// Blocks that a value's data takes; `None` when it is in pieces.
+fn blocks_of_one(content: &Content) -> Option<u64> {
+    match content {
+        Content::Empty | Content::Single(Piece::Inline(_)) => Some(0),
+        Content::Single(Piece::Pending(pending)) => Some(match pending.fate.placed() {
+            Some(extent) => u64::from(extent.blocks().count),
+            None => pending.bytes.len().div_ceil(BLOCK_LEN) as u64,
+        }),
+        Content::Single(Piece::Disk(extent)) => Some(u64::from(extent.blocks().count)),
+        Content::Pieces(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use koine_env::SeededRandom;
+
+    use crate::batch::{Batch, Durability, SpaceId};
+    use crate::device::MemoryDevice;
+    use crate::engine::{Background, Engine, FormatOptions, Options};
+
+    const SPACE: SpaceId = SpaceId(20);
+
+    #[test]
+    fn it_tells_what_a_view_tells() {
+        let device = Arc::new(MemoryDevice::fixed(32 << 20));
+        Engine::format(&device, FormatOptions::default(), &SeededRandom::new(1)).unwrap();
+        let options = || Options { background: Background::Manual, ..Options::default() };
+        let engine = Engine::open(device.clone(), options()).unwrap();
+        let key = |number: u32| number.to_be_bytes().to_vec();
+        assert!(!engine.contains(SPACE, &key(0)).unwrap());
+        let mut batch = Batch::new().then(crate::Operation::CreateSpace { space: SPACE });
+        for number in (0..4000).step_by(2) {
+            batch = batch.put(SPACE, key(number), Vec::new());
+        }
+        engine.commit(batch, Durability::Memory).unwrap();
+        let batch =
+            Batch::new().delete(SPACE, key(8)).put(SPACE, key(10), vec![1; 100]).put(SPACE, key(12), vec![1; 9000]);
+        engine.commit(batch, Durability::Memory).unwrap();
+        let at = crate::Place::new(SPACE, key(14));
+        let data = crate::Payload::Bytes(vec![1; 9000].into());
+        engine
+            .commit(Batch::new().then(crate::Operation::WriteAt { at, offset: 1 << 20, data }), Durability::Memory)
+            .unwrap();
+        let check = |engine: &Engine| {
+            for number in 0..4000 {
+                assert_eq!(engine.contains(SPACE, &key(number)).unwrap(), number % 2 == 0 && number != 8, "{number}");
+                let (view, key) = (engine.view(), key(number));
+                let stat = view.stat(SPACE, &key).unwrap();
+                assert_eq!(engine.stat(SPACE, &key).unwrap(), stat);
+                assert_eq!(engine.footprint(SPACE, &key).unwrap(), stat.zip(view.allocated(SPACE, &key).unwrap()));
+            }
+            assert!(!engine.contains(SpaceId(21), &key(0)).unwrap());
+        };
+        check(&engine);
+        engine.checkpoint().unwrap();
+        check(&engine);
+        engine.close().unwrap();
+        // Nothing of the index is in memory: the device is asked.
+        let device = Arc::new(MemoryDevice::from_bytes(device.to_vec(), 32 << 20));
+        check(&Engine::open(device, options()).unwrap());
+    }
+}
