@@ -5,6 +5,7 @@
 //! for how a commit becomes durable.
 
 mod apply;
+mod atomic;
 pub mod batch;
 mod buffers;
 pub mod changes;

@@ -1,6 +1,11 @@
 //! The engine's own sources of what threads meet at, compiled against the locks that loom drives.
 #![allow(dead_code, reason = "only what the models reach of the engine's files is used here")]
 
+/// The atomics that loom drives.
+pub mod atomic {
+    pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+}
+
 /// What those sources name of the engine's batches.
 pub mod batch {
     /// A commit's log number.
@@ -19,5 +24,7 @@ pub mod batch {
 pub mod error;
 #[path = "../../../crates/engine/src/tree/fate.rs"]
 pub mod fate;
+#[path = "../../../crates/engine/src/objects/status_cell.rs"]
+pub mod status_cell;
 #[path = "../../../crates/engine/src/ticket.rs"]
 pub mod ticket;

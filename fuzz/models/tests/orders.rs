@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use koine_models::batch::{Commit, Version};
 use koine_models::error::ErrorKind;
 use koine_models::fate::Fate;
+use koine_models::status_cell::{KnownStatus, StatusCell};
 use koine_models::ticket::Ticket;
+use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
 const DONE: Commit = Commit { version: Version(7), repeated: false };
@@ -69,5 +71,43 @@ fn a_look_shows_nothing_or_the_outcome() {
         assert!(ticket.peek().is_none_or(|outcome| outcome.unwrap() == DONE));
         writer.join().unwrap();
         assert_eq!(ticket.peek().map(|outcome| outcome.unwrap()), Some(DONE));
+    });
+}
+
+fn status(of: u64) -> KnownStatus {
+    KnownStatus { size: of, allocated: of * 2, version: Version(of * 3) }
+}
+
+#[test]
+fn nobody_reads_half_a_status() {
+    loom::model(|| {
+        let cell = Arc::new(StatusCell::new());
+        cell.store(0, status(1));
+        let changed = Arc::clone(&cell);
+        let writer = thread::spawn(move || {
+            changed.clear();
+            changed.store(1, status(2));
+        });
+        assert!(cell.load().is_none_or(|read| read == status(1) || read == status(2)));
+        writer.join().unwrap();
+        assert_eq!(cell.load(), Some(status(2)));
+    });
+}
+
+#[test]
+fn who_has_seen_a_change_reads_no_status_from_before() {
+    loom::model(|| {
+        let (cell, visible) = (Arc::new(StatusCell::new()), Arc::new(AtomicBool::new(false)));
+        cell.store(0, status(1));
+        let (changed, shown) = (Arc::clone(&cell), Arc::clone(&visible));
+        let writer = thread::spawn(move || {
+            changed.clear();
+            shown.store(true, Ordering::Release);
+            changed.store(1, status(2));
+        });
+        if visible.load(Ordering::Acquire) {
+            assert!(cell.load().is_none_or(|read| read == status(2)));
+        }
+        writer.join().unwrap();
     });
 }

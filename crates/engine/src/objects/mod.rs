@@ -61,6 +61,7 @@ mod numbers;
 mod object;
 mod pending;
 mod status;
+mod status_cell;
 mod store;
 mod table;
 #[cfg(test)]

@@ -6,13 +6,13 @@
 //! - The status that is remembered is let go of before a change is submitted, so nobody gets it who may have seen the change.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use parking_lot::MutexGuard;
 
 use super::gather::Gather;
 use super::pending::Pending;
-use crate::batch::{Batch, Durability, Version};
+use super::status_cell::{KnownStatus, StatusCell};
+use crate::batch::{Batch, Durability};
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::lock::Mutex;
 
@@ -43,7 +43,7 @@ impl Node {
     /// Of an object that is known to be there, perhaps by what is pending, or of one that is still to be looked for.
     pub fn new(number: u64, there: bool, pending: Option<Arc<Pending>>) -> Arc<Node> {
         let state = NodeState { there, pending, ..NodeState::default() };
-        Arc::new(Node { number, status: StatusCell::default(), state: Mutex::new(state) })
+        Arc::new(Node { number, status: StatusCell::new(), state: Mutex::new(state) })
     }
 
     /// Fails unless the object is there; `look` is asked when that is not known.
@@ -165,67 +165,10 @@ impl NodeState {
     }
 }
 
-/// The part of a status that depends on the object's changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownStatus {
-    /// Its size in bytes.
-    pub size: u64,
-    /// Bytes of the device that its data takes.
-    pub allocated: u64,
-    /// The commit that last changed it.
-    pub version: Version,
-}
-
-/// A status that is read without a lock.
-///
-/// Who writes holds the node's lock. `epoch` is one above the epoch of the three, or zero while there are none; what was
-/// read between two equal looks at it was not written meanwhile, because an epoch is filled in once.
-#[derive(Default)]
-struct StatusCell {
-    epoch: AtomicU64,
-    size: AtomicU64,
-    allocated: AtomicU64,
-    version: AtomicU64,
-    /// The epoch that was filled in last, one above.
-    filled: AtomicU64,
-}
-
-impl StatusCell {
-    fn load(&self) -> Option<KnownStatus> {
-        let epoch = self.epoch.load(Ordering::Acquire);
-        if epoch == 0 {
-            return None;
-        }
-        let size = self.size.load(Ordering::Relaxed);
-        let allocated = self.allocated.load(Ordering::Relaxed);
-        let version = Version(self.version.load(Ordering::Relaxed));
-        fence(Ordering::Acquire);
-        (self.epoch.load(Ordering::Relaxed) == epoch).then_some(KnownStatus { size, allocated, version })
-    }
-
-    fn store(&self, epoch: u64, status: KnownStatus) {
-        let Some(epoch) = epoch.checked_add(1) else { return };
-        if self.filled.load(Ordering::Relaxed) >= epoch {
-            return;
-        }
-        self.filled.store(epoch, Ordering::Relaxed);
-        self.epoch.store(0, Ordering::Relaxed);
-        // Whoever sees one of the three sees that there are none.
-        fence(Ordering::Release);
-        self.size.store(status.size, Ordering::Relaxed);
-        self.allocated.store(status.allocated, Ordering::Relaxed);
-        self.version.store(status.version.0, Ordering::Relaxed);
-        self.epoch.store(epoch, Ordering::Release);
-    }
-
-    fn clear(&self) {
-        self.epoch.store(0, Ordering::Release);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Version;
 
     fn status(of: u64) -> KnownStatus {
         KnownStatus { size: of, allocated: of * 2, version: Version(of * 3) }
@@ -251,28 +194,5 @@ mod tests {
         assert_eq!(node.known_status(), None);
         node.note_status(1, status(8));
         assert_eq!(node.known_status(), Some(status(8)));
-    }
-
-    #[test]
-    fn nobody_reads_half_a_status() {
-        let cell = StatusCell::default();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for epoch in 0..100_000 {
-                    cell.store(epoch, status(epoch));
-                    if epoch % 3 == 0 {
-                        cell.clear();
-                    }
-                }
-            });
-            let mut newest = 0;
-            for _ in 0..100_000 {
-                if let Some(read) = cell.load() {
-                    assert_eq!(read, status(read.size));
-                    assert!(read.size >= newest);
-                    newest = read.size;
-                }
-            }
-        });
     }
 }
