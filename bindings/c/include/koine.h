@@ -41,7 +41,7 @@ typedef enum koine_kind {
     KOINE_EXPIRED = 5,     /* the read took too long; read again */
     KOINE_OWNED = 6,       /* the store is open elsewhere */
     KOINE_DAMAGED = 7,     /* bytes on the device are not what they should be; the message names the place */
-    KOINE_UNKNOWN = 8,     /* not a store, or one of a newer format; nothing was changed */
+    KOINE_UNKNOWN = 8,     /* not a store, or one of another format; nothing was changed */
     KOINE_DEVICE = 9,      /* the device or file system failed */
     KOINE_STOPPED = 10,    /* the store refuses changes since the device failed; close it and open it again */
     KOINE_UNSUPPORTED = 11,

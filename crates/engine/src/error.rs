@@ -27,7 +27,7 @@ pub enum ErrorKind {
     Owned,
     /// Bytes read from the device do not match their checksum or are out of place. The message names the place.
     Damaged,
-    /// The device is not a store of ours, or is of a newer format.
+    /// The device is not a store of ours, or is of another format (an older one: `koine upgrade`).
     Unknown,
     /// The device failed to read, write or sync.
     Device,
