@@ -284,3 +284,53 @@ fn more_than_waits_at_most_is_submitted_by_who_gathers() {
     numbers.iter().for_each(|number| drop(store.open_object(*number).unwrap()));
     assert_eq!(engine.view().version(), view);
 }
+
+#[test]
+fn threads_that_are_faster_than_the_commits_lose_nothing() {
+    const EACH: u64 = 70_000;
+    let (store, _, _) = new_store(Background::Threads);
+    let made: Vec<BTreeSet<u64>> = std::thread::scope(|scope| {
+        let work = |_| {
+            scope.spawn(|| {
+                let mut live: BTreeSet<u64> = (0..EACH).map(|_| create(&store)).collect();
+                let gone: Vec<u64> = live.iter().copied().filter(|number| number % 3 > 0).collect();
+                for number in gone.iter().rev() {
+                    store.delete(*number, MEMORY).unwrap();
+                    live.remove(number);
+                }
+                live
+            })
+        };
+        let threads: Vec<_> = (0..2).map(work).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let left: Vec<u64> = made.iter().fold(BTreeSet::new(), |all, some| &all | some).into_iter().collect();
+    assert_eq!(store.list(0, 1 << 20).unwrap(), left);
+    assert_eq!(store.status().unwrap().objects, left.len() as u64);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_store_that_was_opened_again_learns_what_is_there() {
+    let (store, engine, _) = new_store(Background::Manual);
+    let numbers: Vec<u64> = (0..300).map(|_| create(&store)).collect();
+    store.close().unwrap();
+    let again = Store::over(Arc::clone(&engine), StoreOptions::default()).unwrap();
+    for (at, number) in numbers.iter().enumerate() {
+        match at % 3 {
+            0 => again.delete(*number, MEMORY).unwrap(),
+            1 => drop(again.open_object(*number).unwrap()),
+            _ => assert_eq!(again.open_object(*number).unwrap().status().unwrap().size, 0),
+        }
+    }
+    assert_eq!(kind(again.open_object(numbers[0])), ErrorKind::NotFound);
+    assert_eq!(kind(again.open_object(numbers[299] + 1)), ErrorKind::NotFound);
+    again.delete(numbers[1], MEMORY).unwrap();
+    assert_eq!((again.status().unwrap().objects, again.inner.table.len()), (199, 0));
+    assert!(in_index(&engine, numbers[0]));
+    // The next number was asked for before there was such an object.
+    assert_eq!(create(&again), numbers[299] + 1);
+    assert_eq!(again.open_object(numbers[299] + 1).unwrap().size().unwrap(), 0);
+    assert_eq!(again.list(0, 1000).unwrap().len(), 200);
+    assert!(!in_index(&engine, numbers[0]));
+}
