@@ -20,11 +20,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
 use crate::space::{Class, Runs, free_list};
 use crate::superblock::{Slot, Superblock, write_slot};
-use crate::tree::{Encoded, NodeRef, NodeSink, Stamp, unplaced, write_dirty};
+use crate::tree::{Encoded, NodeRef, NodeSink, NodeSource, Stamp, Weight, unplaced, write_dirty};
 use crate::value::{BlockRange, Extent, Generation, Pending};
 
 /// Space is asked for in runs of this many blocks.
-const RUN_BLOCKS: u32 = 256;
+pub(crate) const RUN_BLOCKS: u32 = 256;
 /// The chunk length of packed values: 4 KiB.
 const PACKED_CHUNK_LOG2: u8 = 12;
 
@@ -175,6 +175,10 @@ impl Sink<'_> {
 }
 
 impl NodeSink for Sink<'_> {
+    fn source(&self) -> &dyn NodeSource {
+        &self.core.nodes
+    }
+
     fn place_value(&mut self, pending: &Pending) -> Result<()> {
         let range = self.place(pending.bytes.len().div_ceil(BLOCK_LEN) as u32)?;
         self.core.write(&AlignedBuffer::padded(&pending.bytes), range.start * BLOCK_LEN as u64)?;
@@ -205,11 +209,7 @@ impl Core {
     /// Stores the state of the last group that was built.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.expire_views();
-        let need = self.head.lock().dirty_len / BLOCK_LEN as u64 + u64::from(RUN_BLOCKS);
-        if !self.allocator.admits(need, Class::Checkpoint) {
-            // Where the store cannot grow the reserve has to do.
-            self.grow(need + self.allocator.reserve_blocks())?;
-        }
+        self.grow_for_table()?;
         let mut book = self.book.lock();
         let cut = {
             let mut head = self.head.lock();
@@ -232,7 +232,10 @@ impl Core {
         let mut head = self.head.lock();
         head.checkpoint_full = is_full(&done);
         head.frozen = Version(0);
-        done.and_then(|()| self.settle_state(&mut head, cut.state.version))
+        done.and_then(|()| self.settle_state(&mut head, cut.state.version))?;
+        drop((head, cut));
+        // With the memory forms went leases.
+        self.release_reusable().inspect_err(|error| self.fail(error))
     }
 
     /// Where nothing was committed since a cut that is written now, what memory holds of its nodes goes.
@@ -323,8 +326,9 @@ impl Core {
         self.switch(book, next)?;
         let old_pages = std::mem::replace(&mut book.pages, pages);
         let mut head = self.head.lock();
-        head.dirty_len = head.dirty_len.saturating_sub(cut.dirty_len);
-        head.sealed.dirty_len = head.sealed.dirty_len.saturating_sub(cut.dirty_len);
+        head.dirty = head.dirty.without(cut.dirty);
+        head.sealed.dirty = head.sealed.dirty.without(cut.dirty);
+        self.keep_for_table(&head);
         head.checkpoints += 1;
         {
             let mut reuse = self.reuse.lock();
@@ -410,16 +414,6 @@ impl Core {
         }
     }
 
-    /// What is kept back from data: 3%, and what one checkpoint of a full table may write.
-    fn set_reserve(&self, book: &Book) {
-        let share = book.newest.blocks * 3 / 100;
-        let table_len = self.limits.table_len(book.newest.blocks * BLOCK_LEN as u64);
-        self.head.lock().table_len = table_len;
-        let table = 2 * table_len / BLOCK_LEN as u64;
-        let small = book.newest.blocks / 8;
-        self.allocator.set_reserve(share.max(table.min(small)));
-    }
-
     /// Tries to make `want` blocks available to data: by growing, or by checkpoints that make freed blocks
     /// reusable. Fails with `Full` when neither can help.
     pub(crate) fn make_room(self: &Arc<Core>, want: u64) -> Result<()> {
@@ -430,8 +424,8 @@ impl Core {
         while self.reuse.lock().queue.blocks() < want && self.reap_for_room()? {}
         for _ in 0..2 {
             let waiting = self.reuse.lock().queue.blocks();
-            let dirty = self.head.lock().dirty_len;
-            if waiting == 0 && dirty == 0 {
+            let dirty = self.head.lock().dirty;
+            if waiting == 0 && dirty == Weight::default() {
                 break;
             }
             if self.background == Background::Manual {

@@ -211,7 +211,7 @@ impl Core {
         loop {
             let head = self.enter_at_once()?;
             // Where no checkpoint finds room, what takes space is refused and what gives it back goes on.
-            let dirty = head.dirty_len > head.table_len / 2 * 3;
+            let dirty = head.dirty.exceeds(self.table(&head).and_half());
             if dirty && head.checkpoint_full && need > 0 {
                 return Err(Error::new(ErrorKind::Full, "the store is full: delete something, or give it more space"));
             }
@@ -220,7 +220,7 @@ impl Core {
                 self.wait_for_writer(head, dirty)?;
                 continue;
             }
-            let promised = head.dirty_len / BLOCK_LEN as u64;
+            let promised = head.dirty.device_len.min(head.table.device_len) / BLOCK_LEN as u64;
             if need == 0 || self.allocator.admits(promised + need, class) {
                 return Ok(head);
             }

@@ -32,7 +32,7 @@ use crate::read_ahead::Readers;
 use crate::requests::Requests;
 use crate::space::{Allocator, Class, ReuseQueue};
 use crate::ticket::{Completer, Ticket};
-use crate::tree::StoreId;
+use crate::tree::{StoreId, Weight};
 use crate::value::{BlockRange, Extent};
 use crate::view::Pins;
 
@@ -64,8 +64,8 @@ pub(crate) struct Cut {
     pub position: Position,
     pub chain: u64,
     pub counters: Counters,
-    /// Memory of the state that this cut covers, in bytes.
-    pub dirty_len: u64,
+    /// What of the state that this cut covers has no place yet.
+    pub dirty: Weight,
 }
 
 /// A group of one block to which records may be added: it is written anew, in its place.
@@ -98,10 +98,10 @@ pub(crate) struct Head {
     /// The writer looks again soon, whether it is woken or not.
     pub writer_armed: bool,
     pub deltas: Vec<(Version, Delta)>,
-    /// What has to stay in memory until a checkpoint has placed it, in bytes.
-    pub dirty_len: u64,
+    /// What has to stay in memory until a checkpoint has placed it.
+    pub dirty: Weight,
     /// A checkpoint begins above this.
-    pub table_len: u64,
+    pub table: Weight,
     /// The cut of the checkpoint under way; zero when there is none.
     pub frozen: Version,
     /// Where the log stands after the last group that was built.
@@ -127,20 +127,16 @@ pub(crate) struct Head {
 
 impl Head {
     /// A node has left the newest state before it was written.
-    fn forget(&mut self, (weight, born): (u64, Version)) {
+    fn forget(&mut self, (weight, born): (Weight, Version)) {
         // What a checkpoint under way writes stays until it has ended.
         if born <= self.frozen {
             return;
         }
-        self.dirty_len = self.dirty_len.saturating_sub(weight);
+        self.dirty = self.dirty.without(weight);
         if born <= self.sealed.state.version {
-            self.sealed.dirty_len = self.sealed.dirty_len.saturating_sub(weight);
+            self.sealed.dirty = self.sealed.dirty.without(weight);
         }
     }
-}
-
-fn grow(sum: &mut u64, by: i64) {
-    *sum = sum.saturating_add_signed(by);
 }
 
 pub(crate) struct Reuse {
@@ -344,8 +340,9 @@ impl Core {
             head.deltas.push((version, Delta::Use(range)));
         }
         let mut freed = applied.freed;
-        grow(&mut head.dirty_len, applied.weight);
-        head.dirty_len += applied.bytes_in_memory;
+        let values = Weight { memory_len: applied.bytes_in_memory, device_len: applied.bytes_in_memory };
+        head.dirty = (head.dirty + applied.gained + values).without(applied.lost);
+        self.keep_for_table(head);
         for replaced in &applied.replaced {
             match replaced.release(version) {
                 Some(at) => freed.push(at.range()),
@@ -384,7 +381,7 @@ impl Core {
             let seen = pins.oldest().unwrap_or(self.visible.read().version);
             let mut reuse = self.reuse.lock();
             let safe = reuse.safe.min(seen);
-            let ranges = reuse.queue.take(safe);
+            let ranges = reuse.queue.take(safe, self.nodes.leases());
             reuse.held = reuse.queue.blocks_up_to(reuse.safe);
             ranges
         };

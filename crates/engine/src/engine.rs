@@ -33,7 +33,7 @@ use crate::stage::StageHint;
 use crate::staging::Stage;
 use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, read_newest};
 use crate::ticket::Ticket;
-use crate::tree::StoreId;
+use crate::tree::{StoreId, Weight};
 use crate::view::View;
 
 pub use crate::format::FormatOptions;
@@ -369,7 +369,7 @@ pub(crate) fn new_core(
 fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &Limits) -> Head {
     let position = Position(superblock.position);
     let counters = Counters { next_blob: superblock.next_blob, generation: superblock.generation };
-    let sealed = Cut { state: state.clone(), position, chain: superblock.chain, counters, dirty_len: 0 };
+    let sealed = Cut { state: state.clone(), position, chain: superblock.chain, counters, dirty: Weight::default() };
     Head {
         state,
         counters,
@@ -383,8 +383,8 @@ fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &
         untold: 0,
         writer_armed: false,
         deltas: Vec::new(),
-        dirty_len: 0,
-        table_len: limits.table_len(superblock.blocks * BLOCK_LEN as u64),
+        dirty: Weight::default(),
+        table: limits.table(superblock.blocks * BLOCK_LEN as u64),
         frozen: Version(0),
         sealed,
         tail: position,

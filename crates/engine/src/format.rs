@@ -34,8 +34,9 @@ impl Engine {
         if blocks < STORE_BLOCKS_MIN {
             return Err(Error::invalid(format!("{length} bytes are too few for a store: it needs at least 1 MiB")));
         }
-        let ring = ring(options.ring_len, blocks)?;
         let blocks_max = options.size_max / BLOCK_LEN as u64;
+        let grows = !device.is_fixed() && (blocks_max == 0 || blocks_max >= 2 * blocks);
+        let ring = ring(options.ring_len, blocks, grows)?;
         if blocks_max != 0 && blocks_max < blocks {
             return Err(Error::invalid("the store is larger already than it may become"));
         }
@@ -57,9 +58,11 @@ impl Engine {
 
 /// Where the ring of a new store lies: 4 MiB behind the second superblock, or at the end of a store that is too small
 /// for that. The blocks between are space as all others.
-fn ring(wanted_len: u64, blocks: u64) -> Result<BlockRange> {
+///
+/// Its length is as asked for, else an eighth of the store, or a quarter of one that is going to grow.
+fn ring(wanted_len: u64, blocks: u64, grows: bool) -> Result<BlockRange> {
     let wanted = match wanted_len {
-        0 => ((64 << 20) / BLOCK_LEN as u64).min(blocks / 8),
+        0 => ((64 << 20) / BLOCK_LEN as u64).min(blocks / if grows { 4 } else { 8 }),
         length => length / BLOCK_LEN as u64,
     };
     // What is left behind the second superblock is at least as much as the ring.

@@ -47,6 +47,7 @@ pub mod stage;
 mod staging;
 mod stream;
 mod superblock;
+mod table;
 pub mod ticket;
 pub mod tree;
 mod trim;

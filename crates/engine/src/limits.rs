@@ -4,9 +4,15 @@
 
 use crate::batch::BATCH_BYTES_MAX;
 use crate::log::group;
+use crate::tree::Weight;
 
 /// The longest value that goes through the ring, in bytes; longer ones go to extents of their own at once.
 const PENDING_LEN_MAX: usize = 32 << 10;
+
+/// The least that waits for a checkpoint, in bytes.
+const TABLE_LEN_MIN: u64 = 128 << 10;
+/// So many times the memory of its changes a checkpoint may write: a leaf for the smallest patch.
+const LEAVES_TO_CHANGES: u64 = 8;
 
 /// Sizes of an open store, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -36,16 +42,24 @@ impl Limits {
             batch_bytes_max: (ring / 4).min(BATCH_BYTES_MAX),
             pending_len_max: PENDING_LEN_MAX.min(ring / 16),
             slab_len_max: (ring / 64).clamp(512, 1 << 20),
-            checkpoint_log_len: ring_len / 4,
+            checkpoint_log_len: ring_len / 8 * 3,
             memory_len,
             unflushed_len_max: 256 << 20,
         }
     }
 
-    /// A checkpoint of a store of this many bytes begins when this much memory waits to be placed; submits wait when
-    /// it is half as much again.
-    pub fn table_len(&self, store_len: u64) -> u64 {
-        (self.memory_len / 4).min(store_len / 16).max(128 << 10)
+    /// What may wait for a checkpoint of a store of this length, so that the reserve has room for it: a quarter of the
+    /// memory and what a sixteenth of the store holds, of a large store a sixty-fourth.
+    pub fn table(&self, store_len: u64) -> Weight {
+        let memory_len = (self.memory_len / 4).max(TABLE_LEN_MIN);
+        let of_large = (store_len / 64).min(memory_len * LEAVES_TO_CHANGES);
+        Weight { memory_len, device_len: (store_len / 16).min(memory_len).max(of_large).max(TABLE_LEN_MIN) }
+    }
+
+    /// The same where this much is free: what the reserve has no room for then goes to half of that.
+    pub fn table_with(&self, table: Weight, free_len: u64) -> Weight {
+        let most = table.memory_len * LEAVES_TO_CHANGES;
+        Weight { device_len: table.device_len.max((free_len / 2).min(most)), ..table }
     }
 
     /// What the cache of nodes may take. With the fullest table, and an eighth for buffers of streams, an eighth of the

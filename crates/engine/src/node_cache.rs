@@ -12,6 +12,7 @@ use quick_cache::sync::Cache;
 use crate::content::{read_failed, would_block};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{ErrorKind, Result};
+use crate::space::{Lease, Leases};
 use crate::tree::{Node, NodeRef, NodeSource, StoreId};
 use crate::value::Generation;
 
@@ -36,13 +37,20 @@ pub struct NodeCache {
     store: StoreId,
     nodes: Cache<Key, Arc<Node>, ByLength>,
     mode: ReadMode,
+    leases: Arc<Leases>,
 }
 
 impl NodeCache {
     /// A cache of at most `budget_len` bytes.
     pub fn new(device: Arc<dyn Device>, store: StoreId, budget_len: u64, mode: ReadMode) -> NodeCache {
         let items = (budget_len / 8192).max(16) as usize;
-        NodeCache { device, store, nodes: Cache::with_weighter(items, budget_len.max(1 << 20), ByLength), mode }
+        let nodes = Cache::with_weighter(items, budget_len.max(1 << 20), ByLength);
+        NodeCache { device, store, nodes, mode, leases: Arc::default() }
+    }
+
+    /// Blocks of nodes that changes in memory still read.
+    pub fn leases(&self) -> &Arc<Leases> {
+        &self.leases
     }
 
     /// The same nodes for a reader that must not wait: what is not here is `Busy`.
@@ -81,6 +89,10 @@ impl NodeSource for NodeCache {
         self.nodes.insert(key, Arc::clone(&node));
         Ok(node)
     }
+
+    fn lease(&self, at: &NodeRef) -> Arc<Lease> {
+        Arc::new(self.leases.take(at.start_block))
+    }
 }
 
 /// Only what is in the cache.
@@ -89,5 +101,9 @@ pub struct CachedOnly<'a>(&'a NodeCache);
 impl NodeSource for CachedOnly<'_> {
     fn load(&self, at: &NodeRef) -> Result<Arc<Node>> {
         self.0.nodes.get(&(at.start_block, at.birth)).ok_or_else(would_block)
+    }
+
+    fn lease(&self, at: &NodeRef) -> Arc<Lease> {
+        self.0.lease(at)
     }
 }

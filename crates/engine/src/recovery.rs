@@ -200,9 +200,9 @@ impl Core {
         recovered.groups_dropped = log.groups.saturating_sub(groups);
         let mut head = self.head.lock();
         let state = State { version: last, ..head.state.clone() };
-        let (counters, dirty_len) = (head.counters, head.dirty_len);
+        let (counters, dirty) = (head.counters, head.dirty);
         head.state = state.clone();
-        head.sealed = Cut { state, position: at, chain, counters, dirty_len };
+        head.sealed = Cut { state, position: at, chain, counters, dirty };
         Ok((recovered, free))
     }
 
@@ -260,7 +260,7 @@ impl Core {
             head.state = state.clone();
             head.sealed.state = state;
             head.sealed.counters = head.counters;
-            head.sealed.dirty_len = head.dirty_len;
+            head.sealed.dirty = head.dirty;
         }
         let mut book = self.book.lock();
         let cut = self.head.lock().sealed.clone();

@@ -160,8 +160,8 @@ impl Core {
         let log_len = head.sealed.position.0.saturating_sub(head.cut_at.0);
         head.checkpoint_wanted
             || log_len > self.limits.checkpoint_log_len
-            || head.dirty_len > head.table_len
-            || self.reuse.lock().waits_for_checkpoint() > (self.allocator.free_blocks() / 4).max(WAITING_BLOCKS_MIN)
+            || head.dirty.exceeds(self.table(head))
+            || self.reuse.lock().waits_for_checkpoint() > self.allocator.free_blocks().max(WAITING_BLOCKS_MIN)
     }
 
     /// Takes what is queued and gives it its place in the ring.
@@ -264,13 +264,8 @@ impl Core {
         let end = Position(position.0 + buffer.len() as u64);
         head.queue_len -= payload_len;
         head.unflushed_len += end.0.saturating_sub(head.sealed.position.0);
-        head.sealed = Cut {
-            position: end,
-            chain: header.checksum,
-            counters: head.counters,
-            dirty_len: head.dirty_len,
-            state: last,
-        };
+        head.sealed =
+            Cut { position: end, chain: header.checksum, counters: head.counters, dirty: head.dirty, state: last };
         head.in_flight = true;
         let sync = items.iter().any(|item| item.durability == Durability::Sync)
             || head.unflushed_len > self.limits.unflushed_len_max;

@@ -171,7 +171,7 @@ impl Edition<'_> {
     fn branch_tree(&mut self, root: &SpaceRoot, upto: Generation) -> Result<crate::tree::Tree> {
         let mut copied = Copied::default();
         let tree = root.tree.branch(self.source(), upto, self.generation, &mut copied)?;
-        self.edit.weight = self.edit.weight.saturating_add_unsigned(copied.weight);
+        self.edit.gained += copied.weight;
         self.bytes_in_memory += copied.bytes;
         copied.named_again.into_iter().try_for_each(|range| self.share(range))?;
         Ok(tree)

@@ -17,7 +17,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::log::record::Step;
 use crate::requests;
 use crate::staging::Staged;
-use crate::tree::{Edit, NodeSource, Replaced};
+use crate::tree::{Edit, NodeSource, Replaced, Weight};
 use crate::value::{BlobId, BlockRange, Generation, Lineage, Pending, SpaceRoot, Value};
 
 /// A space in the working copy.
@@ -73,8 +73,10 @@ pub struct Applied {
     pub retired: Vec<Arc<Pending>>,
     /// Keys changed.
     pub changes: ChangeSet,
-    /// By how much the weight of nodes without a place has grown, in bytes; that of `replaced` is still in it.
-    pub weight: i64,
+    /// What nodes without a place weigh more than before; those in `replaced` are still in it.
+    pub gained: Weight,
+    /// What they weigh less.
+    pub lost: Weight,
     /// Bytes of values outside of nodes that only memory and the ring hold.
     pub bytes_in_memory: u64,
 }
@@ -266,7 +268,8 @@ impl<'a> Edition<'a> {
             replaced: self.edit.replaced,
             retired: self.retired,
             changes: Arc::new(self.changes),
-            weight: self.edit.weight,
+            gained: self.edit.gained,
+            lost: self.edit.lost,
             bytes_in_memory: self.bytes_in_memory,
         })
     }

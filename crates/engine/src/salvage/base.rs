@@ -7,7 +7,7 @@
 //! - Of several beginnings the one with the fewest unreadable nodes is taken, then the newest: the log makes up
 //!   for an older one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -90,11 +90,11 @@ pub(super) fn choose(superblocks: &[Superblock], source: &dyn NodeSource, log: &
     if reaches >= newest.cut && unreadable(&other.trees, source) < missing { Some(other) } else { Some(base) }
 }
 
-/// Counts the nodes that cannot be read.
-pub(super) fn unreadable(trees: &Trees, source: &dyn NodeSource) -> u64 {
+/// Counts the nodes that cannot be read, each once however many trees share it.
+pub(super) fn unreadable(trees: &Trees, source: &dyn NodeSource) -> usize {
     struct Count<'a> {
         source: &'a dyn NodeSource,
-        gaps: u64,
+        gaps: BTreeSet<Option<u64>>,
     }
     impl Tourist for Count<'_> {
         fn entry(&mut self, _: &Bytes, value: &Value) -> Result<bool> {
@@ -103,12 +103,12 @@ pub(super) fn unreadable(trees: &Trees, source: &dyn NodeSource) -> u64 {
             }
             Ok(true)
         }
-        fn gap(&mut self, _: Gap) -> Result<bool> {
-            self.gaps += 1;
+        fn gap(&mut self, gap: Gap) -> Result<bool> {
+            self.gaps.insert(gap.at.map(|at| at.start_block));
             Ok(true)
         }
     }
-    let mut count = Count { source, gaps: 0 };
+    let mut count = Count { source, gaps: BTreeSet::new() };
     let toured = match trees {
         Trees::Master(tree) => tree.tour(source, &[], None, &mut count).map(|_| ()),
         Trees::Spaces(spaces) => {
@@ -116,7 +116,7 @@ pub(super) fn unreadable(trees: &Trees, source: &dyn NodeSource) -> u64 {
         }
     };
     debug_assert!(toured.is_ok(), "the count has no errors of its own");
-    count.gaps
+    count.gaps.len()
 }
 
 /// A node that proved itself.
@@ -126,6 +126,7 @@ struct Proven {
     space: SpaceId,
     cut: Version,
     level: u8,
+    is_root: bool,
 }
 
 /// So many of the newest roots are compared.
@@ -159,7 +160,8 @@ impl Found {
                 continue;
             }
             if let Ok(node) = claim.verify(Bytes::from(bytes)) {
-                let proven = Proven { at: claim.at, space: claim.space, cut: claim.cut, level: node.level() };
+                let Claim { at, space, cut, is_root, .. } = claim;
+                let proven = Proven { at, space, cut, level: node.level(), is_root };
                 found.by_store.entry(claim.store).or_default().push(proven);
             }
         }
@@ -180,19 +182,23 @@ impl Found {
             let trees = Trees::Master(Tree::at(root.at, 0));
             return Some(Base { origin: Origin::RootFound, store, cut: root.cut, trees, chain: None });
         }
-        let ids: std::collections::BTreeSet<SpaceId> = nodes.iter().map(|node| node.space).collect();
+        let ids: BTreeSet<SpaceId> = nodes.iter().map(|node| node.space).collect();
         let roots = ids.into_iter().filter_map(|id| Some((id, Tree::at(best_root(nodes, id, source)?.at, 0))));
         let trees = Trees::Spaces(roots.collect());
         Some(Base { origin: Origin::SpacesFound, store, cut, trees, chain: None })
     }
 }
 
-/// Of the newest roots of a space that with the fewest unreadable nodes. A checkpoint that changed the space wrote
-/// its root anew, and nothing of its level beside it.
+/// Of the newest roots of a space that with the fewest unreadable nodes.
 fn best_root(nodes: &[Proven], space: SpaceId, source: &dyn NodeSource) -> Option<Proven> {
     let of_space = || nodes.iter().filter(|node| node.space == space);
-    let top = of_space().map(|node| node.level).max()?;
-    let mut roots: Vec<Proven> = of_space().filter(|node| node.level == top).copied().collect();
+    let mut roots: Vec<Proven> = of_space().filter(|node| node.is_root).copied().collect();
+    // Nodes of format 0 do not say it, where nothing does: what lies highest is a root then, since a checkpoint that
+    // changed a space wrote its root anew and nothing of its level beside it.
+    if !nodes.iter().any(|node| node.is_root) {
+        let top = of_space().map(|node| node.level).max()?;
+        roots = of_space().filter(|node| node.level == top).copied().collect();
+    }
     roots.sort_by_key(|root| std::cmp::Reverse(root.at.birth));
     roots.truncate(ROOTS_COMPARED);
     let missing = |root: &Proven| unreadable(&Trees::Master(Tree::at(root.at, 0)), source);

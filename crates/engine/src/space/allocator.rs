@@ -85,6 +85,7 @@ pub struct Allocator {
     free: AtomicU64,
     reserve: AtomicU64,
     promised: AtomicU64,
+    table: AtomicU64,
     turn: AtomicUsize,
 }
 
@@ -115,6 +116,15 @@ impl Allocator {
         self.reserve.store(blocks, Ordering::Relaxed);
     }
 
+    fn table_blocks(&self) -> u64 {
+        self.table.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many blocks a checkpoint is going to need beside the reserve.
+    pub fn set_table(&self, blocks: u64) {
+        self.table.store(blocks, Ordering::Relaxed);
+    }
+
     /// Blocks promised to values.
     pub fn promised_blocks(&self) -> u64 {
         self.promised.load(Ordering::Relaxed)
@@ -128,8 +138,10 @@ impl Allocator {
     /// Blocks that this class may not have.
     fn kept_from(&self, class: Class) -> u64 {
         match class {
-            Class::Data => self.reserve_blocks().saturating_add(self.promised_blocks()),
-            Class::Promised => self.reserve_blocks(),
+            Class::Data => {
+                self.reserve_blocks().saturating_add(self.table_blocks()).saturating_add(self.promised_blocks())
+            }
+            Class::Promised => self.reserve_blocks().saturating_add(self.table_blocks()),
             Class::Checkpoint => 0,
         }
     }

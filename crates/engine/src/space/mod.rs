@@ -3,13 +3,16 @@
 //! - `runs`: a set of blocks as runs, the structure behind both maps of free space.
 //! - `allocator`: what a writer can get now, in groups with locks of their own.
 //! - `free_list`: free space as a checkpoint stores it.
+//! - `lease`: blocks that changes in memory still read.
 //! - `reuse`: blocks that commits have freed, until nothing can need them any more.
 
 pub mod allocator;
 pub mod free_list;
+pub mod lease;
 pub mod reuse;
 pub mod runs;
 
 pub use allocator::{Allocator, Class};
+pub use lease::{Lease, Leases};
 pub use reuse::ReuseQueue;
 pub use runs::Runs;

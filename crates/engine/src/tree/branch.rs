@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::node::{Body, Entries};
 use super::run::Run;
-use super::{Child, Node, NodeSource, Tree, load};
+use super::{Child, Node, NodeSource, Tree, Weight};
 use crate::Result;
 use crate::value::{Content, Generation, Pending, Piece, Record, Value};
 
@@ -18,8 +18,8 @@ use crate::value::{Content, Generation, Pending, Piece, Record, Value};
 pub struct Copied {
     /// Nodes that need a place at the next checkpoint.
     pub nodes: u64,
-    /// Their weight ([`Node::weight`]), in bytes.
-    pub weight: u64,
+    /// Their weight ([`Node::weight`]).
+    pub weight: Weight,
     /// Bytes of pending pieces, as many times as they are held now.
     pub bytes: u64,
     /// Pieces on the device that are too young to be shared silently: each is named once more than before.
@@ -78,10 +78,7 @@ impl Branching<'_> {
         {
             return Ok(Child::Disk(at));
         }
-        let node = match child {
-            Child::Memory(node) => Arc::clone(node),
-            Child::Disk(at) => load(self.source, at, level)?,
-        };
+        let node = child.load(self.source, level)?;
         self.copied.nodes += 1;
         let entries = match node.opened()?.as_ref() {
             Entries::Inner(run) => {

@@ -8,11 +8,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::node::{Body, Entries, SplitAt, entry_len, not_open};
+use super::node::{Body, Entries, Size, SplitAt, entry_len, not_open};
 use super::run::{Run, Spot};
-use super::{Child, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, load};
+use super::stored::ENTRY_HEAD_LEN;
+use super::{Child, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, Weight, load};
 use crate::value::{Generation, Value};
 use crate::{Error, Result, Version};
+
+/// What a node weighs that is not there.
+const NOTHING: Weight = Weight { memory_len: 0, device_len: 0 };
 
 /// One or more changes that are kept or dropped together.
 pub struct Edit<'a> {
@@ -22,9 +26,10 @@ pub struct Edit<'a> {
     pub replaced: Vec<Replaced>,
     /// The commit that it is for.
     pub by: Version,
-    /// By how much the weight of the nodes without a place has grown ([`Node::weight`]), in bytes; that of those in
-    /// `replaced` is still in it.
-    pub weight: i64,
+    /// What nodes without a place have come to weigh more ([`Node::weight`]); those in `replaced` are still in it.
+    pub gained: Weight,
+    /// What they have come to weigh less.
+    pub lost: Weight,
     /// Nodes born up to here are reached by an older branch point too; to be set for each tree.
     pub shared: Generation,
     /// Nodes that left the tree but not that branch point: not to be freed.
@@ -34,12 +39,14 @@ pub struct Edit<'a> {
 impl<'a> Edit<'a> {
     /// Without changes, for commit `by`.
     pub fn new(source: &'a dyn NodeSource, by: Version) -> Self {
-        Edit { source, replaced: Vec::new(), by, weight: 0, shared: Generation::default(), dead: Vec::new() }
+        let (gained, lost) = (Weight::default(), Weight::default());
+        Edit { source, replaced: Vec::new(), by, gained, lost, shared: Generation::default(), dead: Vec::new() }
     }
 
     /// A node was made, or has changed.
-    pub(super) fn weigh(&mut self, before: u64, after: u64) {
-        self.weight = self.weight.saturating_add_unsigned(after).saturating_sub_unsigned(before);
+    pub(super) fn weigh(&mut self, before: Weight, after: Weight) {
+        self.gained += after;
+        self.lost += before;
     }
 
     /// A node has left the tree.
@@ -73,10 +80,10 @@ impl Replaced {
     }
 
     /// The weight of a node in memory, and the commit that made it.
-    pub fn weight(&self) -> (u64, Version) {
+    pub fn weight(&self) -> (Weight, Version) {
         match self {
             Replaced::Node(node) => (node.weight(), node.born()),
-            Replaced::Stored(_) => (0, Version(0)),
+            Replaced::Stored(_) => (Weight::default(), Version(0)),
         }
     }
 }
@@ -96,7 +103,7 @@ impl Tree {
         }
         let Some(root) = &mut self.root else {
             let leaf = Node::new(0, Entries::Leaf(Run::from_sorted(vec![(key, value)])), edit.by);
-            edit.weigh(0, leaf.weight());
+            edit.weigh(NOTHING, leaf.weight());
             self.root = Some(Child::Memory(Arc::new(leaf)));
             self.len = 1;
             return Ok(None);
@@ -123,7 +130,7 @@ impl Tree {
         let weight = node.weight();
         self.grow(edit, upper);
         if emptied {
-            edit.weigh(weight, 0);
+            edit.weigh(weight, NOTHING);
             self.root = None;
         }
         self.shrink(edit)?;
@@ -140,43 +147,58 @@ impl Tree {
         let level = upper.level + 1;
         let children = vec![(Bytes::new(), lower), (separator, Child::Memory(Arc::new(upper)))];
         let root = Node::new(level, Entries::Inner(Run::from_sorted(children)), edit.by);
-        edit.weigh(0, root.weight());
+        edit.weigh(NOTHING, root.weight());
         self.root = Some(Child::Memory(Arc::new(root)));
     }
 
-    /// Takes away roots with a single child.
+    /// Takes away roots with a single child. What is the root then is written anew, so that it says that it is one.
     fn shrink(&mut self, edit: &mut Edit<'_>) -> Result<()> {
+        if self.take_single_roots(edit)?
+            && let Some(root) = &mut self.root
+        {
+            own(root, None, edit)?;
+        }
+        Ok(())
+    }
+
+    fn take_single_roots(&mut self, edit: &mut Edit<'_>) -> Result<bool> {
+        let mut taken = false;
         while let Some(child) = &mut self.root {
             let (only, level) = match child {
                 Child::Memory(node) => match &node.body {
                     Body::Open(Entries::Inner(run)) if run.after(run.start()).is_some_and(|spot| run.is_end(spot)) => {
                         (run.first().map(|entry| entry.1.clone()), node.level)
                     }
-                    _ => return Ok(()),
+                    _ => return Ok(taken),
                 },
-                Child::Disk(_) => return Ok(()),
+                Child::Disk(_) => return Ok(taken),
             };
             debug_assert!(level > 0);
             // Makes sure that the root that goes is reported if anybody saw it.
             let weight = own(child, None, edit)?.weight();
-            edit.weigh(weight, 0);
+            edit.weigh(weight, NOTHING);
             self.root = only;
+            taken = true;
         }
-        Ok(())
+        Ok(taken)
     }
 }
 
 /// Makes a child changeable: a node that only this tree holds and that has no place yet.
 pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'_>) -> Result<&'c mut Node> {
     let successor = match child {
-        Child::Disk(at) => Some(load(edit.source, at, level)?.successor(edit.by)?),
-        Child::Memory(node) => {
-            let alone = Arc::get_mut(node).is_some() && !node.fate.is_placed();
-            if alone { None } else { Some(node.successor(edit.by)?) }
+        Child::Disk(at) => {
+            let node = load(edit.source, at, level)?;
+            Some(if node.level == 0 { Node::over(*at, edit.source, edit.by)? } else { node.successor(edit.by)? })
         }
+        Child::Memory(node) => match node.fate.placed() {
+            Some(at) if node.level == 0 => Some(Node::over(at, edit.source, edit.by)?),
+            None if Arc::get_mut(node).is_some() => None,
+            _ => Some(node.successor(edit.by)?),
+        },
     };
     if let Some(successor) = successor {
-        edit.weigh(0, successor.weight());
+        edit.weigh(NOTHING, successor.weight());
         let before = std::mem::replace(child, Child::Memory(Arc::new(successor)));
         edit.replace(before);
     }
@@ -188,23 +210,46 @@ pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'
     }
 }
 
+/// As [`own`], with all entries of the child in memory.
+fn own_whole(child: &mut Child, level: Option<u8>, edit: &mut Edit<'_>) -> Result<()> {
+    let source = edit.source;
+    let node = own(child, level, edit)?;
+    let before = node.weight();
+    node.open_up(source)?;
+    let after = node.weight();
+    edit.weigh(before, after);
+    Ok(())
+}
+
 fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -> Result<Inserted> {
     let mut at = SplitAt::Middle;
     let before = node.weight();
     let old = match &mut node.body {
-        Body::Packed(_) => return Err(not_open()),
+        Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
+        Body::Patch(patch) => {
+            let (new_len, key_len) = (entry_len(&key, &value), key.len());
+            let changed = patch.put(edit.source, key, value)?;
+            if let Some(old) = &changed.old {
+                node.size.take(ENTRY_HEAD_LEN + key_len + old.encoded_len());
+            }
+            node.size.add(new_len);
+            if changed.is_last {
+                at = SplitAt::Tail;
+            }
+            changed.old
+        }
         Body::Open(Entries::Leaf(run)) => match run.find(&key) {
             Ok(spot) => {
-                node.encoded_len += value.encoded_len();
+                node.size.add(entry_len(&key, &value));
                 let old = run.get_mut(spot).map(|entry| std::mem::replace(&mut entry.1, value));
-                node.encoded_len -= old.as_ref().map_or(0, Value::encoded_len);
+                node.size.take(old.as_ref().map_or(0, |old| entry_len(&key, old)));
                 old
             }
             Err(spot) => {
                 if run.is_end(spot) {
                     at = SplitAt::Tail;
                 }
-                node.encoded_len += entry_len(&key, &value);
+                node.size.add(entry_len(&key, &value));
                 run.insert(spot, key, value);
                 None
             }
@@ -214,44 +259,50 @@ fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -
             let child = run.get_mut(spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
             let child = own(child, node.level.checked_sub(1), edit)?;
             let (old, upper) = insert_into(child, edit, key, value)?;
-            if put_upper(run, &mut node.encoded_len, spot, upper) {
+            if put_upper(run, &mut node.size, spot, upper) {
                 at = SplitAt::Tail;
             }
             old
         }
     };
-    let upper = split_if_full(node, edit, at);
+    let upper = split_if_full(node, edit, at)?;
     edit.weigh(before, node.weight());
     Ok((old, upper))
 }
 
 /// Puts the neighbour of a split child behind it; says whether it is the last child now.
-fn put_upper(run: &mut Run<Child>, encoded_len: &mut usize, child: Spot, upper: Option<(Bytes, Node)>) -> bool {
+fn put_upper(run: &mut Run<Child>, size: &mut Size, child: Spot, upper: Option<(Bytes, Node)>) -> bool {
     let (Some((separator, upper)), Some(after)) = (upper, run.after(child)) else { return false };
     let upper = Child::Memory(Arc::new(upper));
-    *encoded_len += entry_len(&separator, &upper);
+    size.add(entry_len(&separator, &upper));
     let last = run.is_end(after);
     run.insert(after, separator, upper);
     last
 }
 
-fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -> Option<(Bytes, Node)> {
+fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -> Result<Option<(Bytes, Node)>> {
     if !node.is_full() {
-        return None;
+        return Ok(None);
     }
-    let upper = node.split(at)?;
-    edit.weigh(0, upper.1.weight());
-    Some(upper)
+    node.open_up(edit.source)?;
+    let upper = node.split(at);
+    edit.weigh(NOTHING, upper.as_ref().map_or(NOTHING, |upper| upper.1.weight()));
+    Ok(upper)
 }
 
 fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inserted> {
     let before = node.weight();
     let old = match &mut node.body {
-        Body::Packed(_) => return Err(not_open()),
+        Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
+        Body::Patch(patch) => {
+            let Some(old) = patch.take(edit.source, key)? else { return Ok((None, None)) };
+            node.size.take(ENTRY_HEAD_LEN + key.len() + old.encoded_len());
+            Some(old)
+        }
         Body::Open(Entries::Leaf(run)) => {
             let Ok(spot) = run.find(key) else { return Ok((None, None)) };
             let entry = run.remove(spot);
-            node.encoded_len -= entry.as_ref().map_or(0, |entry| entry_len(&entry.0, &entry.1));
+            entry.iter().for_each(|entry| node.size.take(entry_len(&entry.0, &entry.1)));
             entry.map(|entry| entry.1)
         }
         Body::Open(Entries::Inner(run)) => {
@@ -262,9 +313,9 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inser
             let (emptied, small, weight) = (child.is_empty(), child.is_small(), child.weight());
             if upper.is_some() {
                 // A longer separator from a rebalance below made it too long.
-                put_upper(run, &mut node.encoded_len, spot, upper);
+                put_upper(run, &mut node.size, spot, upper);
             } else if emptied {
-                edit.weigh(weight, 0);
+                edit.weigh(weight, NOTHING);
                 drop_child(run, spot);
                 node.measure();
             } else if small {
@@ -273,7 +324,7 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inser
             old
         }
     };
-    let upper = split_if_full(node, edit, SplitAt::Middle);
+    let upper = split_if_full(node, edit, SplitAt::Middle)?;
     edit.weigh(before, node.weight());
     Ok((old, upper))
 }
@@ -296,8 +347,8 @@ fn rebalance(node: &mut Node, edit: &mut Edit<'_>, small: Spot) -> Result<()> {
         _ => return Ok(()),
     };
     // Both are loaded and owned before anything moves.
-    own(run.get_mut(upper_spot).map(|entry| &mut entry.1).ok_or_else(childless)?, level, edit)?;
-    own(run.get_mut(lower_spot).map(|entry| &mut entry.1).ok_or_else(childless)?, level, edit)?;
+    own_whole(run.get_mut(upper_spot).map(|entry| &mut entry.1).ok_or_else(childless)?, level, edit)?;
+    own_whole(run.get_mut(lower_spot).map(|entry| &mut entry.1).ok_or_else(childless)?, level, edit)?;
     let Some((separator, Child::Memory(upper))) = run.remove(upper_spot) else { return Err(childless()) };
     let upper = Arc::try_unwrap(upper).map_err(|_| Error::invalid("a tree was shared while it was changed"))?;
     // Taking an entry away may have moved the one before it to another chunk.
@@ -307,14 +358,14 @@ fn rebalance(node: &mut Node, edit: &mut Edit<'_>, small: Spot) -> Result<()> {
     };
     let lower = run.get_mut(lower_spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
     let lower = own(lower, level, edit)?;
-    edit.weigh(lower.weight() + upper.weight(), 0);
+    edit.weigh(lower.weight() + upper.weight(), NOTHING);
     lower.append(separator, upper);
     let upper = if lower.is_too_full_to_join() { lower.split(SplitAt::Middle) } else { None };
-    edit.weigh(0, lower.weight());
+    edit.weigh(NOTHING, lower.weight());
     if let Some((separator, upper)) = upper
         && let Some(after) = run.after(lower_spot)
     {
-        edit.weigh(0, upper.weight());
+        edit.weigh(NOTHING, upper.weight());
         run.insert(after, separator, Child::Memory(Arc::new(upper)));
     }
     node.measure();

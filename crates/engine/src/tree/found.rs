@@ -25,6 +25,8 @@ pub(crate) struct Claim {
     pub space: SpaceId,
     /// The last commit of the state it was written for.
     pub cut: Version,
+    /// It was the root of its tree.
+    pub is_root: bool,
 }
 
 impl Claim {
@@ -34,7 +36,7 @@ impl Claim {
         if reader.u32().ok()? != NODE_MAGIC {
             return None;
         }
-        reader.u64().ok()?;
+        let [_, _, _, root, ..] = reader.u64().ok()?.to_le_bytes();
         let payload_len = reader.u32().ok()? as usize;
         let birth = Generation(reader.u64().ok()?);
         let store = StoreId(reader.u64().ok()?);
@@ -43,7 +45,7 @@ impl Claim {
         let cut = Version(reader.u64().ok()?);
         let length = NODE_HEADER_LEN.checked_add(payload_len).filter(|length| *length <= NODE_LEN_MAX)?;
         let blocks = length.div_ceil(BLOCK_LEN) as u16;
-        Some(Claim { at: NodeRef { start_block, blocks, checksum, birth }, store, space, cut })
+        Some(Claim { at: NodeRef { start_block, blocks, checksum, birth }, store, space, cut, is_root: root == 1 })
     }
 
     /// Verifies the bytes of the node against what it says of itself.

@@ -1,6 +1,8 @@
 //! Reading a node, whichever form its entries have.
 //!
-//! Invariant: a [`Spot`] is of use with the node it came from only. Nothing here copies keys or values unless its name says so.
+//! Invariants:
+//! - A patch is looked through key by key ([`Node::below`]); everything else goes through [`ChildRef::load`], which gives it whole.
+//! - A [`Spot`] is of use with the node it came from only. Nothing here copies keys or values unless its name says so.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::edit::childless;
-use super::node::{Body, Entries};
+use super::node::{Body, Entries, not_open};
 use super::packed::Stored;
 use super::run::Spot;
 use super::{Child, Node, NodeRef, NodeSource, load};
@@ -46,7 +48,7 @@ impl ChildRef<'_> {
     /// The node itself. `level` is what the parent says that it must be.
     pub(super) fn load(&self, source: &dyn NodeSource, level: Option<u8>) -> Result<Arc<Node>> {
         match self {
-            ChildRef::Memory(node) => Ok(Arc::clone(node)),
+            ChildRef::Memory(node) => Ok(node.whole(source)?.map_or_else(|| Arc::clone(node), Arc::new)),
             ChildRef::Disk(at) => load(source, at, level),
         }
     }
@@ -64,6 +66,12 @@ impl Node {
     /// One step on the way to a key.
     #[inline]
     pub(super) fn below(&self, key: &[u8]) -> Result<Below<'_>> {
+        if let Body::Patch(patch) = &self.body {
+            return Ok(match patch.change(key) {
+                Some(change) => Below::Here(change.as_ref().map(Held::Value)),
+                None => Below::Child(ChildRef::Disk(patch.base())),
+            });
+        }
         if self.level == 0 {
             return Ok(Below::Here(self.find(key).ok().and_then(|spot| self.held(spot))));
         }
@@ -78,6 +86,8 @@ impl Node {
             Body::Packed(packed) => packed.find(key).map(Spot::at).map_err(Spot::at),
             Body::Open(Entries::Leaf(run)) => run.find(key),
             Body::Open(Entries::Inner(run)) => run.find(key),
+            Body::Merged(merged) => merged.find(key).map(Spot::at).map_err(Spot::at),
+            Body::Patch(_) => Err(Spot::at(0)),
         }
     }
 
@@ -98,7 +108,8 @@ impl Node {
     /// After the last entry.
     pub(super) fn end(&self) -> Spot {
         match &self.body {
-            Body::Packed(packed) => Spot::at(packed.len()),
+            Body::Packed(_) | Body::Merged(_) => Spot::at(self.len()),
+            Body::Patch(_) => Spot::at(0),
             Body::Open(Entries::Leaf(run)) => run.end(),
             Body::Open(Entries::Inner(run)) => run.end(),
         }
@@ -109,6 +120,8 @@ impl Node {
     pub(super) fn after(&self, spot: Spot) -> Option<Spot> {
         match &self.body {
             Body::Packed(packed) => (spot.index() < packed.len()).then(|| Spot::at(spot.index() + 1)),
+            Body::Merged(merged) => (spot.index() < merged.len()).then(|| Spot::at(spot.index() + 1)),
+            Body::Patch(_) => None,
             Body::Open(Entries::Leaf(run)) => run.after(spot),
             Body::Open(Entries::Inner(run)) => run.after(spot),
         }
@@ -118,7 +131,8 @@ impl Node {
     #[inline]
     pub(super) fn before(&self, spot: Spot) -> Option<Spot> {
         match &self.body {
-            Body::Packed(_) => spot.index().checked_sub(1).map(Spot::at),
+            Body::Packed(_) | Body::Merged(_) => spot.index().checked_sub(1).map(Spot::at),
+            Body::Patch(_) => None,
             Body::Open(Entries::Leaf(run)) => run.before(spot),
             Body::Open(Entries::Inner(run)) => run.before(spot),
         }
@@ -129,6 +143,8 @@ impl Node {
     pub(super) fn key(&self, spot: Spot) -> Option<&[u8]> {
         match &self.body {
             Body::Packed(packed) => (spot.index() < packed.len()).then(|| packed.key(spot.index())),
+            Body::Merged(merged) => (spot.index() < merged.len()).then(|| merged.key(spot.index())),
+            Body::Patch(_) => None,
             Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| entry.0.as_ref()),
             Body::Open(Entries::Inner(run)) => run.get(spot).map(|entry| entry.0.as_ref()),
         }
@@ -138,6 +154,8 @@ impl Node {
     pub(super) fn key_bytes(&self, spot: Spot) -> Bytes {
         match &self.body {
             Body::Packed(packed) => packed.key_bytes(spot.index()),
+            Body::Merged(merged) => merged.key_bytes(spot.index()),
+            Body::Patch(_) => Bytes::new(),
             Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| entry.0.clone()).unwrap_or_default(),
             Body::Open(Entries::Inner(run)) => run.get(spot).map(|entry| entry.0.clone()).unwrap_or_default(),
         }
@@ -149,7 +167,8 @@ impl Node {
         match &self.body {
             Body::Packed(packed) => (spot.index() < packed.len()).then(|| Held::Stored(packed.held(spot.index()))),
             Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| Held::Value(&entry.1)),
-            Body::Open(Entries::Inner(_)) => None,
+            Body::Merged(merged) => merged.held(spot.index()),
+            Body::Open(Entries::Inner(_)) | Body::Patch(_) => None,
         }
     }
 
@@ -163,7 +182,7 @@ impl Node {
                 Some((_, Child::Disk(at))) => Ok(ChildRef::Disk(*at)),
                 None => Err(childless()),
             },
-            Body::Open(Entries::Leaf(_)) => Err(childless()),
+            Body::Open(Entries::Leaf(_)) | Body::Merged(_) | Body::Patch(_) => Err(childless()),
         }
     }
 
@@ -173,6 +192,8 @@ impl Node {
             Body::Open(entries) => Ok(Cow::Borrowed(entries)),
             Body::Packed(packed) if self.level == 0 => Ok(Cow::Owned(Entries::Leaf(packed.open_leaf()?))),
             Body::Packed(packed) => Ok(Cow::Owned(Entries::Inner(packed.open_inner()?))),
+            Body::Merged(merged) => Ok(Cow::Owned(Entries::Leaf(merged.open()?))),
+            Body::Patch(_) => Err(not_open()),
         }
     }
 }

@@ -21,8 +21,10 @@ mod edit;
 mod fate;
 mod found;
 mod look;
+mod merged;
 mod node;
 mod packed;
+mod patch;
 mod prune;
 mod run;
 mod stored;
@@ -30,6 +32,7 @@ mod stored;
 mod tests;
 mod tour;
 mod walk;
+mod weight;
 mod write;
 
 use std::sync::Arc;
@@ -49,8 +52,10 @@ pub use packed::Stored;
 pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, Stamp, StoreId};
 pub(crate) use tour::{Gap, Tourist};
 pub use walk::{Visit, Visitor, walk};
+pub use weight::Weight;
 pub use write::{Encoded, NodeSink, unplaced, write_dirty};
 
+use crate::space::Lease;
 use crate::value::{BlockRange, Generation, Value};
 use crate::{Error, KeyRange, Result};
 
@@ -86,6 +91,11 @@ impl NodeRef {
 pub trait NodeSource {
     /// The node at `at`, checked.
     fn load(&self, at: &NodeRef) -> Result<Arc<Node>>;
+
+    /// Keeps the blocks of a node that the newest tree reaches as they are. Only who gives blocks to others must do so.
+    fn lease(&self, at: &NodeRef) -> Arc<Lease> {
+        Arc::new(Lease::of_nothing(at.start_block))
+    }
 }
 
 /// How a parent holds a child.
@@ -216,7 +226,11 @@ impl Tree {
     /// not be changed any more.
     pub(crate) fn settled(&self) -> Result<Tree> {
         let root = match &self.root {
-            Some(Child::Memory(node)) if node.fate.is_placed() => Some(Child::Memory(Arc::new(node.settled()?))),
+            Some(Child::Memory(node)) => match node.fate.placed() {
+                Some(at) if node.level == 0 => Some(Child::Disk(at)),
+                Some(_) => Some(Child::Memory(Arc::new(node.settled()?))),
+                None => Some(Child::Memory(Arc::clone(node))),
+            },
             other => other.clone(),
         };
         Ok(Tree { root, len: self.len })

@@ -1,35 +1,38 @@
 //! A node: its entries, what they take on the device, and where it was written.
 //!
 //! Invariants:
-//! - `encoded_len` is the sum over the entries and never below what the node takes when stored.
+//! - [`Size::encoded_len`] is the sum over the entries and never below what the node takes when stored.
 //! - A successor has a fate of its own; it is another node with the same entries.
-//! - A node that was read from the device is packed and has its place; one that is changed is open.
+//! - A node that was read from the device is packed and has its place. One that is changed is open, or is a patch over
+//!   a stored leaf: such a one is read through [`Node::whole`], or key by key.
 //! - Each successor forgets the memory forms of written things in one further chunk, and in all of them when the node
 //!   itself was written (then all below it was). So what a checkpoint wrote does not stay
 //!   in memory for longer than the next one.
 
 use bytes::Bytes;
 
+use super::merged::Merged;
 use super::packed::Packed;
+use super::patch::Patch;
 use super::run::{Run, Spot};
 use super::stored::{ENTRY_HEAD_LEN, NODE_HEADER_LEN};
-use super::{Child, Fate, NODE_LEN_MAX, NODE_REF_LEN, NodeRef};
+use super::{Child, Fate, NODE_LEN_MAX, NODE_REF_LEN, NodeRef, NodeSource, Weight, load};
 use crate::batch::Version;
 use crate::device::BLOCK_LEN;
 use crate::value::Value;
 use crate::{Error, Result};
 
-/// A node below this joins a neighbour.
-const NODE_LEN_MIN: usize = NODE_LEN_MAX / 4;
-/// Two neighbours stay joined if they fit into this, so that the next insert does not split them again.
-const JOINED_LEN_MAX: usize = NODE_LEN_MAX * 3 / 4;
+/// A leaf is split above this, unless it has few entries: a change of one entry writes a whole leaf in the end.
+const LEAF_LEN: usize = BLOCK_LEN;
+/// So many entries a leaf may have whatever their length, or padding would take more than it saves.
+const LEAF_ENTRIES: usize = 8;
 
 /// A node of a tree.
 #[derive(Debug)]
 pub struct Node {
     pub(super) level: u8,
     pub(super) body: Body,
-    pub(super) encoded_len: usize,
+    pub(super) size: Size,
     /// The chunk that the next clone looks through.
     sweep: usize,
     /// The commit that made it; zero where it was read.
@@ -40,12 +43,39 @@ pub struct Node {
 /// What the allocator, counts and spare room add to an open node in memory, in bytes, about.
 const OPEN_LEN: usize = 512;
 
-/// The two forms of a node.
+/// How much a node holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    /// The number of entries.
+    pub count: usize,
+    /// Bytes that it takes at most when stored, without padding.
+    pub encoded_len: usize,
+}
+
+impl Size {
+    /// An entry of so many bytes is added.
+    pub(super) fn add(&mut self, entry_len: usize) {
+        self.count += 1;
+        self.encoded_len += entry_len;
+    }
+
+    /// An entry of so many bytes is taken away.
+    pub(super) fn take(&mut self, entry_len: usize) {
+        self.count = self.count.saturating_sub(1);
+        self.encoded_len = self.encoded_len.saturating_sub(entry_len);
+    }
+}
+
+/// The forms of a node.
 pub(super) enum Body {
     /// To be changed.
     Open(Entries),
     /// As it was stored.
     Packed(Packed),
+    /// A leaf to be changed, as what differs from a stored one.
+    Patch(Patch),
+    /// A stored leaf and its changes, to be read.
+    Merged(Merged),
 }
 
 /// The entries of a node that may be changed.
@@ -58,11 +88,19 @@ pub(super) enum Entries {
 }
 
 impl Entries {
-    /// What they take when stored, in bytes.
-    fn encoded_len(&self) -> usize {
+    fn size(&self) -> Size {
+        let (count, run_len) = match self {
+            Entries::Leaf(run) => (run.len(), run_len(run)),
+            Entries::Inner(run) => (run.len(), run_len(run)),
+        };
+        Size { count, encoded_len: NODE_HEADER_LEN + run_len }
+    }
+
+    /// What an entry takes in memory beside its stored bytes.
+    fn entry_len(&self) -> usize {
         match self {
-            Entries::Leaf(run) => run_len(run),
-            Entries::Inner(run) => run_len(run),
+            Entries::Leaf(_) => size_of::<(Bytes, Value)>(),
+            Entries::Inner(_) => size_of::<(Bytes, Child)>(),
         }
     }
 }
@@ -73,6 +111,8 @@ impl std::fmt::Debug for Body {
             Body::Open(Entries::Leaf(run)) => f.debug_list().entries(run.iter()).finish(),
             Body::Open(Entries::Inner(run)) => f.debug_list().entries(run.iter()).finish(),
             Body::Packed(packed) => f.debug_list().entries((0..packed.len()).map(|index| packed.key(index))).finish(),
+            Body::Patch(patch) => f.debug_list().entry(&patch.base()).entries(patch.changes().iter()).finish(),
+            Body::Merged(merged) => f.debug_list().entries((0..merged.len()).map(|index| merged.key(index))).finish(),
         }
     }
 }
@@ -123,13 +163,37 @@ fn run_len<T: Held>(run: &Run<T>) -> usize {
 impl Node {
     /// An open node.
     pub(super) fn new(level: u8, entries: Entries, born: Version) -> Self {
-        let encoded_len = NODE_HEADER_LEN + entries.encoded_len();
-        Node { level, body: Body::Open(entries), encoded_len, sweep: 0, born, fate: Fate::new() }
+        let size = entries.size();
+        Node { level, body: Body::Open(entries), size, sweep: 0, born, fate: Fate::new() }
     }
 
     /// A node that was read from `at`, or was just written there.
     pub(super) fn stored(level: u8, packed: Packed, encoded_len: usize, at: NodeRef) -> Self {
-        Node { level, body: Body::Packed(packed), encoded_len, sweep: 0, born: Version(0), fate: Fate::at(at) }
+        let size = Size { count: packed.len(), encoded_len };
+        Node { level, body: Body::Packed(packed), size, sweep: 0, born: Version(0), fate: Fate::at(at) }
+    }
+
+    /// A leaf to be changed: the one that is stored at `base`, where nobody needs what memory holds of it.
+    pub(super) fn over(base: NodeRef, source: &dyn NodeSource, born: Version) -> Result<Node> {
+        let size = load(source, &base, Some(0))?.size;
+        let body = Body::Patch(Patch::new(base, source.lease(&base)));
+        Ok(Node { level: 0, body, size, sweep: 0, born, fate: Fate::new() })
+    }
+
+    /// The same leaf to be read whole, where this one is a patch.
+    pub(super) fn whole(&self, source: &dyn NodeSource) -> Result<Option<Node>> {
+        let Body::Patch(patch) = &self.body else { return Ok(None) };
+        let body = Body::Merged(patch.merged(source)?);
+        let fate = self.fate.placed().map_or_else(Fate::new, Fate::at);
+        Ok(Some(Node { level: self.level, body, size: self.size, sweep: 0, born: self.born, fate }))
+    }
+
+    /// Takes out what is stored of a patched leaf: the whole of it is in memory then.
+    pub(super) fn open_up(&mut self, source: &dyn NodeSource) -> Result<()> {
+        if let Body::Patch(patch) = &self.body {
+            self.body = Body::Open(Entries::Leaf(patch.merged(source)?.open()?));
+        }
+        Ok(())
     }
 
     /// 0 for a leaf, else one above its children.
@@ -139,40 +203,28 @@ impl Node {
 
     /// The number of entries.
     pub fn len(&self) -> usize {
-        match &self.body {
-            Body::Open(Entries::Leaf(run)) => run.len(),
-            Body::Open(Entries::Inner(run)) => run.len(),
-            Body::Packed(packed) => packed.len(),
-        }
+        self.size.count
     }
 
     /// Whether it has no entries.
     pub fn is_empty(&self) -> bool {
-        match &self.body {
-            Body::Open(Entries::Leaf(run)) => run.is_empty(),
-            Body::Open(Entries::Inner(run)) => run.is_empty(),
-            Body::Packed(packed) => packed.len() == 0,
-        }
+        self.size.count == 0
     }
 
     /// What it takes in memory, in bytes, about.
     pub fn memory_len(&self) -> usize {
         size_of::<Node>()
             + match &self.body {
-                Body::Open(entries) => {
-                    let entry = match entries {
-                        Entries::Leaf(_) => size_of::<(Bytes, Value)>(),
-                        Entries::Inner(_) => size_of::<(Bytes, Child)>(),
-                    };
-                    self.encoded_len + self.len() * entry
-                }
+                Body::Open(entries) => self.size.encoded_len + self.size.count * entries.entry_len(),
                 Body::Packed(packed) => packed.memory_len(),
+                Body::Patch(patch) => patch.memory_len(),
+                Body::Merged(merged) => merged.memory_len(),
             }
     }
 
     /// Bytes that it takes at most when stored, without padding.
     pub fn encoded_len(&self) -> usize {
-        self.encoded_len
+        self.size.encoded_len
     }
 
     /// Where it was written, if it was.
@@ -196,10 +248,12 @@ impl Node {
         self.key(self.before(self.end())?)
     }
 
-    /// What a node that has no place yet is counted as until it has one, in bytes: what it takes at most on the device,
-    /// and something for what stands around it in memory.
-    pub fn weight(&self) -> u64 {
-        (self.encoded_len.next_multiple_of(BLOCK_LEN) + OPEN_LEN) as u64
+    /// What a node that has no place yet is counted as until it has one.
+    pub fn weight(&self) -> Weight {
+        Weight {
+            memory_len: (self.memory_len() + OPEN_LEN) as u64,
+            device_len: self.size.encoded_len.next_multiple_of(BLOCK_LEN) as u64,
+        }
     }
 
     /// The commit that made it; zero where it was read.
@@ -209,31 +263,50 @@ impl Node {
 
     /// Whether it is to be split.
     pub(super) fn is_full(&self) -> bool {
-        self.encoded_len > NODE_LEN_MAX
+        self.size.encoded_len > self.split_len()
+    }
+
+    /// It is split above this.
+    fn split_len(&self) -> usize {
+        if self.level == 0 && self.size.count > LEAF_ENTRIES { LEAF_LEN } else { NODE_LEN_MAX }
     }
 
     /// Whether it is to join a neighbour.
     pub(super) fn is_small(&self) -> bool {
-        self.encoded_len < NODE_LEN_MIN
+        let split_len = if self.level == 0 { LEAF_LEN } else { NODE_LEN_MAX };
+        self.size.encoded_len < split_len / 4
     }
 
-    /// Whether it is to be split again after it has joined a neighbour.
+    /// Whether it is to be split again after it has joined a neighbour, or the next insert would split it.
     pub(super) fn is_too_full_to_join(&self) -> bool {
-        self.encoded_len > JOINED_LEN_MAX
+        self.size.encoded_len > self.split_len() / 4 * 3
     }
 
     /// Another node with the same entries, made by commit `born` to be changed, without what was forgotten of them.
     pub(super) fn successor(&self, born: Version) -> Result<Node> {
-        let mut entries = self.opened()?.into_owned();
         let written = self.fate.is_placed();
-        let (saved, sweep) = match (&self.body, &mut entries) {
-            // What was stored holds nothing in memory.
-            (Body::Packed(_), _) => (0, 0),
-            (_, Entries::Leaf(run)) => sweep_run(run, self.sweep, written),
-            (_, Entries::Inner(run)) => sweep_run(run, self.sweep, written),
+        let (body, (saved, sweep)) = match &self.body {
+            Body::Patch(patch) => {
+                let mut patch = patch.clone();
+                let swept = sweep_run(patch.changes_mut(), self.sweep, written);
+                if swept.0 > 0 {
+                    patch.measure();
+                }
+                (Body::Patch(patch), swept)
+            }
+            stored => {
+                let mut entries = self.opened()?.into_owned();
+                let swept = match (stored, &mut entries) {
+                    // What was stored holds nothing in memory.
+                    (Body::Packed(_), _) => (0, 0),
+                    (_, Entries::Leaf(run)) => sweep_run(run, self.sweep, written),
+                    (_, Entries::Inner(run)) => sweep_run(run, self.sweep, written),
+                };
+                (Body::Open(entries), swept)
+            }
         };
-        let body = Body::Open(entries);
-        Ok(Node { level: self.level, body, encoded_len: self.encoded_len - saved, sweep, born, fate: Fate::new() })
+        let size = Size { encoded_len: self.size.encoded_len - saved, ..self.size };
+        Ok(Node { level: self.level, body, size, sweep, born, fate: Fate::new() })
     }
 
     /// The same node without the memory forms of what is written below it: its place, if it has one, is that one's.
@@ -249,7 +322,7 @@ impl Node {
     /// ascending order: the lower part stays full.
     pub(super) fn split(&mut self, at: SplitAt) -> Option<(Bytes, Node)> {
         let (separator, upper) = match &mut self.body {
-            Body::Packed(_) => return None,
+            Body::Packed(_) | Body::Patch(_) | Body::Merged(_) => return None,
             Body::Open(Entries::Leaf(run)) => {
                 let spot = split_spot(run, at)?;
                 let first = &run.get(spot)?.0;
@@ -287,10 +360,10 @@ impl Node {
         self.measure();
     }
 
-    /// Counts the stored length anew.
+    /// Counts anew what it holds.
     pub(super) fn measure(&mut self) {
         if let Body::Open(entries) = &self.body {
-            self.encoded_len = NODE_HEADER_LEN + entries.encoded_len();
+            self.size = entries.size();
         }
     }
 }

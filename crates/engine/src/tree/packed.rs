@@ -146,6 +146,12 @@ impl Packed {
         self.bytes.slice(start..start + usize::from(slot.key_len))
     }
 
+    /// An entry as it is stored: lengths, key and what it holds.
+    pub(super) fn entry_bytes(&self, index: usize) -> &[u8] {
+        let Some(slot) = self.slots.get(index) else { return &[] };
+        self.bytes.get(usize::from(slot.at)..self.held_range(index).end).unwrap_or_default()
+    }
+
     /// Where in the node's bytes that lies which an entry holds.
     #[inline]
     fn held_range(&self, index: usize) -> std::ops::Range<usize> {

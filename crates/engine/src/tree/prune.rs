@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::edit::{childless, own};
 use super::node::{Body, Entries};
-use super::{Child, Edit, Tree};
+use super::{Child, Edit, Tree, Weight};
 use crate::Result;
 use crate::value::Value;
 
@@ -69,6 +69,6 @@ fn take_down(
     }
     let gone = run.is_empty();
     node.measure();
-    edit.weigh(before, if gone { 0 } else { node.weight() });
+    edit.weigh(before, if gone { Weight::default() } else { node.weight() });
     Ok(gone)
 }

@@ -15,7 +15,7 @@
 //! | 4 | 1 | format, 0 |
 //! | 5 | 1 | kind: 1 leaf, 2 inner |
 //! | 6 | 1 | level: 0 for leaves, 1 to 63 for inner nodes |
-//! | 7 | 1 | zero |
+//! | 7 | 1 | 1: the root of its tree; 0: below it (stores of format 0 have 0 everywhere) |
 //! | 8 | 2 | number of entries, at least 1 |
 //! | 10 | 2 | zero |
 //! | 12 | 4 | bytes of all entries |
@@ -26,7 +26,7 @@
 //! | 48 | 8 | the last commit of the state it was written for |
 //! | 56 | | entries, then zeros up to the end of the block |
 //!
-//! The last three fields of the header are for salvage alone: a node that no readable parent names still proves itself.
+//! The last three fields of the header, and whether it is a root, are for salvage alone: a node that no readable parent names still proves itself.
 //!
 //! An entry is: key length u16, held length u16, key, held. A leaf holds values (see `value`), an inner node holds
 //! references to its children (26 bytes: start block u64, blocks u16, checksum u64, birth u64). Keys ascend strictly; an inner
@@ -34,7 +34,7 @@
 
 use bytes::{Buf, BufMut, Bytes};
 
-use super::node::{Entries, entry_len};
+use super::node::{Body, Entries, entry_len, not_open};
 use super::packed::Packed;
 use super::run::Run;
 use super::{NODE_LEN_MAX, Node, NodeRef};
@@ -118,13 +118,13 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 impl Node {
     /// The stored form, padded to whole blocks. All that it refers to must have a place, or be promised one.
-    pub(super) fn encode(&self, stamp: Stamp, space: SpaceId) -> Result<Vec<u8>> {
-        let mut out = Vec::with_capacity(self.encoded_len.next_multiple_of(BLOCK_LEN));
+    pub(super) fn encode(&self, stamp: Stamp, space: SpaceId, is_root: bool) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(self.size.encoded_len.next_multiple_of(BLOCK_LEN));
         out.put_u32_le(NODE_MAGIC);
         out.put_u8(NODE_FORMAT);
         out.put_u8(if self.level == 0 { KIND_LEAF } else { KIND_INNER });
         out.put_u8(self.level);
-        out.put_u8(0);
+        out.put_u8(is_root.into());
         out.put_u16_le(self.len() as u16);
         out.put_u16_le(0);
         out.put_u32_le(0);
@@ -133,19 +133,22 @@ impl Node {
         out.put_u64_le(0); // the checksum's place
         out.put_u64_le(space.0);
         out.put_u64_le(stamp.cut.0);
-        match self.opened()?.as_ref() {
-            Entries::Leaf(run) => encode_entries(run, &mut out, Value::encode)?,
-            Entries::Inner(run) => encode_entries(run, &mut out, |child, out| {
+        match &self.body {
+            Body::Open(Entries::Leaf(run)) => encode_entries(run, &mut out, Value::encode)?,
+            Body::Open(Entries::Inner(run)) => encode_entries(run, &mut out, |child, out| {
                 let at = child.promised().ok_or_else(|| Error::invalid("a node was encoded before its children"))?;
                 at.encode(out);
                 Ok(())
             })?,
+            Body::Merged(merged) => merged.encode(&mut out)?,
+            // A patch is merged by who writes it; what is packed is written already.
+            Body::Patch(_) | Body::Packed(_) => return Err(not_open()),
         }
         let payload_len = (out.len() - NODE_HEADER_LEN) as u32;
         if let Some(field) = out.get_mut(12..16) {
             field.copy_from_slice(&payload_len.to_le_bytes());
         }
-        debug_assert!(out.len() <= self.encoded_len && out.len() <= NODE_LEN_MAX);
+        debug_assert!(out.len() <= self.size.encoded_len && out.len() <= NODE_LEN_MAX);
         out.resize(out.len().next_multiple_of(BLOCK_LEN), 0);
         let own = checksum(&out);
         if let Some(field) = out.get_mut(CHECKSUM_AT..CHECKSUM_AT + 8) {
@@ -170,11 +173,11 @@ impl Node {
             return Err(damaged("is shorter than its header".into()));
         }
         let (magic, format, kind, level) = (rest.get_u32_le(), rest.get_u8(), rest.get_u8(), rest.get_u8());
-        let zero = rest.get_u8();
+        let root = rest.get_u8();
         let (count, zeros, payload_len) = (rest.get_u16_le(), rest.get_u16_le(), rest.get_u32_le() as usize);
         let (birth, found_store) = (Generation(rest.get_u64_le()), StoreId(rest.get_u64_le()));
         let (own, _space, _cut) = (rest.get_u64_le(), rest.get_u64_le(), rest.get_u64_le());
-        if magic != NODE_MAGIC || format != NODE_FORMAT || zero != 0 || zeros != 0 {
+        if magic != NODE_MAGIC || format != NODE_FORMAT || root > 1 || zeros != 0 {
             return Err(damaged(format!("is none (magic {magic:08x}, format {format})")));
         }
         if found_store != store {
@@ -212,18 +215,26 @@ fn encode_entries<T: super::node::Held>(
     out: &mut Vec<u8>,
     encode: impl Fn(&T, &mut Vec<u8>) -> Result<()>,
 ) -> Result<()> {
-    for (key, held) in run.iter() {
-        let start = out.len();
-        out.put_u16_le(key.len() as u16);
-        out.put_u16_le(0);
-        out.put_slice(key);
-        let held_start = out.len();
-        encode(held, out)?;
-        let held_len = (out.len() - held_start) as u16;
-        if let Some(field) = out.get_mut(start + 2..start + 4) {
-            field.copy_from_slice(&held_len.to_le_bytes());
-        }
-        debug_assert!(out.len() - start <= entry_len(key, held));
+    run.iter().try_for_each(|(key, held)| encode_entry(key, held, out, &encode))
+}
+
+/// Appends the stored form of an entry.
+pub(super) fn encode_entry<T: super::node::Held>(
+    key: &Bytes,
+    held: &T,
+    out: &mut Vec<u8>,
+    encode: impl Fn(&T, &mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let start = out.len();
+    out.put_u16_le(key.len() as u16);
+    out.put_u16_le(0);
+    out.put_slice(key);
+    let held_start = out.len();
+    encode(held, out)?;
+    let held_len = (out.len() - held_start) as u16;
+    if let Some(field) = out.get_mut(start + 2..start + 4) {
+        field.copy_from_slice(&held_len.to_le_bytes());
     }
+    debug_assert!(out.len() - start <= entry_len(key, held));
     Ok(())
 }

@@ -71,8 +71,8 @@ impl Disk {
 
     /// What a commit does once its edit is published.
     /// Gives the weight of what had no place.
-    fn release(&self, replaced: Vec<Replaced>) -> u64 {
-        let mut weight = 0;
+    fn release(&self, replaced: Vec<Replaced>) -> Weight {
+        let mut weight = Weight::default();
         for gone in &replaced {
             match gone.release(Version(1)) {
                 Some(at) => self.free_node(at),
@@ -109,6 +109,10 @@ impl NodeSource for Disk {
 struct Sink<'a>(&'a Disk);
 
 impl NodeSink for Sink<'_> {
+    fn source(&self) -> &dyn NodeSource {
+        self.0
+    }
+
     fn place_value(&mut self, pending: &Pending) -> Result<()> {
         let run_length = pending.bytes.len() as u32;
         let start_block = self.0.allocate(u64::from(run_length.div_ceil(BLOCK_LEN as u32)));
@@ -225,23 +229,24 @@ fn value_of(kind: u8, len: u16) -> Value {
 }
 
 /// The weight of all nodes of a tree, and of the trees in it, that have no place yet.
-fn unwritten_weight(tree: &Tree) -> u64 {
-    fn below(child: &Child) -> u64 {
-        let Child::Memory(node) = child else { return 0 };
+fn unwritten_weight(disk: &Disk, tree: &Tree) -> Weight {
+    fn sum(weights: impl Iterator<Item = Weight>) -> Weight {
+        weights.fold(Weight::default(), |sum, weight| sum + weight)
+    }
+    fn below(disk: &Disk, child: &Child) -> Weight {
+        let Child::Memory(node) = child else { return Weight::default() };
         if node.placed().is_some() {
-            return 0;
+            return Weight::default();
         }
-        let below = match node.opened().unwrap().as_ref() {
-            node::Entries::Inner(run) => run.iter().map(|entry| below(&entry.1)).sum::<u64>(),
-            node::Entries::Leaf(run) => run
-                .iter()
-                .map(|entry| match &entry.1 {
-                    Value::Root(root) => unwritten_weight(&root.tree),
-                    _ => 0,
-                })
-                .sum(),
+        let whole = child.load(disk, None).unwrap();
+        let below = match whole.opened().unwrap().as_ref() {
+            node::Entries::Inner(run) => sum(run.iter().map(|entry| below(disk, &entry.1))),
+            node::Entries::Leaf(run) => sum(run.iter().map(|entry| match &entry.1 {
+                Value::Root(root) => unwritten_weight(disk, &root.tree),
+                _ => Weight::default(),
+            })),
         };
         node.weight() + below
     }
-    tree.root.as_ref().map_or(0, below)
+    tree.root.as_ref().map_or(Weight::default(), |root| below(disk, root))
 }

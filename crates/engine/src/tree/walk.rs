@@ -3,12 +3,10 @@
 //! Invariants: every node and entry is reported once, in key order, a node before what is below it; levels
 //! and the bounds that separators set are verified on the way, so that a walk over damage ends.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::node::Entries;
-use super::{Child, Node, NodeRef, NodeSource, Tree, load};
+use super::{Child, Node, NodeRef, NodeSource, Tree};
 use crate::value::Value;
 use crate::{Error, Result};
 
@@ -75,11 +73,7 @@ fn walk_child(
     {
         return Ok(());
     }
-    let loaded = match child {
-        Child::Memory(node) => Ok(Arc::clone(node)),
-        Child::Disk(at) => load(source, at, level),
-    };
-    let node = match loaded {
+    let node = match child.load(source, level) {
         Ok(node) => node,
         Err(error) => return visitor.unreadable(at.as_ref(), error),
     };

@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 use super::node::{Body, Entries};
 use super::stored::Stamp;
-use super::{Child, Node, NodeRef, Tree};
+use super::{Child, Node, NodeRef, NodeSource, Tree};
 use crate::batch::SpaceId;
 use crate::value::{Pending, Value};
 use crate::{Error, Piece, Result, Version};
@@ -23,6 +23,9 @@ pub trait NodeSink {
     /// Writes the bytes of a pending piece and calls `pending.fate.place`; where that names a commit it sees
     /// to it that the extent is freed in that commit's name. The extent keeps to [`Pending::chunks_max`].
     fn place_value(&mut self, pending: &Pending) -> Result<()>;
+
+    /// Where stored leaves come from that are written anew with their changes.
+    fn source(&self) -> &dyn NodeSource;
 
     /// Finds a place for an encoded node, whole blocks, and calls [`Encoded::promise`]. It may write it later,
     /// many at once, and calls [`Encoded::place`] when that is done: also where something else failed in between.
@@ -64,7 +67,7 @@ impl Encoded {
 
 /// Writes every node of `tree`, and of the trees in its leaves, that was not written yet. Returns the root's place.
 pub fn write_dirty(tree: &Tree, stamp: Stamp, sink: &mut dyn NodeSink) -> Result<Option<NodeRef>> {
-    write_tree(tree, Writing { stamp, space: MASTER }, sink)
+    write_tree(tree, Writing { stamp, space: MASTER, is_root: true }, sink)
 }
 
 /// What every node of one tree says of itself.
@@ -72,6 +75,7 @@ pub fn write_dirty(tree: &Tree, stamp: Stamp, sink: &mut dyn NodeSink) -> Result
 struct Writing {
     stamp: Stamp,
     space: SpaceId,
+    is_root: bool,
 }
 
 /// What nodes of the master tree give as their space.
@@ -81,7 +85,7 @@ fn write_tree(tree: &Tree, writing: Writing, sink: &mut dyn NodeSink) -> Result<
     match &tree.root {
         None => Ok(None),
         Some(Child::Disk(at)) => Ok(Some(*at)),
-        Some(Child::Memory(node)) => write_node(node, writing, sink).map(Some),
+        Some(Child::Memory(node)) => write_node(node, Writing { is_root: true, ..writing }, sink).map(Some),
     }
 }
 
@@ -98,7 +102,7 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
         return;
     }
     match &node.body {
-        Body::Packed(_) => {}
+        Body::Packed(_) | Body::Merged(_) => {}
         Body::Open(Entries::Inner(run)) => {
             for (_, child) in run.iter() {
                 if let Child::Memory(child) = child {
@@ -106,17 +110,20 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
                 }
             }
         }
-        Body::Open(Entries::Leaf(run)) => {
-            for (_, value) in run.iter() {
-                match (value, value.piece()) {
-                    // A snapshot's tree is its branch point's, which is met elsewhere.
-                    (Value::Root(root), _) if root.is_read_only() => {}
-                    (Value::Root(root), _) => unplaced(&root.tree, out),
-                    (_, Some(Piece::Pending(pending))) if !pending.fate.is_placed() => out.push(Arc::clone(pending)),
-                    _ => {}
-                }
-            }
+        Body::Open(Entries::Leaf(run)) => run.iter().for_each(|(_, value)| unplaced_in(value, out)),
+        Body::Patch(patch) => {
+            patch.changes().iter().filter_map(|(_, change)| change.as_ref()).for_each(|value| unplaced_in(value, out));
         }
+    }
+}
+
+fn unplaced_in(value: &Value, out: &mut Vec<Arc<Pending>>) {
+    match (value, value.piece()) {
+        // A snapshot's tree is its branch point's, which is met elsewhere.
+        (Value::Root(root), _) if root.is_read_only() => {}
+        (Value::Root(root), _) => unplaced(&root.tree, out),
+        (_, Some(Piece::Pending(pending))) if !pending.fate.is_placed() => out.push(Arc::clone(pending)),
+        _ => {}
     }
 }
 
@@ -126,11 +133,11 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
         return Ok(at);
     }
     match &node.body {
-        Body::Packed(_) => {}
+        Body::Packed(_) | Body::Merged(_) => {}
         Body::Open(Entries::Inner(run)) => {
             for (_, child) in run.iter() {
                 if let Child::Memory(child) = child {
-                    write_node(child, writing, sink)?;
+                    write_node(child, Writing { is_root: false, ..writing }, sink)?;
                 }
             }
         }
@@ -139,8 +146,16 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
                 write_held(key, value, writing, sink)?;
             }
         }
+        Body::Patch(patch) => {
+            for (key, change) in patch.changes().iter() {
+                if let Some(value) = change {
+                    write_held(key, value, writing, sink)?;
+                }
+            }
+        }
     }
-    let bytes = node.encode(writing.stamp, writing.space)?;
+    let whole = node.whole(sink.source())?;
+    let bytes = whole.as_ref().unwrap_or(node).encode(writing.stamp, writing.space, writing.is_root)?;
     let at = NodeRef::of(&bytes, 0, writing.stamp.birth);
     sink.write_node(Encoded { node: Arc::clone(node), bytes: bytes.into(), at })?;
     node.fate.promised().ok_or_else(|| Error::invalid("a checkpoint did not place a node"))

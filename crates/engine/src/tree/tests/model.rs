@@ -38,7 +38,7 @@ struct World {
     version: u64,
     long: bool,
     /// What nodes without a place weigh, as edits say.
-    weight: i64,
+    weight: Weight,
 }
 
 impl World {
@@ -53,12 +53,12 @@ impl World {
         let mut edit = Edit::new(&self.disk, Version(1));
         let old = next.insert(&mut edit, key.clone(), value.clone()).unwrap();
         assert_eq!(old.as_ref().map(content), self.model.insert(key, content(&value)));
-        self.weight += edit.weight;
-        self.weight -= self.disk.release(edit.replaced) as i64;
+        let gone = self.disk.release(edit.replaced);
+        self.weight = (self.weight + edit.gained).without(edit.lost).without(gone);
         old.iter().for_each(|old| self.disk.release_value(old));
         self.tree = next;
         if self.model.len().is_multiple_of(16) {
-            assert_eq!(self.weight, unwritten_weight(&self.tree) as i64);
+            assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
         }
     }
 
@@ -67,12 +67,12 @@ impl World {
         let mut edit = Edit::new(&self.disk, Version(1));
         let old = next.remove(&mut edit, key).unwrap();
         assert_eq!(old.as_ref().map(content), self.model.remove(key));
-        self.weight += edit.weight;
-        self.weight -= self.disk.release(edit.replaced) as i64;
+        let gone = self.disk.release(edit.replaced);
+        self.weight = (self.weight + edit.gained).without(edit.lost).without(gone);
         old.iter().for_each(|old| self.disk.release_value(old));
         self.tree = next;
         if self.model.len().is_multiple_of(16) {
-            assert_eq!(self.weight, unwritten_weight(&self.tree) as i64);
+            assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
         }
     }
 
@@ -102,7 +102,7 @@ impl World {
         let at = write_dirty(&frozen, stamp(Generation(self.version)), &mut Sink(&self.disk)).unwrap();
         assert_eq!(at, frozen.stored());
         // Nodes that left the tree before they were written were counted off; those that were written go now.
-        self.weight = unwritten_weight(&self.tree) as i64;
+        self.weight = unwritten_weight(&self.disk, &self.tree);
         same(&self.disk, &frozen, &model);
         // What was written says the same when nothing of it is in memory.
         if let Some(at) = at {

@@ -13,9 +13,23 @@ fn ascending_keys_fill_their_nodes() {
     }
     assert!(edit.replaced.is_empty(), "nobody else saw these nodes");
     write_dirty(&tree, stamp(Generation(1)), &mut Sink(&disk)).unwrap();
-    let lower_bound = 50_000 * (4 + 8 + 52) / NODE_LEN_MAX;
+    let lower_bound = 50_000 * (4 + 8 + 52) / BLOCK_LEN;
     let nodes = disk.nodes.lock().len();
     assert!(nodes <= lower_bound + lower_bound / 20, "{nodes} nodes for what fits into {lower_bound}");
+}
+
+#[test]
+fn leaves_of_long_entries_hold_several() {
+    let disk = Disk::default();
+    let mut tree = Tree::new();
+    let mut edit = Edit::new(&disk, Version(1));
+    for number in 0..4000 {
+        tree.insert(&mut edit, key_of(number, false), Value::Raw(vec![1; 1200].into())).unwrap();
+    }
+    write_dirty(&tree, stamp(Generation(1)), &mut Sink(&disk)).unwrap();
+    let (nodes, bytes) = (disk.nodes.lock().len(), disk.used.lock().len() * BLOCK_LEN);
+    assert!(nodes < 4000 / 4, "{nodes} nodes");
+    assert!(bytes < 4000 * 1200 * 3 / 2, "{bytes} bytes");
 }
 
 #[test]
@@ -33,7 +47,7 @@ fn nodes_join_when_most_keys_go() {
     // At least a quarter of each node is in use, but for the last ones of a parent.
     let bytes = 1000 * (4 + 6 + 101);
     let nodes = disk.nodes.lock().len();
-    assert!(nodes <= bytes * 4 / NODE_LEN_MAX + 3, "{nodes} nodes for {bytes} bytes");
+    assert!(nodes <= bytes * 4 / BLOCK_LEN + 3, "{nodes} nodes for {bytes} bytes");
 }
 
 #[test]
