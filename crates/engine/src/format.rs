@@ -212,14 +212,15 @@ mod tests {
     #[test]
     fn the_ring_lies_apart_from_the_second_superblock() {
         for blocks in (256..3000).chain([1 << 16, 1 << 20, 1 << 28]) {
-            let ring = ring(0, blocks).unwrap();
+            let ring = ring(0, blocks, blocks % 2 == 1).unwrap();
             assert!(ring.end() <= blocks, "{blocks} blocks: {ring:?}");
             // A quarter of the smallest stores, all that one write may reach of others.
             let start = (128 + blocks / 4).min(RING_START_BLOCK_MAX);
             assert!(ring.start >= start, "{blocks} blocks: {ring:?}");
         }
-        assert_eq!(ring(0, 1 << 16).unwrap(), BlockRange { start: 1152, count: 1 << 13 });
-        assert_eq!(ring(64 << 10, 256).unwrap(), BlockRange { start: 240, count: 16 });
-        assert!(ring(60 << 10, 256).is_err() && ring(128 << 10, 256).is_err());
+        assert_eq!(ring(0, 1 << 16, false).unwrap(), BlockRange { start: 1152, count: 1 << 13 });
+        assert_eq!(ring(0, 1 << 16, true).unwrap(), BlockRange { start: 1152, count: 1 << 14 });
+        assert_eq!(ring(64 << 10, 256, false).unwrap(), BlockRange { start: 240, count: 16 });
+        assert!(ring(60 << 10, 256, false).is_err() && ring(128 << 10, 256, true).is_err());
     }
 }
