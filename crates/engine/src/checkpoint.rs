@@ -229,6 +229,10 @@ impl Core {
         while is_full(&done) && self.expire_for_room()? {
             done = self.store(&mut book, cut.clone(), false);
         }
+        if done.is_ok() && self.reuse.lock().waits_for_checkpoint() > self.allocator.free_blocks() {
+            // More waits for the next checkpoint than is left for it.
+            self.give_up_older(&mut book)?;
+        }
         let mut head = self.head.lock();
         head.checkpoint_full = is_full(&done);
         head.frozen = Version(0);

@@ -58,8 +58,11 @@ impl NodeCache {
         CachedOnly(self)
     }
 
-    /// Takes in a node that was just written.
+    /// Takes in a node that was just written, and lets go of those that such ones have come for.
     pub fn put(&self, at: &NodeRef, node: Node) {
+        for ended in self.leases.take_ended() {
+            self.nodes.remove(&ended);
+        }
         self.nodes.insert((at.start_block, at.birth), Arc::new(node));
     }
 
@@ -91,7 +94,7 @@ impl NodeSource for NodeCache {
     }
 
     fn lease(&self, at: &NodeRef) -> Arc<Lease> {
-        Arc::new(self.leases.take(at.start_block))
+        Arc::new(self.leases.take((at.start_block, at.birth)))
     }
 }
 

@@ -12,47 +12,64 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::value::BlockRange;
+use crate::value::{BlockRange, Generation};
 
-/// Which blocks are leased, by their first, and how often.
+/// A node on the device: its first block and its birth.
+pub type Leased = (u64, Generation);
+
+/// Which blocks are leased.
 #[derive(Debug, Default)]
-pub struct Leases(Mutex<BTreeMap<u64, u32>>);
+pub struct Leases(Mutex<Books>);
+
+#[derive(Debug, Default)]
+struct Books {
+    /// By their first block: how often.
+    running: BTreeMap<u64, u32>,
+    /// Nodes that hardly anybody wants any more.
+    ended: Vec<Leased>,
+}
 
 /// Keeps blocks from being reused while it lives.
 #[derive(Debug)]
 pub struct Lease {
-    start_block: u64,
+    node: Leased,
     leases: Option<Arc<Leases>>,
 }
 
 impl Leases {
-    /// Keeps the node that begins at a block.
-    pub fn take(self: &Arc<Self>, start_block: u64) -> Lease {
-        *self.0.lock().entry(start_block).or_default() += 1;
-        Lease { start_block, leases: Some(Arc::clone(self)) }
+    /// Keeps a node.
+    pub fn take(self: &Arc<Self>, node: Leased) -> Lease {
+        *self.0.lock().running.entry(node.0).or_default() += 1;
+        Lease { node, leases: Some(Arc::clone(self)) }
     }
 
     /// Whether anything in a range is leased.
     pub fn hold(&self, range: &BlockRange) -> bool {
-        self.0.lock().range(range.start..range.end()).next().is_some()
+        self.0.lock().running.range(range.start..range.end()).next().is_some()
+    }
+
+    /// The nodes whose last lease has ended since this was asked last: only older views may still read them.
+    pub fn take_ended(&self) -> Vec<Leased> {
+        std::mem::take(&mut self.0.lock().ended)
     }
 }
 
 impl Lease {
     /// For who never gives blocks to others.
-    pub fn of_nothing(start_block: u64) -> Lease {
-        Lease { start_block, leases: None }
+    pub fn of_nothing(node: Leased) -> Lease {
+        Lease { node, leases: None }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(leases) = &self.leases else { return };
-        let mut leases = leases.0.lock();
-        if let Some(count) = leases.get_mut(&self.start_block) {
+        let books = &mut *leases.0.lock();
+        if let Some(count) = books.running.get_mut(&self.node.0) {
             *count -= 1;
             if *count == 0 {
-                leases.remove(&self.start_block);
+                books.running.remove(&self.node.0);
+                books.ended.push(self.node);
             }
         }
     }
@@ -66,12 +83,14 @@ mod tests {
     fn blocks_are_held_until_the_last_lease_ends() {
         let leases = Arc::new(Leases::default());
         let range = |start, count| BlockRange { start, count };
-        let (one, two) = (leases.take(7), leases.take(7));
+        let node = (7, Generation(1));
+        let (one, two) = (leases.take(node), leases.take(node));
         assert!(leases.hold(&range(4, 4)) && leases.hold(&range(7, 1)));
         assert!(!leases.hold(&range(4, 3)) && !leases.hold(&range(8, 9)));
         drop(one);
-        assert!(leases.hold(&range(7, 4)));
+        assert!(leases.hold(&range(7, 4)) && leases.take_ended().is_empty());
         drop(two);
         assert!(!leases.hold(&range(0, 100)));
+        assert_eq!((leases.take_ended(), leases.take_ended()), (vec![node], vec![]));
     }
 }

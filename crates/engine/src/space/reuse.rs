@@ -60,6 +60,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::value::Generation;
 
     #[test]
     fn nothing_comes_back_before_its_commit_is_safe() {
@@ -77,7 +78,7 @@ mod tests {
         let (mut queue, leases) = (ReuseQueue::new(), Arc::new(Leases::default()));
         queue.push(Version(5), BlockRange { start: 1, count: 2 });
         queue.push(Version(5), BlockRange { start: 3, count: 4 });
-        let lease = leases.take(3);
+        let lease = leases.take((3, Generation(1)));
         assert_eq!(queue.take(Version(9), &leases), vec![BlockRange { start: 1, count: 2 }]);
         assert_eq!((queue.blocks(), queue.take(Version(9), &leases)), (4, vec![]));
         drop(lease);

@@ -94,7 +94,7 @@ pub trait NodeSource {
 
     /// Keeps the blocks of a node that the newest tree reaches as they are. Only who gives blocks to others must do so.
     fn lease(&self, at: &NodeRef) -> Arc<Lease> {
-        Arc::new(Lease::of_nothing(at.start_block))
+        Arc::new(Lease::of_nothing((at.start_block, at.birth)))
     }
 }
 
