@@ -108,6 +108,7 @@ fn tell(args: &SalvageArgs, salvaged: &Salvaged) -> String {
     let found = match report.origin {
         Origin::NewestSuperblock => "by its newest superblock",
         Origin::OlderSuperblock => "by its older superblock, and the log since",
+        Origin::LogAlone => "without a superblock and without an index, by the log since its first commit",
         Origin::RootFound => "without a superblock, by looking at every block, and by the log",
         Origin::SpacesFound => {
             "without a superblock or a tree of spaces: each space as it was at the newest checkpoint that was found of \
@@ -221,6 +222,7 @@ fn as_json(args: &SalvageArgs, salvaged: &Salvaged) -> Value {
         "origin": match report.origin {
             Origin::NewestSuperblock => "newest superblock",
             Origin::OlderSuperblock => "older superblock",
+            Origin::LogAlone => "log alone",
             Origin::RootFound => "root found",
             Origin::SpacesFound => "spaces found",
         },

@@ -25,6 +25,8 @@ use crate::value::{BlockRange, Extent, Generation, Pending};
 
 /// Space is asked for in runs of this many blocks.
 pub(crate) const RUN_BLOCKS: u32 = 256;
+/// A store without commits for a second makes a checkpoint when more than this would be written by it, in bytes.
+const IDLE_LEN: u64 = 1 << 20;
 /// The chunk length of packed values: 4 KiB.
 const PACKED_CHUNK_LOG2: u8 = 12;
 
@@ -453,12 +455,16 @@ impl Core {
         loop {
             {
                 let mut head = self.head.lock();
+                let mut seen = head.state.version;
                 while !self.wants_checkpoint(&head) {
                     if head.closing || self.check_running().is_err() {
                         return;
                     }
                     if self.checkpoint_work.wait_for(&mut head, Duration::from_secs(1)).timed_out() {
                         self.show_settled(&head);
+                        // Reads are fastest, and the next start has least to do, when nothing waits.
+                        head.checkpoint_wanted |= seen == head.state.version && head.dirty.device_len > IDLE_LEN;
+                        seen = head.state.version;
                     }
                 }
                 if head.closing || self.check_running().is_err() {

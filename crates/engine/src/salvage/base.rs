@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::log::Log;
+use super::log::{Log, NOTHING_BEFORE};
 use crate::batch::{SpaceId, Version};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,6 +28,9 @@ pub enum Origin {
     OlderSuperblock,
     /// No superblock can be used: by looking for the newest root of the tree of spaces.
     RootFound,
+    /// No superblock can be used, and no index node was ever written or is left: by the log, which goes back to the
+    /// store's first commit.
+    LogAlone,
     /// No root of the tree of spaces is left either: by looking for the newest root of every space. Spaces that
     /// were dropped may be among them, others missing, and each is as old as its root; the log is not applied.
     SpacesFound,
@@ -206,10 +209,16 @@ fn best_root(nodes: &[Proven], space: SpaceId, source: &dyn NodeSource) -> Optio
     roots.into_iter().min_by_key(missing)
 }
 
+/// An empty store, for a log that tells everything that came to be in it.
+pub(super) fn of_log(store: StoreId) -> Base {
+    let (trees, chain) = (Trees::Master(Tree::new()), Some((NOTHING_BEFORE, 0)));
+    Base { origin: Origin::LogAlone, store, cut: Version(0), trees, chain }
+}
+
 /// What to say when there is nothing to begin with.
 pub(super) fn nothing_found() -> Error {
     Error::new(
         ErrorKind::Unknown,
-        "nothing to salvage: no superblock can be used, and no index node of a store was found on it",
+        "nothing to salvage: no superblock can be used, no index node of a store was found on it, and no log from its beginning",
     )
 }

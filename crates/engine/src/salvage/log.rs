@@ -54,6 +54,9 @@ impl Group {
     }
 }
 
+/// What the first group of a store names as the checksum of the group before it.
+pub(super) const NOTHING_BEFORE: u64 = 0;
+
 /// All groups of one store, by the checksum of the group before each.
 #[derive(Default)]
 pub(super) struct Log {
@@ -64,37 +67,59 @@ pub(super) struct Log {
 impl Log {
     /// Looks at every block of the ring; without a superblock, at every block where a ring can lie.
     pub fn read(device: &dyn Device, ring: Option<BlockRange>, store: StoreId) -> Result<Log> {
-        let length = device.len().map_err(|e| Error::device("cannot tell the length of the device", e))?;
-        let last = length / BLOCK_LEN as u64;
-        let (start, end) = match ring {
-            Some(ring) => (ring.start, ring.end().min(last)),
-            None => (RING_START_BLOCK_MIN, (RING_START_BLOCK_MAX + RING_BLOCKS_MAX).min(last)),
-        };
         let mut log = Log::default();
-        let mut block = vec![0; BLOCK_LEN];
-        for at in start..end {
-            let offset = at * BLOCK_LEN as u64;
-            if device.read_at(&mut block, offset, ReadMode::Direct).is_err() {
-                continue;
-            }
-            let Some(claimed) = group::claimed_len(&block).filter(|len| *len <= (end - at) * BLOCK_LEN as u64) else {
-                continue;
-            };
-            let mut bytes = vec![0; claimed as usize];
-            if device.read_at(&mut bytes, offset, ReadMode::Direct).is_err() {
-                continue;
-            }
-            if let Ok((header, payload)) = group::decode(&bytes)
-                && header.store_id == store.0
-            {
+        each_group(device, ring, &mut |header, payload| {
+            if header.store_id == store.0 {
                 let payload = Bytes::copy_from_slice(payload);
                 log.by_previous.entry(header.previous).or_default().push(Group { header, payload });
                 log.groups += 1;
             }
-        }
+        })?;
         Ok(log)
     }
 
+    /// The store whose log can be read from its first group on; of several the one with the most groups.
+    pub fn store_from_the_beginning(device: &dyn Device) -> Result<Option<StoreId>> {
+        let mut stores: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+        each_group(device, None, &mut |header, _| {
+            let (groups, begins) = stores.entry(header.store_id).or_default();
+            *groups += 1;
+            *begins |= header.previous == NOTHING_BEFORE;
+        })?;
+        let whole = stores.into_iter().filter(|(_, (_, begins))| *begins);
+        Ok(whole.max_by_key(|(_, (groups, _))| *groups).map(|(store, _)| StoreId(store)))
+    }
+}
+
+/// Tells every group that verifies where a ring lies; without a ring, where one can lie.
+fn each_group(device: &dyn Device, ring: Option<BlockRange>, told: &mut dyn FnMut(GroupHeader, &[u8])) -> Result<()> {
+    let length = device.len().map_err(|e| Error::device("cannot tell the length of the device", e))?;
+    let last = length / BLOCK_LEN as u64;
+    let (start, end) = match ring {
+        Some(ring) => (ring.start, ring.end().min(last)),
+        None => (RING_START_BLOCK_MIN, (RING_START_BLOCK_MAX + RING_BLOCKS_MAX).min(last)),
+    };
+    let mut block = vec![0; BLOCK_LEN];
+    for at in start..end {
+        let offset = at * BLOCK_LEN as u64;
+        if device.read_at(&mut block, offset, ReadMode::Direct).is_err() {
+            continue;
+        }
+        let Some(claimed) = group::claimed_len(&block).filter(|len| *len <= (end - at) * BLOCK_LEN as u64) else {
+            continue;
+        };
+        let mut bytes = vec![0; claimed as usize];
+        if device.read_at(&mut bytes, offset, ReadMode::Direct).is_err() {
+            continue;
+        }
+        if let Ok((header, payload)) = group::decode(&bytes) {
+            told(header, payload);
+        }
+    }
+    Ok(())
+}
+
+impl Log {
     fn all(&self) -> impl Iterator<Item = &Group> {
         self.by_previous.values().flatten()
     }

@@ -206,10 +206,16 @@ fn look(
     progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<(Base, Log)> {
     let found = Found::look(device.as_ref(), &mut |done, total| progress(SalvageProgress::Looking(done, total)))?;
-    let store = found.store().ok_or_else(base::nothing_found)?;
-    let base = found.base(store, &cache(device, store)).ok_or_else(base::nothing_found)?;
-    complaints.push("no superblock leads to the trees of the store: they were found by looking at every block".into());
-    let log = Log::read(device.as_ref(), None, store)?;
+    let base = match found.store() {
+        Some(store) => found.base(store, &cache(device, store)),
+        None => Log::store_from_the_beginning(device.as_ref())?.map(base::of_log),
+    };
+    let base = base.ok_or_else(base::nothing_found)?;
+    complaints.push(match base.origin {
+        Origin::LogAlone => "no superblock and no index node can be used: the store was made again from its log".into(),
+        _ => "no superblock leads to the trees of the store: they were found by looking at every block".into(),
+    });
+    let log = Log::read(device.as_ref(), None, base.store)?;
     Ok((base, log))
 }
 

@@ -124,6 +124,23 @@ fn the_writer_comes_for_memory_commits_by_itself() {
 }
 
 #[test]
+fn a_store_that_nobody_writes_to_makes_a_checkpoint_by_itself() {
+    let (_, engine) = store(Background::Threads);
+    let begin = engine.checkpoints();
+    for number in 0..2000 {
+        let value = vec![7; 900];
+        let batch = Batch::new().put(SpaceId::FIRST, number.to_string().into_bytes(), value);
+        engine.commit(batch, Durability::Written).unwrap();
+    }
+    while engine.shared().head.lock().dirty.device_len > 1 << 20 {
+        std::thread::yield_now();
+    }
+    assert!(engine.checkpoints() > begin);
+    let view = engine.view();
+    assert_eq!(view.bytes(SpaceId::FIRST, b"1999", 0, 900).unwrap(), vec![7; 900]);
+}
+
+#[test]
 fn many_threads_commit_and_each_finds_what_it_wrote() {
     let (_, engine) = store(Background::Threads);
     std::thread::scope(|scope| {

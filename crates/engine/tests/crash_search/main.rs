@@ -303,6 +303,24 @@ fn salvage_gives_out_all_of_a_sound_store() {
     }
 }
 
+#[test]
+fn salvage_makes_a_store_from_its_log_where_nothing_else_was_ever_written() {
+    for seed in 0..3 {
+        let image = salvage::Image::make_young(seed).unwrap_or_else(|stop| panic!("{seed}: {stop}"));
+        let report = salvage::look(&image, &salvage::SUPERBLOCKS, flips::Damage::Zeros).unwrap();
+        assert_eq!(report.origin, koine_engine::Origin::LogAlone);
+        assert!(salvage::nothing_lost(&report) && report.version.0 >= salvage::newest(&image).1, "{report:?}");
+        for block in 0..image.bytes.len() / BLOCK_LEN {
+            // Without its first groups a log says nothing of what it is built on.
+            let [first, second] = salvage::SUPERBLOCKS;
+            let bytes = image.damaged(&[first, second, block], flips::Damage::OneBit);
+            if let Ok((report, kept)) = salvage::run(bytes) {
+                salvage::compare(&image, &report, &kept).unwrap_or_else(|wrong| panic!("{block}: {wrong}"));
+            }
+        }
+    }
+}
+
 fn unversioned(content: &model::Content) -> model::Content {
     let mut content = content.clone();
     content.0.values_mut().flat_map(|space| space.values_mut()).for_each(|value| value.version = None);

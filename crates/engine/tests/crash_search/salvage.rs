@@ -66,6 +66,26 @@ impl Image {
         Ok(Image { bytes: device.to_vec(), states: run.states.clone() })
     }
 
+    /// A store that was opened once and lost power before its first checkpoint.
+    pub fn make_young(seed: u64) -> Verdict<Image> {
+        let mut generator = Generator::new(seed);
+        generator.shape.length = 3 << 19;
+        generator.shape.length_max = 3 << 19;
+        generator.shape.fixed = true;
+        let device = Arc::new(store::formatted(&generator.shape, seed)?);
+        let engine = store::open(device.clone(), Build::Right).map_err(stop("opening failed"))?;
+        let mut run = Run::new(device.clone(), engine)?;
+        let space = SpaceId::FIRST;
+        run.submit(Batch::new().then(koine_engine::Operation::CreateSpace { space }), Durability::Sync)?;
+        for (number, length) in [10, 900, 3000, 7000].into_iter().enumerate() {
+            let key = format!("key {number}").into_bytes();
+            run.submit(Batch::new().put(space, key, vec![number as u8 + 1; length]), Durability::Sync)?;
+        }
+        run.submit(Batch::new().put(space, &b"mark"[..], &b"x"[..]), Durability::Written)?;
+        run.settle()?;
+        Ok(Image { bytes: device.to_vec(), states: run.states.clone() })
+    }
+
     fn newest(&self) -> &State {
         self.states.last().expect("there is a first state")
     }
