@@ -77,7 +77,49 @@ impl Drop for Lease {
 
 #[cfg(test)]
 mod tests {
+    use koine_env::SeededRandom;
+
     use super::*;
+    use crate::batch::{Batch, Durability, Operation, SpaceId};
+    use crate::content::record_key;
+    use crate::device::{MemoryDevice, ReadMode};
+    use crate::engine::{Background, Engine, Options};
+    use crate::format::FormatOptions;
+    use crate::node_cache::NodeCache;
+
+    #[test]
+    fn what_a_patch_lies_over_stays_on_the_device_as_long_as_anybody_reads_through_it() {
+        let device = Arc::new(MemoryDevice::fixed(32 << 20));
+        Engine::format(device.as_ref(), FormatOptions::default(), &SeededRandom::new(1)).unwrap();
+        let options = Options { background: Background::Manual, ..Options::default() };
+        let engine = Engine::open(Arc::clone(&device) as _, options).unwrap();
+        let space = SpaceId::FIRST;
+        let key = |number: usize| format!("{number:04}").into_bytes();
+        let put = |number: usize, value: Vec<u8>| {
+            engine.commit(Batch::new().put(space, key(number), value), Durability::Sync).unwrap();
+        };
+        engine.commit(Batch::new().then(Operation::CreateSpace { space }), Durability::Sync).unwrap();
+        (0..200).for_each(|number| put(number, vec![1; 300]));
+        engine.checkpoint().unwrap();
+        (0..200).step_by(20).for_each(|number| put(number, vec![2; 300]));
+        // The view is no older than the commits that freed the leaves: only leases hold those.
+        let view = engine.view();
+        let state = engine.shared().visible.read().clone();
+        for round in 0..12 {
+            (0..200).step_by(3).for_each(|number| put(number, vec![round; 300]));
+            engine.checkpoint().unwrap();
+        }
+        view.stat(space, &key(0)).expect("the view was not ended to make room");
+        // Read from the device, not from what memory has kept.
+        let fresh = NodeCache::new(Arc::clone(&device) as _, engine.shared().store, 1 << 20, ReadMode::Direct);
+        let tree = state.space(&fresh, space).unwrap().unwrap().tree;
+        for number in 0..200 {
+            assert!(tree.get(&fresh, &record_key(&key(number))).unwrap().is_some(), "{number}");
+        }
+        drop((view, state, tree));
+        engine.checkpoint().unwrap();
+        engine.close().unwrap();
+    }
 
     #[test]
     fn blocks_are_held_until_the_last_lease_ends() {
