@@ -29,6 +29,32 @@ pub fn record_key(key: &[u8]) -> Bytes {
     out.freeze()
 }
 
+/// The tree's keys for many of the user's, in one piece of memory.
+pub struct RecordKeys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl RecordKeys {
+    /// For these.
+    pub fn of<'k>(keys: impl ExactSizeIterator<Item = &'k Bytes> + Clone) -> RecordKeys {
+        let mut bytes = Vec::with_capacity(keys.clone().map(|key| key.len() + 1).sum());
+        let mut ends = Vec::with_capacity(keys.len());
+        for key in keys {
+            bytes.push(RECORD);
+            bytes.extend_from_slice(key);
+            ends.push(bytes.len());
+        }
+        RecordKeys { bytes, ends }
+    }
+
+    /// The keys.
+    pub fn as_slices(&self) -> Vec<&[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default()).collect()
+    }
+}
+
 /// The user's key in a tree's key.
 pub fn user_key(key: &Bytes) -> Bytes {
     key.slice(1.min(key.len())..)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::apply::branch::Dead;
+use crate::apply::deletes::deletes_in_order;
 use crate::apply::state::{REQUESTS, State, space_key};
 use crate::batch::{RequestId, SpaceId, Version};
 use crate::changes::{ChangeSet, Changed};
@@ -17,7 +18,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::log::record::Step;
 use crate::requests;
 use crate::staging::Staged;
-use crate::tree::{Edit, NodeSource, Replaced, Weight};
+use crate::tree::{Edit, NodeSource, Replaced, Taken, Weight};
 use crate::value::{BlobId, BlockRange, Generation, Lineage, Pending, SpaceRoot, Value};
 
 /// A space in the working copy.
@@ -187,6 +188,16 @@ impl<'a> Edition<'a> {
     }
 
     pub(super) fn remove(&mut self, space: SpaceId, key: &[u8]) -> Result<Option<Value>> {
+        let mut before = None;
+        self.remove_sorted(space, &[key], &mut |_, value| {
+            before = Some(value);
+            Ok(())
+        })?;
+        Ok(before)
+    }
+
+    /// Takes keys away that ascend strictly, and tells the number of each that was there and its value.
+    pub(super) fn remove_sorted(&mut self, space: SpaceId, keys: &[&[u8]], taken: &mut Taken<'_>) -> Result<()> {
         self.working(space)?;
         let Some(Working { root: Some(root), changed }) = self.spaces.get_mut(&space) else {
             return Err(self.refuse(format!("space {} is not there", space.0)));
@@ -194,9 +205,9 @@ impl<'a> Edition<'a> {
         *changed = true;
         let lineage = root.lineage();
         self.edit.shared = lineage.shared;
-        let before = root.tree.remove(&mut self.edit, key)?;
+        root.tree.remove_sorted(&mut self.edit, keys, taken)?;
         self.note_dead_nodes(lineage);
-        Ok(before)
+        Ok(())
     }
 
     /// Nodes that left a tree and that its branch point still reaches.
@@ -222,9 +233,16 @@ impl<'a> Edition<'a> {
 
     /// Applies every step of a commit.
     pub fn apply(&mut self, steps: &[Step]) -> Result<()> {
-        let mut index = 0;
-        for step in steps {
+        let (mut index, mut rest) = (0, steps);
+        while let Some((step, after)) = rest.split_first() {
             self.index = index;
+            let (deletes, others) = rest.split_at(deletes_in_order(rest));
+            if deletes.len() > 1 {
+                self.delete_all(deletes)?;
+                index += deletes.len() as u32;
+                rest = others;
+                continue;
+            }
             match step {
                 Step::Operation(operation) => {
                     self.operation(operation)?;
@@ -235,6 +253,7 @@ impl<'a> Edition<'a> {
                 Step::Relocate { at, offset, data } => self.relocate(at, *offset, data)?,
                 Step::Reap { leaves } => self.reap(*leaves)?,
             }
+            rest = after;
         }
         Ok(())
     }

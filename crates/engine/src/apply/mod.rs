@@ -3,12 +3,14 @@
 //! - `edition`: the working copy of the state that one commit changes.
 //! - `branch`: clones, snapshots and dropped spaces; `reap` takes down what was dropped.
 //! - `condition`: whether a batch's conditions hold.
+//! - `deletes`: deletions that stand one after the other.
 //! - `operation`: each operation of a batch.
 //! - `pieces`: cutting, sharing and joining the pieces of values.
 //! - `reference`: counts of blocks that more than one piece names.
 
 pub(crate) mod branch;
 pub mod condition;
+mod deletes;
 pub mod edition;
 mod operation;
 mod pieces;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::node::{Body, Entries, Size, SplitAt, entry_len, not_open};
+use super::remove::Taking;
 use super::run::{Run, Spot};
 use super::stored::ENTRY_HEAD_LEN;
 use super::{Child, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, Weight, load};
@@ -119,13 +120,19 @@ impl Tree {
 
     /// Takes a key away; returns its value. After an error the tree may only be dropped.
     pub fn remove(&mut self, edit: &mut Edit<'_>, key: &[u8]) -> Result<Option<Value>> {
-        // An absent key copies no path.
-        if self.get(edit.source, key)?.is_none() {
-            return Ok(None);
-        }
-        let Some(root) = &mut self.root else { return Ok(None) };
+        let mut old = None;
+        self.remove_sorted(edit, &[key], &mut |_, value| {
+            old = Some(value);
+            Ok(())
+        })?;
+        Ok(old)
+    }
+
+    /// Takes keys away that lie in one leaf.
+    pub(super) fn remove_in_leaf(&mut self, edit: &mut Edit<'_>, taking: &mut Taking<'_>) -> Result<()> {
+        let Some(root) = &mut self.root else { return Ok(()) };
         let node = own(root, None, edit)?;
-        let (old, upper) = remove_from(node, edit, key)?;
+        let upper = remove_from(node, edit, taking)?;
         let emptied = node.is_empty();
         let weight = node.weight();
         self.grow(edit, upper);
@@ -134,10 +141,8 @@ impl Tree {
             self.root = None;
         }
         self.shrink(edit)?;
-        if old.is_some() {
-            self.len = self.len.saturating_sub(1);
-        }
-        Ok(old)
+        self.len = self.len.saturating_sub(taking.count);
+        Ok(())
     }
 
     /// Puts a root above a split one.
@@ -290,26 +295,17 @@ fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -> Result<Op
     Ok(upper)
 }
 
-fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inserted> {
+fn remove_from(node: &mut Node, edit: &mut Edit<'_>, taking: &mut Taking<'_>) -> Result<Option<(Bytes, Node)>> {
     let before = node.weight();
-    let old = match &mut node.body {
+    match &mut node.body {
         Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
-        Body::Patch(patch) => {
-            let Some(old) = patch.take(edit.source, key)? else { return Ok((None, None)) };
-            node.size.take(ENTRY_HEAD_LEN + key.len() + old.encoded_len());
-            Some(old)
-        }
-        Body::Open(Entries::Leaf(run)) => {
-            let Ok(spot) = run.find(key) else { return Ok((None, None)) };
-            let entry = run.remove(spot);
-            entry.iter().for_each(|entry| node.size.take(entry_len(&entry.0, &entry.1)));
-            entry.map(|entry| entry.1)
-        }
+        Body::Patch(patch) => taking.take_from_patch(patch, &mut node.size, edit.source)?,
+        Body::Open(Entries::Leaf(run)) => taking.take_from_run(run, &mut node.size)?,
         Body::Open(Entries::Inner(run)) => {
-            let spot = run.find_covering(key).unwrap_or(run.start());
+            let spot = run.find_covering(taking.first()).unwrap_or(run.start());
             let child = run.get_mut(spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
             let child = own(child, node.level.checked_sub(1), edit)?;
-            let (old, upper) = remove_from(child, edit, key)?;
+            let upper = remove_from(child, edit, taking)?;
             let (emptied, small, weight) = (child.is_empty(), child.is_small(), child.weight());
             if upper.is_some() {
                 // A longer separator from a rebalance below made it too long.
@@ -321,12 +317,11 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, key: &[u8]) -> Result<Inser
             } else if small {
                 rebalance(node, edit, spot)?;
             }
-            old
         }
-    };
+    }
     let upper = split_if_full(node, edit, SplitAt::Middle)?;
     edit.weigh(before, node.weight());
-    Ok((old, upper))
+    Ok(upper)
 }
 
 /// Takes an empty child away; the first separator stays empty.

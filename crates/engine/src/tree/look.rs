@@ -12,6 +12,7 @@ use bytes::Bytes;
 use super::edit::childless;
 use super::node::{Body, Entries, not_open};
 use super::packed::Stored;
+use super::patch::Patch;
 use super::run::Spot;
 use super::{Child, Node, NodeRef, NodeSource, load};
 use crate::Result;
@@ -60,6 +61,8 @@ pub(super) enum Below<'a> {
     Here(Option<Held<'a>>),
     /// In this child.
     Child(ChildRef<'a>),
+    /// In the stored leaf under this patch, as far as it is not gone.
+    Base(&'a Patch),
 }
 
 impl Node {
@@ -68,8 +71,8 @@ impl Node {
     pub(super) fn below(&self, key: &[u8]) -> Result<Below<'_>> {
         if let Body::Patch(patch) = &self.body {
             return Ok(match patch.change(key) {
-                Some(change) => Below::Here(change.as_ref().map(Held::Value)),
-                None => Below::Child(ChildRef::Disk(patch.base())),
+                Some(value) => Below::Here(Some(Held::Value(value))),
+                None => Below::Base(patch),
             });
         }
         if self.level == 0 {

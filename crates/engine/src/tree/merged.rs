@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::gone::Gone;
 use super::look::Held;
-use super::patch::Change;
 use super::run::Run;
 use super::stored::encode_entry;
 use super::{Node, node};
@@ -29,25 +29,24 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Puts the two together; `base` is as it was stored.
-    pub(super) fn new(base: Arc<Node>, changes: &Run<Change>) -> Result<Merged> {
+    pub(super) fn new(base: Arc<Node>, changes: &Run<Value>, gone: &Gone) -> Result<Merged> {
         let packed = base.packed()?;
+        let is_left = |number: &u16| !gone.contains((*number).into());
         let count = packed.len() as u16;
         let mut order = Vec::with_capacity(packed.len() + changes.len());
         let mut put: Vec<(Bytes, Value)> = Vec::with_capacity(changes.len());
         let mut next = 0u16;
-        for (key, change) in changes.iter() {
+        for (key, value) in changes.iter() {
             let (at, after) = match packed.find(key) {
                 Ok(index) => (index as u16, index as u16 + 1),
                 Err(index) => (index as u16, index as u16),
             };
-            order.extend(next..at);
+            order.extend((next..at).filter(is_left));
             next = after;
-            if let Some(value) = change {
-                order.push(CHANGED | put.len() as u16);
-                put.push((key.clone(), value.clone()));
-            }
+            order.push(CHANGED | put.len() as u16);
+            put.push((key.clone(), value.clone()));
         }
-        order.extend(next..count);
+        order.extend((next..count).filter(is_left));
         Ok(Merged { base, put, order: order.into() })
     }
 

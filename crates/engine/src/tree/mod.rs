@@ -20,12 +20,14 @@ mod diff;
 mod edit;
 mod fate;
 mod found;
+mod gone;
 mod look;
 mod merged;
 mod node;
 mod packed;
 mod patch;
 mod prune;
+mod remove;
 mod run;
 mod stored;
 #[cfg(test)]
@@ -49,6 +51,7 @@ pub use look::Held;
 use look::{Below, ChildRef};
 pub use node::Node;
 pub use packed::Stored;
+pub use remove::Taken;
 pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, Stamp, StoreId};
 pub(crate) use tour::{Gap, Tourist};
 pub use walk::{Visit, Visitor, walk};
@@ -259,6 +262,7 @@ impl Tree {
             match node.below(key)? {
                 Below::Here(held) => return see(held),
                 Below::Child(next) => (child, level) = (next, node.level().checked_sub(1)),
+                Below::Base(patch) => return see(patch.stored(patch.load(source)?.packed()?, key)),
             }
         };
         loop {
@@ -266,7 +270,7 @@ impl Tree {
             match node.below(key)? {
                 Below::Here(held) => return see(held),
                 Below::Child(ChildRef::Disk(next)) => (at, level) = (next, node.level().checked_sub(1)),
-                Below::Child(ChildRef::Memory(_)) => return Err(node::not_open()),
+                Below::Child(ChildRef::Memory(_)) | Below::Base(_) => return Err(node::not_open()),
             }
         }
     }

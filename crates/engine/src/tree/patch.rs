@@ -6,13 +6,15 @@
 //!
 //! Invariants:
 //! - The stored leaf stays readable while a patch over it lives ([`Lease`]), also when nothing stored needs it.
-//! - A key that is not in the patch holds what the stored leaf says. A key that neither has is not in the patch.
+//! - A key holds what was put since; else what the stored leaf says, unless that entry is gone.
+//! - What was taken away is a bit each: thousands of deletions spread over as many leaves copy no keys.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::node::Held as _;
+use super::gone::Gone;
+use super::look::Held;
 use super::packed::Packed;
 use super::run::Run;
 use super::{Node, NodeRef, NodeSource, load, merged::Merged, node};
@@ -20,18 +22,18 @@ use crate::Result;
 use crate::space::Lease;
 use crate::value::Value;
 
-/// What a key holds since the leaf was stored: nothing where it was taken away.
-pub(super) type Change = Option<Value>;
-
-/// What a change takes in memory beside its key and value, in bytes.
-const CHANGE_LEN: usize = size_of::<(Bytes, Change)>();
+/// What a changed entry takes in memory beside its key and value, in bytes.
+const CHANGE_LEN: usize = size_of::<(Bytes, Value)>();
 
 /// The changes of a leaf.
 #[derive(Clone)]
 pub(super) struct Patch {
     base: NodeRef,
     _lease: Arc<Lease>,
-    changes: Run<Change>,
+    /// What was put.
+    changes: Run<Value>,
+    /// What of the stored leaf was taken away. An entry that was put since stays in here.
+    gone: Gone,
     /// Bytes of keys and values, and what stands around them.
     memory_len: usize,
 }
@@ -44,24 +46,10 @@ pub(super) struct Changed {
     pub is_last: bool,
 }
 
-impl super::node::Held for Change {
-    fn held_len(&self) -> usize {
-        self.as_ref().map_or(0, Value::encoded_len)
-    }
-    fn settles(&self) -> bool {
-        self.as_ref().is_some_and(Value::settles)
-    }
-    fn settle(&mut self) {
-        if let Some(value) = self {
-            value.settle();
-        }
-    }
-}
-
 impl Patch {
     /// No change of the leaf at `base`.
     pub(super) fn new(base: NodeRef, lease: Arc<Lease>) -> Patch {
-        Patch { base, _lease: lease, changes: Run::new(), memory_len: 0 }
+        Patch { base, _lease: lease, changes: Run::new(), gone: Gone::default(), memory_len: 0 }
     }
 
     /// The leaf that it changes.
@@ -69,97 +57,98 @@ impl Patch {
         self.base
     }
 
-    /// The changes, by key.
-    pub(super) fn changes(&self) -> &Run<Change> {
+    /// What was put, by key.
+    pub(super) fn changes(&self) -> &Run<Value> {
         &self.changes
     }
 
-    /// The changes, to forget what was written of them.
-    pub(super) fn changes_mut(&mut self) -> &mut Run<Change> {
+    /// What was put, to forget what was written of it.
+    pub(super) fn changes_mut(&mut self) -> &mut Run<Value> {
         &mut self.changes
     }
 
     /// What it takes in memory, in bytes.
     pub(super) fn memory_len(&self) -> usize {
-        self.memory_len
+        self.memory_len + self.gone.memory_len()
     }
 
     /// Counts anew what it takes in memory.
     pub(super) fn measure(&mut self) {
-        self.memory_len = self.changes.iter().map(|(key, change)| change_len(key, change.held_len())).sum();
+        self.memory_len = self.changes.iter().map(|(key, value)| change_len(key, value)).sum();
     }
 
-    /// The change of a key, if there is one.
+    /// What was put for a key.
     #[inline]
-    pub(super) fn change(&self, key: &[u8]) -> Option<&Change> {
+    pub(super) fn change(&self, key: &[u8]) -> Option<&Value> {
         let spot = self.changes.find(key).ok()?;
         self.changes.get(spot).map(|entry| &entry.1)
     }
 
-    fn load(&self, source: &dyn NodeSource) -> Result<Arc<Node>> {
+    /// What a key holds for which nothing was put; `packed` is what is stored of the leaf.
+    #[inline]
+    pub(super) fn stored<'p>(&self, packed: &'p Packed, key: &[u8]) -> Option<Held<'p>> {
+        let index = packed.find(key).ok().filter(|index| !self.gone.contains(*index))?;
+        Some(Held::Stored(packed.held(index)))
+    }
+
+    /// The leaf as it is stored.
+    pub(super) fn load(&self, source: &dyn NodeSource) -> Result<Arc<Node>> {
         load(source, &self.base, Some(0))
     }
 
     /// Sets a key.
     pub(super) fn put(&mut self, source: &dyn NodeSource, key: Bytes, value: Value) -> Result<Changed> {
-        let added = change_len(&key, value.encoded_len());
+        let added = change_len(&key, &value);
         match self.changes.find(&key) {
             Ok(spot) => {
                 let Some(entry) = self.changes.get_mut(spot) else { return Err(node::not_open()) };
-                self.memory_len = (self.memory_len + added).saturating_sub(change_len(&key, entry.1.held_len()));
-                Ok(Changed { old: entry.1.replace(value), is_last: false })
+                self.memory_len = (self.memory_len + added).saturating_sub(change_len(&key, &entry.1));
+                Ok(Changed { old: Some(std::mem::replace(&mut entry.1, value)), is_last: false })
             }
             Err(spot) => {
                 let base = self.load(source)?;
                 let packed = base.packed()?;
                 let (old, is_last) = match packed.find(&key) {
+                    Ok(index) if self.gone.contains(index) => (None, false),
                     Ok(index) => (Some(packed.value(index)?), false),
                     Err(index) => (None, index == packed.len() && self.changes.is_end(spot)),
                 };
                 self.memory_len += added;
-                self.changes.insert(spot, key, Some(value));
+                self.changes.insert(spot, key, value);
                 Ok(Changed { old, is_last })
             }
         }
     }
 
-    /// Takes a key away.
-    pub(super) fn take(&mut self, source: &dyn NodeSource, key: &[u8]) -> Result<Option<Value>> {
-        let base = self.load(source)?;
-        let packed = base.packed()?;
+    /// Takes a key away; `packed` is what is stored of the leaf.
+    pub(super) fn take(&mut self, packed: &Packed, key: &[u8]) -> Result<Option<Value>> {
         let stored = packed.find(key).ok();
         let old = match (self.changes.find(key), stored) {
-            (Ok(spot), None) => {
-                let Some((key, change)) = self.changes.remove(spot) else { return Err(node::not_open()) };
-                self.memory_len = self.memory_len.saturating_sub(change_len(&key, change.held_len()));
-                change
+            (Ok(spot), _) => {
+                let Some((key, value)) = self.changes.remove(spot) else { return Err(node::not_open()) };
+                self.memory_len = self.memory_len.saturating_sub(change_len(&key, &value));
+                Some(value)
             }
-            (Ok(spot), Some(_)) => {
-                let Some(entry) = self.changes.get_mut(spot) else { return Err(node::not_open()) };
-                let held_len = entry.1.held_len();
-                self.memory_len = self.memory_len.saturating_sub(held_len);
-                entry.1.take()
-            }
-            (Err(_), None) => None,
-            (Err(spot), Some(index)) => {
-                let old = packed.value(index)?;
-                let key = Bytes::copy_from_slice(key);
-                self.memory_len += change_len(&key, 0);
-                self.changes.insert(spot, key, None);
-                Some(old)
-            }
+            (Err(_), Some(index)) if !self.gone.contains(index) => Some(packed.value(index)?),
+            (Err(_), _) => None,
         };
+        stored.iter().for_each(|index| self.gone.add(*index, packed.len()));
         Ok(old)
+    }
+
+    /// Whether the leaf holds a key; `packed` is what is stored of it.
+    pub(super) fn holds(&self, packed: &Packed, key: &[u8]) -> bool {
+        self.stored(packed, key).is_some() || self.change(key).is_some()
     }
 
     /// The leaf with its changes.
     pub(super) fn merged(&self, source: &dyn NodeSource) -> Result<Merged> {
-        Merged::new(self.load(source)?, &self.changes)
+        Merged::new(self.load(source)?, &self.changes, &self.gone)
     }
 }
 
-fn change_len(key: &Bytes, held_len: usize) -> usize {
-    CHANGE_LEN + key.len() + held_len
+fn change_len(key: &Bytes, value: &Value) -> usize {
+    CHANGE_LEN + key.len() + value.encoded_len()
 }
 
 impl Node {

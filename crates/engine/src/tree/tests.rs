@@ -8,6 +8,7 @@ mod damage;
 mod model;
 mod packed;
 mod prune;
+mod remove;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -111,9 +111,7 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
             }
         }
         Body::Open(Entries::Leaf(run)) => run.iter().for_each(|(_, value)| unplaced_in(value, out)),
-        Body::Patch(patch) => {
-            patch.changes().iter().filter_map(|(_, change)| change.as_ref()).for_each(|value| unplaced_in(value, out));
-        }
+        Body::Patch(patch) => patch.changes().iter().for_each(|(_, value)| unplaced_in(value, out)),
     }
 }
 
@@ -147,10 +145,8 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
             }
         }
         Body::Patch(patch) => {
-            for (key, change) in patch.changes().iter() {
-                if let Some(value) = change {
-                    write_held(key, value, writing, sink)?;
-                }
+            for (key, value) in patch.changes().iter() {
+                write_held(key, value, writing, sink)?;
             }
         }
     }

@@ -7,6 +7,7 @@ enum Step {
     Put(u32, u8, u16),
     Remove(u32),
     RemoveSome(u16),
+    RemoveMany(u16, u16),
     Hold,
     Freeze,
     Finish,
@@ -19,6 +20,7 @@ fn step() -> impl Strategy<Value = Step> {
         40 => (0u32..2000, any::<u8>(), any::<u16>()).prop_map(|(key, kind, len)| Step::Put(key, kind, len)),
         12 => (0u32..2000).prop_map(Step::Remove),
         3 => any::<u16>().prop_map(Step::RemoveSome),
+        5 => (any::<u16>(), any::<u16>()).prop_map(|(at, count)| Step::RemoveMany(at, count)),
         3 => Just(Step::Hold),
         2 => Just(Step::Freeze),
         2 => Just(Step::Finish),
@@ -76,6 +78,33 @@ impl World {
         }
     }
 
+    /// Takes keys away in one go, and asks for some beside them that are not there.
+    fn remove_many(&mut self, skip: usize, count: usize) {
+        let there = self.model.keys().skip(skip).step_by(skip % 5 + 1).take(count);
+        let mut keys: Vec<Bytes> = there.cloned().collect();
+        for number in (0..keys.len()).step_by(7) {
+            keys.push(Bytes::from([&keys[number][..], b"+"].concat()));
+        }
+        keys.sort();
+        let mut next = self.working(skip);
+        let mut edit = Edit::new(&self.disk, Version(1));
+        let mut taken = Vec::new();
+        let slices: Vec<&[u8]> = keys.iter().map(Bytes::as_ref).collect();
+        next.remove_sorted(&mut edit, &slices, &mut |number, value| {
+            taken.push((number, value));
+            Ok(())
+        })
+        .unwrap();
+        let told: Vec<_> = taken.iter().map(|(number, value)| (*number, content(value))).collect();
+        let expected = keys.iter().enumerate().filter_map(|(number, key)| Some((number, self.model.remove(key)?)));
+        assert!(expected.eq(told));
+        let gone = self.disk.release(edit.replaced);
+        self.weight = (self.weight + edit.gained).without(edit.lost).without(gone);
+        taken.iter().for_each(|(_, old)| self.disk.release_value(old));
+        self.tree = next;
+        assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
+    }
+
     /// Changes a clone until a load fails and drops it: nothing may have happened.
     fn failed_edit(&mut self, loads: u32) {
         *self.disk.fail_loads.lock() = Some(loads);
@@ -92,7 +121,10 @@ impl World {
                 break;
             }
         }
-        drop((next, edit));
+        let keys: Vec<&[u8]> = self.model.keys().skip(1).step_by(2).map(Bytes::as_ref).collect();
+        let mut all = self.tree.clone();
+        let _ = all.remove_sorted(&mut edit, &keys, &mut |_, _| Ok(()));
+        drop((next, all, edit));
         *self.disk.fail_loads.lock() = None;
     }
 
@@ -129,6 +161,10 @@ impl World {
                 let skip = usize::from(*at) % (self.model.len() + 1);
                 let keys: Vec<Bytes> = self.model.keys().skip(skip).take(60).cloned().collect();
                 keys.iter().for_each(|key| self.remove(key));
+            }
+            Step::RemoveMany(at, count) => {
+                let skip = usize::from(*at) % (self.model.len() + 1);
+                self.remove_many(skip, usize::from(*count) % 400);
             }
             Step::Hold => {
                 self.held.push((self.tree.clone(), self.model.clone()));
