@@ -135,9 +135,8 @@ impl Core {
         for item in untold().filter(|item| item.record.is_some()) {
             self.watchers.tell(item.state.version, &item.changes);
         }
-        if let Some(last) = items.iter().rfind(|item| item.completer.is_some() && item.record.is_some()) {
-            *self.visible.write() = last.state.clone();
-        }
+        let newest = items.iter().rfind(|item| item.completer.is_some() && item.record.is_some());
+        let before = newest.map(|last| std::mem::replace(&mut *self.visible.write(), last.state.clone()));
         head.untold -= untold().count();
         let wanted = self.wants_checkpoint(&head);
         // The writer takes over what has come in the meantime; its marks begin with something flushed.
@@ -150,6 +149,8 @@ impl Core {
         }
         self.room.notify_all();
         telling(|| items.into_iter().for_each(Item::told));
+        // Takes down what nobody else sees any more: nobody is to wait for that.
+        drop(before);
         if wanted {
             self.checkpoint_work.notify_one();
         }

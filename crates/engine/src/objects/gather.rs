@@ -27,7 +27,7 @@ use parking_lot::{Condvar, Mutex};
 use super::layout::{SPACE, Setting};
 use super::pending::Pending;
 use super::table::Table;
-use crate::batch::{Batch, Durability, Operation, Payload, Place};
+use crate::batch::{BATCH_OPERATIONS_MAX, Batch, Durability, Operation, Payload, Place};
 use crate::engine::{Background, Engine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ticket::Ticket;
@@ -38,8 +38,9 @@ const QUEUE_MAX: usize = 64 << 10;
 const WAKE_AT: usize = 2048;
 /// How long the first of them waits otherwise.
 const DELAY: Duration = Duration::from_millis(10);
-/// How many one commit takes at most.
-const COMMIT_MAX: usize = 16_384;
+/// How many one commit takes at most: with what counts them, no more than a batch may hold.
+const COMMIT_MAX: usize = 24_576;
+const _: () = assert!(COMMIT_MAX < BATCH_OPERATIONS_MAX);
 /// A commit that finds no room is tried again in parts of so many.
 const RETRY: usize = 64;
 /// More than one of them takes in the log.

@@ -138,15 +138,11 @@ impl Taking<'_> {
 
     /// Takes the keys out of a leaf of this size.
     pub(super) fn take_from_run(&mut self, run: &mut Run<Value>, size: &mut Size) -> Result<()> {
-        for (number, key) in self.keys.iter().enumerate() {
-            if let Ok(spot) = run.find(key)
-                && let Some((key, old)) = run.remove(spot)
-            {
-                size.take(entry_len(&key, &old));
-                self.count += 1;
-                (self.taken)(number, old)?;
-            }
-        }
-        Ok(())
+        let (taken, count) = (&mut self.taken, &mut self.count);
+        run.remove_sorted(self.keys, &mut |number, (key, old)| {
+            size.take(entry_len(key, old));
+            *count += 1;
+            taken(number, old.clone())
+        })
     }
 }

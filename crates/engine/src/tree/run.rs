@@ -17,6 +17,7 @@ pub(super) type Entry<T> = (Bytes, T);
 const CHUNK_MAX: usize = 16;
 /// A chunk that falls below this is joined with a neighbour if both fit into one.
 const CHUNK_MIN: usize = 4;
+const _: () = assert!(CHUNK_MAX <= u64::BITS as usize);
 
 /// A sorted sequence that is cheap to copy.
 #[derive(Clone)]
@@ -206,6 +207,45 @@ impl<T: Clone> Run<T> {
         Some(entry)
     }
 
+    /// Takes entries away whose keys ascend; `taken` hears the number of each key that was there, and its entry.
+    pub(super) fn remove_sorted(
+        &mut self,
+        keys: &[&[u8]],
+        taken: &mut dyn FnMut(usize, &Entry<T>) -> crate::Result<()>,
+    ) -> crate::Result<()> {
+        let Some(first) = keys.first() else { return Ok(()) };
+        let after = self.chunks.partition_point(|chunk| chunk.first().is_some_and(|entry| entry.0.as_ref() <= *first));
+        let begin = after.saturating_sub(1);
+        let (mut at, mut number, mut small) = (begin, 0, false);
+        while let Some(chunk) = self.chunks.get(at).filter(|_| number < keys.len()) {
+            let end = self.chunks.get(at + 1).and_then(|next| next.first()).map(|entry| entry.0.as_ref());
+            let mut gone = 0u64;
+            while let Some(key) = keys.get(number).filter(|key| end.is_none_or(|end| **key < end)) {
+                if let Ok(index) = chunk.binary_search_by(|entry| entry.0.as_ref().cmp(key)) {
+                    taken(number, &chunk[index])?;
+                    gone |= 1 << index;
+                }
+                number += 1;
+            }
+            if gone == 0 {
+                at += 1;
+                continue;
+            }
+            leave_out(&mut self.chunks[at], gone);
+            match self.chunks[at].len() {
+                0 => drop(self.chunks.remove(at)),
+                left => {
+                    small |= left < CHUNK_MIN;
+                    at += 1;
+                }
+            }
+        }
+        if small {
+            (begin.saturating_sub(1)..at).rev().for_each(|at| self.join(at));
+        }
+        Ok(())
+    }
+
     /// Joins a chunk with the next when one of them is small and both fit into one with room to grow.
     fn join(&mut self, at: usize) {
         let (Some(left), Some(right)) = (self.chunks.get(at), self.chunks.get(at + 1)) else { return };
@@ -270,6 +310,24 @@ fn writable<T: Clone>(chunk: &mut Arc<Vec<Entry<T>>>) -> &mut Vec<Entry<T>> {
     Arc::make_mut(chunk)
 }
 
+/// Takes the entries away whose bits are set: in place where nobody shares the chunk.
+fn leave_out<T: Clone>(chunk: &mut Arc<Vec<Entry<T>>>, gone: u64) {
+    let stays = |index: usize| gone & (1 << index) == 0;
+    match Arc::get_mut(chunk) {
+        Some(own) => {
+            let mut index = 0;
+            own.retain(|_| {
+                index += 1;
+                stays(index - 1)
+            });
+        }
+        None => {
+            let left = chunk.iter().enumerate().filter(|(index, _)| stays(*index)).map(|(_, entry)| entry.clone());
+            *chunk = Arc::new(left.collect());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -288,6 +346,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn many_entries_are_taken_as_one_by_one(count in 0u16..300, keys in prop::collection::vec(0u16..300, 0..200)) {
+            let all: Vec<_> = (0..count).map(|number| (key(number), u32::from(number))).collect();
+            let mut keys: Vec<Bytes> = keys.into_iter().map(key).collect();
+            keys.sort();
+            keys.dedup();
+            let slices: Vec<&[u8]> = keys.iter().map(Bytes::as_ref).collect();
+            for shared in [false, true] {
+                let mut run = Run::from_sorted(all.clone());
+                let held = shared.then(|| run.clone());
+                let mut told = Vec::new();
+                run.remove_sorted(&slices, &mut |number, entry| {
+                    told.push((number, entry.clone()));
+                    Ok(())
+                }).unwrap();
+                let is_gone = |entry: &&(Bytes, u32)| keys.binary_search(&entry.0).is_ok();
+                prop_assert!(all.iter().filter(is_gone).eq(told.iter().map(|(_, entry)| entry)));
+                prop_assert!(told.iter().all(|(number, entry)| keys[*number] == entry.0));
+                prop_assert!(all.iter().filter(|entry| !is_gone(entry)).eq(content(&run).iter()));
+                prop_assert!(held.is_none_or(|held| content(&held) == all));
+                let small = run.chunks.windows(2).filter(|pair| pair[0].len() < CHUNK_MIN && pair[1].len() < CHUNK_MIN);
+                prop_assert_eq!(small.count(), 0);
+            }
+        }
+
         #[test]
         fn a_run_is_a_sorted_map(steps in prop::collection::vec((any::<bool>(), 0u16..300), 1..600), cut in 0u16..300) {
             let mut run = Run::new();
