@@ -91,7 +91,7 @@ typedef struct koine_hint {
 /* ---- Stores ------------------------------------------------------------------------------------------------------ */
 
 typedef struct koine_store_options {
-    uint64_t block_size;   /* 0 or 4096 */
+    uint64_t block_size;   /* in which data lies, for ever: a power of two from 4096 to 1048576; 0: 4096 */
     uint64_t object_limit; /* the most objects at once, for ever; 0: as many as fit */
     uint64_t size_max;     /* up to how many bytes a file grows; 0: as far as the disk allows */
     uint64_t memory;       /* for tables and caches, in bytes; 0: 128 MiB */

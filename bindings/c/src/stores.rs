@@ -14,9 +14,6 @@ pub enum Store {}
 
 pub static STORES: Handles<numbered::Store> = Handles::new("store");
 
-/// The one size of a block.
-const BLOCK_SIZE: u64 = 4096;
-
 /// `koine_store_options` of the header.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -66,10 +63,7 @@ pub unsafe extern "C" fn koine_store_create(
         if !options.is_null() {
             // SAFETY: the header asks for NULL or options.
             let given = unsafe { options.read() };
-            if given.block_size != 0 && given.block_size != BLOCK_SIZE {
-                let message = format!("a block of {} bytes: blocks are of {BLOCK_SIZE}", given.block_size);
-                return Err(Failure::invalid(message));
-            }
+            create.block_size = some(given.block_size);
             create.object_limit = some(given.object_limit);
             create.size_max = some(given.size_max);
             create.memory = some(given.memory);

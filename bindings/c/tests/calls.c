@@ -295,8 +295,11 @@ int main(int argc, char const *argv[])
     CHECK(koine_store_close(store, &error));
     CHECK(koine_store_close(other, &error));
     options.force = 1;
+    options.block_size = 65536;
     store = koine_store_create(path, &options, &error);
-    CHECK(store != NULL && koine_store_close(store, &error));
+    koine_store_status status;
+    CHECK(store != NULL && koine_store_get_status(store, &status, &error) && status.block_size == 65536);
+    CHECK(koine_store_close(store, &error));
     CHECK(strlen(koine_version()) >= 5);
     printf("%d checks\n", checks);
     return 0;

@@ -14,11 +14,16 @@ use crate::size;
 const EXAMPLES: &str = "Examples:
   koine format store.koine                   a file of 256 MiB that grows as it is needed
   koine format store.koine --size 100GiB     that grows up to 100 GiB
+  koine format store.koine --block-size 64KiB   whose values lie on boundaries of 64 KiB
   koine format /dev/sdx1                     a whole device or partition
   koine format /dev/sdx1 --force             over what is on it: all of that is lost
 
 A file that is missing is made. What is there is overwritten only when its first and last MiB are
-zero, or with --force. A block is always 4 KiB.";
+zero, or with --force.
+
+The block size is for ever: space for values of more than 32 KiB is given out in such blocks, which helps
+devices whose own pages, stripes or erase units are as large. Smaller values are packed together, and
+what is left of a last block is used when no whole one is free any more: nothing is lost.";
 
 /// The options of `koine format`.
 #[derive(Args, Debug)]
@@ -30,6 +35,9 @@ pub struct FormatArgs {
     /// Up to what a file may grow [default: as far as the disk allows].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
+    /// In which blocks values lie: a power of two from 4KiB to 1MiB [default: 4KiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    block_size: Option<u64>,
     /// The most numbered objects (libkoine, `koine::numbered`) that there may be at once, for ever [default: as many as fit].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     object_limit: Option<u64>,
@@ -40,7 +48,8 @@ pub struct FormatArgs {
 
 /// Runs `koine format`.
 pub fn run(args: &FormatArgs, output: Output) -> Outcome {
-    let made = koine::format(&args.store, &FormatOptions { size_max: args.size, force: args.force })?;
+    let options = FormatOptions { size_max: args.size, block_size: args.block_size, force: args.force };
+    let made = koine::format(&args.store, &options)?;
     if args.object_limit.is_some() {
         // The limit is kept with the objects, of which this makes an empty store.
         numbered::open_with(&args.store, args.object_limit, None)?.close().map_err(koine::Error::from)?;
@@ -52,9 +61,12 @@ pub fn run(args: &FormatArgs, output: Output) -> Outcome {
     };
     let store = args.store.display();
     output.people(format!(
-        "{store} is an empty store now: {}, {limit}\nTry  koine serve {store}",
-        size::show(made.size)
+        "{store} is an empty store now: {}, {limit}, blocks of {}\nTry  koine serve {store}",
+        size::show(made.size),
+        size::show(made.block_size)
     ))?;
-    output
-        .json(&json!({ "type": "formatted", "store": store.to_string(), "size": made.size, "size_max": made.size_max, "object_limit": args.object_limit }))
+    output.json(&json!({
+        "type": "formatted", "store": store.to_string(), "size": made.size, "size_max": made.size_max,
+        "block_size": made.block_size, "object_limit": args.object_limit,
+    }))
 }

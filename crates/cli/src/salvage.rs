@@ -42,6 +42,9 @@ pub struct SalvageArgs {
     /// Up to what the new store may grow, where it is a file [default: as far as the disk allows].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
+    /// The block size of the new store: see `koine format` [default: 4KiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    block_size: Option<u64>,
 }
 
 /// Runs `koine salvage`.
@@ -58,7 +61,7 @@ pub fn run(args: &SalvageArgs, output: Output) -> Outcome {
 
 /// Into a new store, with a bar.
 fn copy(args: &SalvageArgs, to: &Path, output: Output) -> Outcome<Salvaged> {
-    let options = SalvageOptions { keep_partial: args.partial, size_max: args.size };
+    let options = SalvageOptions { keep_partial: args.partial, size_max: args.size, block_size: args.block_size };
     let bar = output.bytes_bar(0, "reading the index");
     bar.enable_steady_tick(Duration::from_millis(200));
     let salvaged = koine::salvage(&args.store, to, &options, &mut |progress| match progress {

@@ -42,6 +42,7 @@ pub fn run(args: &StatArgs, output: Output) -> Outcome {
         ("store", args.store.display().to_string()),
         ("id", id.clone()),
         ("format", info.format.to_string()),
+        ("block size", size::show(info.block_len)),
         ("size", size::show(usage.total)),
         ("grows up to", limit),
         ("used", size::show(usage.used)),
@@ -59,6 +60,7 @@ pub fn run(args: &StatArgs, output: Output) -> Outcome {
     }
     let mut value = json!({
         "type": "stat", "store": args.store.display().to_string(), "id": id, "format": info.format,
+        "block_size": info.block_len,
         "total": usage.total, "limit": usage.limit, "used": usage.used, "free": usage.free,
         "waiting": usage.waiting, "set_aside": usage.promised, "ring": info.ring_len, "version": info.version.0,
         "closed_in_order": info.recovered.clean, "log_commits": info.recovered.commits,

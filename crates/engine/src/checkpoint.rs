@@ -72,11 +72,7 @@ impl Sink<'_> {
             return Ok(taken);
         }
         self.give_back()?;
-        let turn = 0;
-        let allocator = &self.core.allocator;
-        let larger = RUN_BLOCKS.max(count);
-        let run = allocator.allocate_exact(larger, Class::Checkpoint, turn);
-        let run = run.or_else(|| allocator.allocate_exact(count, Class::Checkpoint, turn));
+        let run = self.core.allocator.allocate_packed(count, RUN_BLOCKS);
         self.run = Some(run.ok_or_else(|| {
             Error::new(ErrorKind::Full, "no space is left for a checkpoint: make the store larger, then open it again")
         })?);
@@ -166,7 +162,7 @@ impl Sink<'_> {
 
     fn give_back(&mut self) -> Result<()> {
         match self.run.take() {
-            Some(run) if run.count > 0 => self.core.allocator.release(run.start, u64::from(run.count)),
+            Some(run) if run.count > 0 => self.core.allocator.release_packed(run),
             _ => Ok(()),
         }
     }

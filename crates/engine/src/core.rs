@@ -190,6 +190,8 @@ pub struct Core {
     pub(crate) watchers: Watchers,
     pub(crate) promises: Promises,
     pub(crate) stages: AtomicU64,
+    /// The store may grow to find room that is aligned (see `grow`).
+    pub(crate) grows_for_units: AtomicBool,
     /// Whether there is a `failure`.
     pub(crate) failed: AtomicBool,
     pub(crate) failure: Mutex<Option<Error>>,
@@ -283,6 +285,7 @@ impl Core {
     /// Blocks for new data, waiting for freed ones or growing where that helps.
     pub(crate) fn allocate(self: &Arc<Core>, want: u32, class: Class, turn: usize) -> Result<BlockRange> {
         self.check_running()?;
+        self.grow_for_units(want)?;
         loop {
             if let Some(range) = self.allocator.allocate(want, class, turn) {
                 return Ok(range);

@@ -87,6 +87,8 @@ pub struct Info {
     pub store_id: u64,
     /// The format's version.
     pub format: u32,
+    /// The store's block size in bytes: the unit in which space for values is given out.
+    pub block_len: u64,
     /// The ring's length in bytes.
     pub ring_len: u64,
     /// What opening it found.
@@ -216,6 +218,7 @@ impl Engine {
         Info {
             store_id: self.core.store.0,
             format: crate::superblock::FORMAT,
+            block_len: self.core.allocator.unit_blocks() * BLOCK_LEN as u64,
             ring_len: self.core.ring.length(),
             recovered: self.recovered,
             version: self.core.visible.read().version,
@@ -335,7 +338,7 @@ pub(crate) fn new_core(
     let requests = Requests::load(&state, &nodes)?;
     let head = new_head(superblock, state.clone(), requests, &limits);
     Ok(Core {
-        allocator: Allocator::new(),
+        allocator: Allocator::new(superblock.features.unit_blocks()),
         limits,
         nodes,
         store,
@@ -360,6 +363,7 @@ pub(crate) fn new_core(
         watchers: Watchers::default(),
         promises: Promises::default(),
         stages: AtomicU64::new(superblock.reserve.0),
+        grows_for_units: AtomicBool::new(superblock.features.unit_blocks() > 1 && !device.is_fixed()),
         failed: AtomicBool::new(false),
         failure: Mutex::new(None),
         device,

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::superblock::{
     FORMAT, Features, RING_BLOCKS_MAX, RING_BLOCKS_MIN, RING_START_BLOCK_MAX, RING_START_BLOCK_MIN, STORE_BLOCKS_MIN,
-    Slot, Superblock, write_slot,
+    Slot, Superblock, UNIT_BLOCKS_MAX, write_slot,
 };
 use crate::value::{BlockRange, Generation};
 
@@ -24,6 +24,16 @@ pub struct FormatOptions {
     pub ring_len: u64,
     /// The store may not grow past this many bytes; 0: no limit.
     pub size_max: u64,
+    /// The store's block size in bytes, for ever: the unit in which space for values is given out; a power of two from
+    /// 4 KiB to 1 MiB. 0: 4 KiB.
+    pub block_len: u64,
+}
+
+impl FormatOptions {
+    /// Refuses a block size that no store can have.
+    pub fn check_block_len(block_len: u64) -> Result<()> {
+        unit_blocks(block_len).map(drop)
+    }
 }
 
 impl Engine {
@@ -40,7 +50,8 @@ impl Engine {
         if blocks_max != 0 && blocks_max < blocks {
             return Err(Error::invalid("the store is larger already than it may become"));
         }
-        let superblock = empty_superblock(random.next_u64(), blocks, blocks_max, ring);
+        let features = Features::default().with_unit_blocks(unit_blocks(options.block_len)?);
+        let superblock = Superblock { features, ..empty_superblock(random.next_u64(), blocks, blocks_max, ring) };
         let zeros = vec![0; BLOCK_LEN];
         let sync = || device.sync().map_err(|e| Error::device("cannot make the new store durable", e));
         for slot in [Slot::First, Slot::Second] {
@@ -77,6 +88,18 @@ fn ring(wanted_len: u64, blocks: u64, grows: bool) -> Result<BlockRange> {
     let start = RING_START_BLOCK_MAX.min(blocks - count);
     let count = u32::try_from(count).map_err(|_| Error::invalid("the ring is too long"))?;
     Ok(BlockRange { start, count })
+}
+
+/// Blocks of a unit, for a block size as its owner thinks of it.
+fn unit_blocks(block_len: u64) -> Result<u64> {
+    let least = BLOCK_LEN as u64;
+    match block_len {
+        0 => Ok(1),
+        length if length.is_power_of_two() && (least..=UNIT_BLOCKS_MAX * least).contains(&length) => Ok(length / least),
+        length => Err(Error::invalid(format!(
+            "a store cannot have blocks of {length} bytes: give a power of two from 4 KiB to 1 MiB (4096, 8192, and so on up to 1048576)"
+        ))),
+    }
 }
 
 fn empty_superblock(store_id: u64, blocks: u64, blocks_max: u64, ring: BlockRange) -> Superblock {
@@ -207,6 +230,23 @@ mod tests {
                 assert_eq!(read_slot(device.as_ref(), slot).unwrap().features, features);
             }
         }
+    }
+
+    #[test]
+    fn a_block_size_is_a_power_of_two_up_to_1_mib() {
+        let device = MemoryDevice::fixed(1 << 20);
+        let format = |block_len| {
+            Engine::format(&device, FormatOptions { block_len, ..FormatOptions::default() }, &SeededRandom::new(3))
+        };
+        for (block_len, unit) in [(0, 1), (4096, 1), (8192, 2), (64 << 10, 16), (1 << 20, 256)] {
+            format(block_len).unwrap();
+            assert_eq!(read_slot(&device, Slot::Second).unwrap().features.unit_blocks(), unit);
+        }
+        for wrong in [1, 512, 2048, 5000, 12288, 65 << 10, 2 << 20, u64::MAX] {
+            let error = format(wrong).unwrap_err();
+            assert!(error.kind() == ErrorKind::Invalid && error.message().contains("from 4 KiB to 1 MiB"), "{error}");
+        }
+        assert_eq!(read_slot(&device, Slot::Second).unwrap().features.unit_blocks(), 256, "nothing was changed");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Growing: a store takes more of its medium, by itself as it fills or because its owner asks.
 //!
+//! A store of larger blocks grows before it cuts new data up into the gaps between whole blocks, as long as those are
+//! less than half of it.
+//!
 //! A file is made longer, up to the store's limit. A block device is as long as it is; when its owner has made
 //! it (or its partition) longer, [`Engine::grow`] takes what is new, while the store is in use.
 //!
@@ -10,13 +13,14 @@
 //! - A store never becomes shorter; a medium that has become shorter is refused.
 
 use std::io;
+use std::sync::atomic::Ordering;
 
 use crate::checkpoint::Book;
 use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::space::Class;
+use crate::space::{Allocator, Class};
 use crate::superblock::Superblock;
 
 /// How much a store may grow at once: 1 GiB.
@@ -32,6 +36,9 @@ pub enum GrowTo {
     /// As far as a file can; nothing is taken now.
     Unlimited,
 }
+
+/// A store of larger blocks grows for whole ones while less than one part of so many of it is free between them.
+const GAPS_SHARE: u64 = 2;
 
 /// What growing did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +143,7 @@ impl Core {
         if blocks_max == book.newest.blocks_max {
             return Ok(());
         }
+        self.grows_for_units.store(self.allocator.unit_blocks() > 1, Ordering::Relaxed);
         self.sync_device()?;
         let next = Superblock { sequence: book.newest.sequence + 1, blocks_max, ..book.newest.clone() };
         self.switch(book, next)
@@ -151,11 +159,30 @@ impl Core {
 
     /// Makes the store larger by itself; false when it cannot be.
     pub(crate) fn grow(&self, want: u64) -> Result<bool> {
+        self.grow_unless(want, &|space| space.admits(want, Class::Data))
+    }
+
+    /// Grows for new data where that would have to lie in the gaps between whole units, and those are few.
+    pub(crate) fn grow_for_units(&self, want: u32) -> Result<()> {
+        let want = u64::from(want);
+        if !self.grows_for_units.load(Ordering::Relaxed) || self.allocator.has_aligned(want) {
+            return Ok(());
+        }
+        let length = self.device.len().map_err(|e| Error::device("cannot tell the length of the store", e))?;
+        if self.allocator.free_blocks() < length / BLOCK_LEN as u64 / GAPS_SHARE {
+            let grown = self.grow_unless(want, &|space| space.has_aligned(want))?;
+            // It is not asked again until its limit is changed.
+            self.grows_for_units.store(grown, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn grow_unless(&self, want: u64, is_enough: &dyn Fn(&Allocator) -> bool) -> Result<bool> {
         if self.device.is_fixed() {
             return Ok(false);
         }
         let mut book = self.book.lock();
-        if self.allocator.admits(want, Class::Data) {
+        if is_enough(&self.allocator) {
             return Ok(true);
         }
         let blocks = book.newest.blocks;

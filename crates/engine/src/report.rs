@@ -37,6 +37,8 @@ pub struct SpaceReport {
     pub saved_len: u64,
     /// Free runs by size.
     pub free_runs: Vec<RunClass>,
+    /// Free bytes in whole blocks of the store's block size: new data lies aligned as long as there are some.
+    pub free_whole_len: u64,
     /// Values by the number of their pieces: so many values have at most so many pieces (1, 2, 4, 8 and so on).
     pub pieces: BTreeMap<u64, u64>,
     /// Every space that users made, by id.
@@ -161,7 +163,10 @@ impl<'a> Survey<'a> {
             (names, at) = (names + change, bound);
         }
         let mut classes: BTreeMap<u64, RunClass> = BTreeMap::new();
-        core.allocator.each_run(&mut |count| {
+        let unit = core.allocator.unit_blocks();
+        core.allocator.each_run(&mut |start, count| {
+            let whole = ((start + count) / unit).saturating_sub(start.div_ceil(unit));
+            report.free_whole_len += whole * unit * BLOCK;
             let from_len = (1u64 << count.max(1).ilog2()) * BLOCK;
             let class = classes.entry(from_len).or_insert(RunClass { from_len, ..RunClass::default() });
             class.runs += 1;

@@ -278,6 +278,10 @@ impl Stage {
 
     /// Up to `blocks` blocks in a row, from what was taken before or anew.
     fn allocate(&mut self, blocks: u32, done: usize) -> Result<BlockRange> {
+        if !self.taken.start.is_multiple_of(self.core.allocator.unit_blocks()) {
+            // The last piece had found no boundary: perhaps there is one now.
+            self.give_back()?;
+        }
         if self.taken.count == 0 {
             self.taken = self
                 .take_ahead(blocks, done)
@@ -287,6 +291,12 @@ impl Stage {
         let range = BlockRange { start: self.taken.start, count };
         self.taken = BlockRange { start: range.end(), count: self.taken.count - count };
         Ok(range)
+    }
+
+    /// Gives back what was taken and is not used.
+    fn give_back(&mut self) -> Result<()> {
+        let rest = std::mem::replace(&mut self.taken, BlockRange { start: 0, count: 0 });
+        if rest.count == 0 { Ok(()) } else { self.core.allocator.release(rest.start, u64::from(rest.count)) }
     }
 
     /// More than `blocks` in a row, where the value is known to need them.
@@ -324,9 +334,7 @@ impl Drop for Stage {
         while let Some(flight) = self.flights.pop_front() {
             drop(flight.land());
         }
-        if self.taken.count > 0
-            && let Err(error) = self.core.allocator.release(self.taken.start, u64::from(self.taken.count))
-        {
+        if let Err(error) = self.give_back() {
             self.core.fail(&error);
         }
     }

@@ -37,6 +37,9 @@ pub const RING_BLOCKS_MIN: u64 = 16;
 /// The largest ring: 1 GiB.
 pub const RING_BLOCKS_MAX: u64 = 1 << 18;
 
+/// The most blocks of a unit: 1 MiB, the longest run of data.
+pub const UNIT_BLOCKS_MAX: u64 = 1 << 8;
+
 const CHECKSUM_AT: usize = 16;
 
 /// Which features a store uses. A bit that this program does not know: in `incompatible` it refuses
@@ -51,6 +54,20 @@ pub struct Features {
     pub compatible: u64,
 }
 
+impl Features {
+    /// Space for data is given out in units of so many blocks.
+    pub fn unit_blocks(&self) -> u64 {
+        // Units may become larger one day: half of one is no wrong place to begin at either.
+        (1 << (self.compatible & UNIT_LOG2)).min(UNIT_BLOCKS_MAX)
+    }
+
+    /// The same features, with units of so many blocks: a power of two.
+    pub fn with_unit_blocks(self, blocks: u64) -> Features {
+        let log2 = u64::from(blocks.max(1).ilog2());
+        Features { compatible: self.compatible & !UNIT_LOG2 | log2 & UNIT_LOG2, ..self }
+    }
+}
+
 /// The first page of the free list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeListRef {
@@ -60,8 +77,11 @@ pub struct FreeListRef {
     pub checksum: u64,
 }
 
+/// Compatible features, as a number: to which power of two blocks make a unit. It stands in these bits, and not in a
+/// field, because programs that do not know it keep the bits.
+const UNIT_LOG2: u64 = 0xF;
 /// The features that this program knows.
-const KNOWN: Features = Features { incompatible: 0, read_only: 0, compatible: 0 };
+const KNOWN: Features = Features { incompatible: 0, read_only: 0, compatible: UNIT_LOG2 };
 
 /// One moment of the store: a checkpoint, and where the log goes on from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -462,6 +482,19 @@ mod tests {
         assert!(refusal(with(0, 8, 0), true).contains("(bit 3 of those for writing)"));
         with(0, 8, 0).check_features(false).unwrap();
         with(0, 0, u64::MAX).check_features(true).unwrap();
+    }
+
+    #[test]
+    fn the_unit_stands_in_the_compatible_features() {
+        let others = Features { incompatible: 1, read_only: 2, compatible: 0xF0 };
+        for log2 in 0..=8 {
+            let features = others.with_unit_blocks(1 << log2);
+            assert_eq!(features, Features { compatible: 0xF0 | log2, ..others });
+            assert_eq!(features.unit_blocks(), 1 << log2);
+            assert_eq!(features.with_unit_blocks(1), others);
+        }
+        // A later program may know larger ones.
+        assert_eq!(Features { compatible: 15, ..others }.unit_blocks(), UNIT_BLOCKS_MAX);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct CreateStore {
     pub object_limit: Option<u64>,
     /// Up to how many bytes a file grows; `None` is as far as the medium goes.
     pub size_max: Option<u64>,
+    /// Its block size in bytes, for ever: a power of two from 4 KiB to 1 MiB; `None` is 4 KiB.
+    pub block_size: Option<u64>,
     /// Overwrite what is there.
     pub force: bool,
     /// Memory for tables and caches, in bytes; `None` is 128 MiB.
@@ -48,7 +50,8 @@ pub struct CreateStore {
 
 /// Makes a store of objects in a file (made when missing) or on a block device, and opens it.
 pub fn create(path: &Path, options: &CreateStore) -> Result<Store> {
-    format(path, &FormatOptions { size_max: options.size_max, force: options.force })?;
+    let CreateStore { size_max, block_size, force, .. } = *options;
+    format(path, &FormatOptions { size_max, block_size, force })?;
     begin(path, options.object_limit, options.memory)
 }
 
@@ -79,7 +82,7 @@ mod tests {
     fn a_limit_is_fixed_by_whoever_comes_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        format(&path, &FormatOptions { size_max: Some(32 << 20), force: false }).unwrap();
+        format(&path, &FormatOptions { size_max: Some(32 << 20), ..FormatOptions::default() }).unwrap();
         let store = open_with(&path, Some(2), None).unwrap();
         assert_eq!(store.create_many(3, 0, Durability::Sync).unwrap_err().kind(), ErrorKind::Full);
         store.create_many(2, 0, Durability::Sync).unwrap();
@@ -99,9 +102,12 @@ mod tests {
         assert!(matches!(open(&path, None).map(drop), Err(FacadeError::Missing(_))));
         create(&path, &CreateStore::default()).unwrap().close().unwrap();
         assert!(matches!(create(&path, &CreateStore::default()).map(drop), Err(FacadeError::Occupied { .. })));
-        let forced = CreateStore { force: true, object_limit: Some(7), ..CreateStore::default() };
+        let block_size = Some(64 << 10);
+        let forced = CreateStore { force: true, object_limit: Some(7), block_size, ..CreateStore::default() };
+        let odd = CreateStore { block_size: Some(5000), ..forced };
+        assert!(matches!(create(&path, &odd).map(drop), Err(FacadeError::BadSize(_))));
         let store = create(&path, &forced).unwrap();
-        assert_eq!(store.status().unwrap().limit, Some(7));
+        assert_eq!((store.status().unwrap().limit, store.status().unwrap().block_len), (Some(7), 64 << 10));
         let held = open(&path, None).map(drop).unwrap_err();
         assert!(held.is_held(), "{held}");
         // Buckets and objects by name may lie in the same file.

@@ -23,6 +23,8 @@ pub struct SalvageOptions {
     pub keep_partial: bool,
     /// Up to how many bytes the new store may grow; `None` is as far as the medium goes.
     pub size_max: Option<u64>,
+    /// The block size of the new store; `None` is 4 KiB.
+    pub block_size: Option<u64>,
 }
 
 /// An object whose name was salvaged, and whose bytes were not, or not all.
@@ -65,7 +67,7 @@ pub fn salvage(
     let damaged = FileDevice::open(from, OpenOptions { read_only: true, create: false }).map_err(Error::at(from))?;
     let damaged: Arc<dyn Device> = Arc::new(damaged);
     let made = probe(to)? == Found::Missing;
-    format(to, &FormatOptions { size_max: options.size_max, force: false })?;
+    format(to, &FormatOptions { size_max: options.size_max, block_size: options.block_size, force: false })?;
     let done = fill(&damaged, from, to, options, progress);
     if done.is_err() && made {
         // A file that was only made for this: half of a salvaged store would pass for the whole.
@@ -132,7 +134,7 @@ mod tests {
     fn the_damaged_store_is_no_target() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("s");
-        format(&store, &FormatOptions { size_max: Some(4 << 20), force: false }).unwrap();
+        format(&store, &FormatOptions { size_max: Some(4 << 20), ..FormatOptions::default() }).unwrap();
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&store, &link).unwrap();
         // Nothing of it would stop a format: both ends are zeros.

@@ -10,7 +10,7 @@ use koine_kv::{EngineKv, Kv, MemoryKv, MemoryOptions};
 use koine_object::Objects;
 
 use crate::error::{Error, Result};
-use crate::format::{FormatOptions, format_open};
+use crate::format::{FormatOptions, check_block_size, format_open};
 use crate::place::Place;
 use crate::probe::{Found, probe};
 
@@ -21,6 +21,8 @@ pub struct OpenOptions {
     pub create: bool,
     /// Up to how many bytes a file grows; `None` is no end of its own.
     pub size_max: Option<u64>,
+    /// The block size of a store that is made: see [`FormatOptions`]. One that is there must have the same.
+    pub block_size: Option<u64>,
     /// Memory for tables and caches, in bytes; `None` is 128 MiB.
     pub memory: Option<u64>,
     /// How the file or device is reached.
@@ -43,6 +45,9 @@ pub struct Store {
 pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     let place = Place::parse(place)?;
     let engine = match &place {
+        Place::Memory if options.block_size.is_some() => {
+            return Err(Error::BadSize("a store in memory has no blocks: leave --block-size out".to_owned()));
+        }
         Place::Memory => None,
         Place::Path(path) => Some(open_engine(path, options)?),
     };
@@ -58,6 +63,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
 
 /// Opens the engine on a file or device; makes the store first when that is asked for and nothing is lost by it.
 fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<String>)> {
+    check_block_size(options.block_size)?;
     let found = probe(path)?;
     let make = match found {
         Found::Store => false,
@@ -77,12 +83,20 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<Str
         let length =
             device.len().map_err(|source| Error::Io { what: "find the size of", path: path.to_owned(), source })?;
         if length == 0 {
-            format_open(path, &device, &FormatOptions { size_max: options.size_max, force: false })?;
+            let (size_max, block_size) = (options.size_max, options.block_size);
+            format_open(path, &device, &FormatOptions { size_max, block_size, force: false })?;
         }
     }
     let memory_len = options.memory.unwrap_or(Options::default().memory_len);
     let engine = Engine::open(Arc::new(device), Options { memory_len, discard: options.discard, ..Options::default() })
         .map_err(Error::at(path))?;
+    let block_size = engine.info().block_len;
+    if let Some(asked) = options.block_size.filter(|asked| *asked != block_size) {
+        return Err(Error::BadSize(format!(
+            "{} was made with blocks of {block_size} bytes, which cannot be changed to {asked}; leave --block-size out to go on with those",
+            path.display()
+        )));
+    }
     match (options.size_max, engine.usage().limit) {
         (Some(asked), limit) if limit != Some(asked / 4096 * 4096) => {
             let limit = limit.map_or_else(|| "none".to_owned(), |limit| format!("{limit} bytes"));

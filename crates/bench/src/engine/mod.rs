@@ -82,6 +82,9 @@ pub struct Arguments {
     /// Numbers of objects whose metadata is measured; from two million on in one round, with 8 threads
     #[arg(long = "objects", value_name = "N", value_delimiter = ',', default_values = ["500000", "10000000"])]
     pub objects: Vec<u64>,
+    /// Small access also in stores of ours with these block sizes, beside the default of 4KiB; such as 64KiB,1MiB
+    #[arg(long = "store-block-size", value_name = "SIZE", value_delimiter = ',', value_parser = parse_size)]
+    pub store_block_lens: Vec<u64>,
     /// Size of the large value
     #[arg(long = "large-size", value_name = "SIZE", value_parser = parse_size, default_value = "4GiB")]
     pub large: u64,
@@ -114,6 +117,7 @@ impl Default for Arguments {
             items: None,
             memory: 128 << 20,
             objects: vec![500_000, 10_000_000],
+            store_block_lens: Vec::new(),
             large: 4 << 30,
             open: 10 << 30,
             stall_seconds: 600,
@@ -135,6 +139,10 @@ impl Arguments {
         }
         if self.memory < MEMORY_LEN_MIN {
             return wrong("--memory takes sizes from 32MiB");
+        }
+        let has_block = |length: &u64| (4096..=1 << 20).contains(length) && length.is_power_of_two();
+        if !self.store_block_lens.iter().all(has_block) {
+            return wrong("--store-block-size takes powers of two from 4KiB to 1MiB");
         }
         if self.large < 1 << 20 || self.open < 16 << 20 {
             return wrong("--large-size takes sizes from 1MiB, --open-size from 16MiB");

@@ -55,6 +55,9 @@ pub struct ServeArgs {
     /// Up to what a file may grow [default: as far as the disk allows].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
+    /// The block size of a store that is made: see `koine format` [default: 4KiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    block_size: Option<u64>,
     /// Memory for tables and caches [default: 128MiB].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
@@ -77,8 +80,14 @@ pub struct ServeArgs {
 /// Runs `koine serve`.
 pub fn run(args: &ServeArgs, output: Output) -> Outcome {
     log_to_stderr()?;
-    let options =
-        OpenOptions { create: true, size_max: args.size, memory: args.memory, io: args.io, discard: args.discard };
+    let options = OpenOptions {
+        create: true,
+        size_max: args.size,
+        block_size: args.block_size,
+        memory: args.memory,
+        io: args.io,
+        discard: args.discard,
+    };
     let store = Arc::new(koine::open(&args.store, &options)?);
     if let Some(warning) = store.warning() {
         tracing::warn!("{warning}");

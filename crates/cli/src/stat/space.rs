@@ -11,6 +11,9 @@ use crate::failure::Outcome;
 use crate::output::printable;
 use crate::size;
 
+/// A row of what is free.
+const IN_WHOLE_BLOCKS: &str = "  in whole blocks";
+
 /// What the report of space shows.
 pub struct Detail {
     report: SpaceReport,
@@ -80,11 +83,19 @@ impl Detail {
             ("log and frame", report.fixed_len, "the log's ring, the superblocks, the free list"),
             ("waiting", usage.waiting, "freed; used again after checkpoints, when no reader needs it"),
             ("free", usage.free, "for new data"),
+            (IN_WHOLE_BLOCKS, report.free_whole_len, "of the store's block size: new values lie aligned"),
             ("kept back", report.reserve_len, "so that deleting always works"),
         ];
         let mut table = table(["where the space goes", "", ""]);
-        // Only an open server keeps space back; a store that is looked at has none.
-        for (name, bytes, what) in rows.into_iter().filter(|row| row.0 != "kept back" || row.1 > 0) {
+        let free: u64 = report.free_runs.iter().map(|class| class.length).sum();
+        let tells = |name: &str, bytes: u64| match name {
+            // Only an open server keeps space back; a store that is looked at has none.
+            "kept back" => bytes > 0,
+            // With blocks of 4 KiB all of it is.
+            IN_WHOLE_BLOCKS => bytes < free,
+            _ => true,
+        };
+        for (name, bytes, what) in rows.into_iter().filter(|row| tells(row.0, row.1)) {
             table.add_row([name.to_owned(), size::show(bytes), what.to_owned()]);
         }
         if let Some(column) = table.column_mut(1) {
@@ -125,6 +136,7 @@ impl Detail {
             "buckets": self.buckets.len(),
             "data": report.data_len, "shared": report.shared_len, "saved": report.saved_len,
             "index": report.node_len, "frame": report.fixed_len, "reserve": report.reserve_len,
+            "free_in_whole_blocks": report.free_whole_len,
             "spaces": spaces, "free_runs": runs, "pieces": pieces, "unreadable": report.unreadable,
         })
     }

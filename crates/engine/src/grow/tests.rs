@@ -13,7 +13,12 @@ const SPACE: SpaceId = SpaceId::FIRST;
 const MIB: u64 = 1 << 20;
 
 fn format(device: &dyn Device, size_max: u64) {
-    Engine::format(device, FormatOptions { ring_len: 64 << 10, size_max }, &SeededRandom::new(7)).unwrap();
+    Engine::format(
+        device,
+        FormatOptions { ring_len: 64 << 10, size_max, ..FormatOptions::default() },
+        &SeededRandom::new(7),
+    )
+    .unwrap();
 }
 
 fn open(device: Arc<dyn Device>) -> Result<Engine> {

@@ -27,7 +27,7 @@ pub struct StoreStatus {
     pub store: String,
     /// Drawn when it was formatted.
     pub store_id: u64,
-    /// The unit of allocation in bytes.
+    /// The block size that it was made with, in bytes: the unit in which space for objects is given out.
     pub block_len: u64,
     /// How many objects there are.
     pub objects: u64,

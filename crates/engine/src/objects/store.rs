@@ -16,7 +16,7 @@ use super::object::Object;
 use super::status::StoreStatus;
 use super::transaction::{Transaction, TransactionOptions};
 use crate::batch::Durability;
-use crate::device::{BLOCK_LEN, FileDevice, OpenOptions};
+use crate::device::{FileDevice, OpenOptions};
 use crate::engine::{Engine, Options};
 use crate::error::{Error, Result};
 
@@ -161,11 +161,11 @@ impl Store {
     pub fn status(&self) -> Result<StoreStatus> {
         let inner = &self.inner;
         inner.within(|| {
-            let (usage, objects) = (inner.engine.usage(), inner.count());
+            let (usage, info, objects) = (inner.engine.usage(), inner.engine.info(), inner.count());
             Ok(StoreStatus {
                 store: inner.name.to_string(),
-                store_id: inner.engine.info().store_id,
-                block_len: BLOCK_LEN as u64,
+                store_id: info.store_id,
+                block_len: info.block_len,
                 objects,
                 // This call is one of them.
                 open: inner.table.uses() - 1,

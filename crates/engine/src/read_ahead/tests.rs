@@ -91,7 +91,12 @@ fn open(background: Background) -> (Arc<Slow>, Arc<Engine>) {
         slow_for_all_but: Mutex::new(None),
         own_reads: AtomicUsize::new(0),
     });
-    Engine::format(device.as_ref(), FormatOptions { ring_len: 4 << 20, size_max: 0 }, &SeededRandom::new(7)).unwrap();
+    Engine::format(
+        device.as_ref(),
+        FormatOptions { ring_len: 4 << 20, ..FormatOptions::default() },
+        &SeededRandom::new(7),
+    )
+    .unwrap();
     let engine = Engine::open(device.clone(), Options { background, ..Options::default() }).unwrap();
     let made = Batch::new().then(Operation::CreateSpace { space: SPACE });
     engine.submit(made, Durability::Sync).wait().unwrap();

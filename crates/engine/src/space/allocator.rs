@@ -3,11 +3,15 @@
 //! Space is cut into groups of [`GROUP_BLOCKS`], each with a lock of its own; a writer begins at a group
 //! of its own and goes on to the next when that has no room, so that writers seldom meet.
 //!
+//! Data is given out in *units*: powers of two of blocks, one block unless the store was made with larger ones. Blocks
+//! are counted one by one all the same: a unit is where data begins and what of the last one is left over stays free.
+//!
 //! Invariants:
 //! - A block is either here, or in use, or waiting in the reuse queue.
+//! - Data begins on the boundary of a unit while a whole unit, or all that is asked for from a boundary on, is free.
+//!   After that it takes what there is: nothing is refused while blocks are left.
 //! - `Class::Data` leaves the reserve untouched, so that a checkpoint, and with it a deletion, always finds room.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -15,7 +19,7 @@ use parking_lot::RwLock;
 
 use crate::error::Result;
 use crate::lock::Mutex;
-use crate::space::runs::Runs;
+use crate::space::group::Group;
 use crate::value::BlockRange;
 
 /// Blocks of a group: 1 GiB.
@@ -32,67 +36,41 @@ pub enum Class {
     Checkpoint,
 }
 
-#[derive(Default)]
-struct Group {
-    runs: Runs,
-    by_count: BTreeSet<(u64, u64)>,
-}
-
-impl Group {
-    fn add(&mut self, start: u64, count: u64) -> Result<()> {
-        let (joined, length) = self.runs.add(start, count)?;
-        // The neighbours that were joined leave the index of sizes.
-        if joined < start {
-            self.by_count.remove(&(start - joined, joined));
-        }
-        let end = start + count;
-        if joined + length > end {
-            self.by_count.remove(&(joined + length - end, end));
-        }
-        self.by_count.insert((length, joined));
-        Ok(())
-    }
-
-    fn remove(&mut self, start: u64, count: u64) -> Result<()> {
-        let (run, length) = self.runs.remove(start, count)?;
-        self.by_count.remove(&(length, run));
-        if run < start {
-            self.by_count.insert((start - run, run));
-        }
-        let end = start + count;
-        if run + length > end {
-            self.by_count.insert((run + length - end, end));
-        }
-        Ok(())
-    }
-
-    /// The smallest run that holds `want`, from its front.
-    fn fit(&mut self, want: u64) -> Option<(u64, u64)> {
-        let (_, start) = *self.by_count.range((want, 0)..).next()?;
-        self.remove(start, want).ok()?;
-        Some((start, want))
-    }
-
-    fn largest(&self) -> u64 {
-        self.by_count.last().map_or(0, |(count, _)| *count)
-    }
-}
+/// Takes so many blocks out of a group.
+type Fit = fn(&mut Group, u64) -> Option<(u64, u64)>;
 
 /// Free blocks, for many writers at once.
-#[derive(Default)]
 pub struct Allocator {
+    unit: u64,
     groups: RwLock<Vec<Arc<Mutex<Group>>>>,
     free: AtomicU64,
     reserve: AtomicU64,
     promised: AtomicU64,
     table: AtomicU64,
     turn: AtomicUsize,
+    /// Where the last checkpoint has left a unit that it had begun; 0: nowhere.
+    packed_at: AtomicU64,
 }
 
 impl Allocator {
-    /// Without any space.
-    pub fn new() -> Self {
-        Allocator::default()
+    /// Without any space; data is given out in units of so many blocks, a power of two that divides a group.
+    pub fn new(unit: u64) -> Self {
+        debug_assert!(unit.is_power_of_two() && GROUP_BLOCKS.is_multiple_of(unit));
+        Allocator {
+            unit,
+            groups: RwLock::default(),
+            free: AtomicU64::new(0),
+            reserve: AtomicU64::new(0),
+            promised: AtomicU64::new(0),
+            table: AtomicU64::new(0),
+            turn: AtomicUsize::new(0),
+            packed_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Blocks of a unit.
+    pub fn unit_blocks(&self) -> u64 {
+        self.unit
     }
 
     /// Blocks that are free now, the reserve included.
@@ -100,10 +78,10 @@ impl Allocator {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Tells the length of every free run, in blocks.
-    pub fn each_run(&self, tell: &mut dyn FnMut(u64)) {
+    /// Tells where every free run begins and how many blocks it has.
+    pub fn each_run(&self, tell: &mut dyn FnMut(u64, u64)) {
         let groups: Vec<_> = self.groups.read().clone();
-        groups.iter().for_each(|group| group.lock().runs.iter().for_each(|(_, count)| tell(count)));
+        groups.iter().for_each(|group| group.lock().runs().for_each(|(start, count)| tell(start, count)));
     }
 
     /// Blocks kept back from data.
@@ -170,13 +148,13 @@ impl Allocator {
         }
         let mut groups = self.groups.write();
         while groups.len() <= index {
-            groups.push(Arc::default());
+            groups.push(Arc::new(Mutex::new(Group::new(self.unit))));
         }
         Arc::clone(&groups[index])
     }
 
     /// Up to `want` blocks in one run: as many as asked for where there is such a run, else the longest
-    /// run; `None` when there is nothing for this class.
+    /// run; `None` when there is nothing for this class. Data begins on a boundary, if in fewer blocks, where there is one.
     pub fn allocate(&self, want: u32, class: Class, turn: usize) -> Option<BlockRange> {
         if !self.admits(u64::from(want).min(1), class) {
             return None;
@@ -184,13 +162,22 @@ impl Allocator {
         let mut want = u64::from(want);
         if class != Class::Checkpoint {
             want = want.min(self.free_blocks().saturating_sub(self.kept_from(class))).max(1);
+            if self.unit > 1
+                && let Some(range) = self.allocate_longest(want, turn, Group::fit_aligned, Group::longest_aligned)
+            {
+                return Some(range);
+            }
         }
+        self.allocate_longest(want, turn, Group::fit, Group::longest)
+    }
+
+    fn allocate_longest(&self, mut want: u64, turn: usize, fit: Fit, longest: fn(&Group) -> u64) -> Option<BlockRange> {
         loop {
-            if let Some(range) = self.allocate_run(want, turn) {
+            if let Some(range) = self.take(turn, |group| fit(group, want)) {
                 return Some(range);
             }
             let groups: Vec<_> = self.groups.read().clone();
-            let longest = groups.iter().map(|group| group.lock().largest()).max().unwrap_or(0);
+            let longest = groups.iter().map(|group| longest(&group.lock())).max().unwrap_or(0);
             if longest == 0 {
                 return None;
             }
@@ -198,26 +185,58 @@ impl Allocator {
         }
     }
 
-    /// Exactly `count` blocks in one run.
+    /// Whether a whole unit is free, or so many blocks from a boundary on.
+    pub fn has_aligned(&self, want: u64) -> bool {
+        let groups: Vec<_> = self.groups.read().clone();
+        groups.iter().any(|group| group.lock().has_aligned(want))
+    }
+
+    /// Exactly `count` blocks in one run that begins on a boundary.
     pub fn allocate_exact(&self, count: u32, class: Class, turn: usize) -> Option<BlockRange> {
         if !self.admits(u64::from(count), class) {
             return None;
         }
-        self.allocate_run(u64::from(count), turn)
+        self.take(turn, |group| group.fit_aligned(u64::from(count)))
     }
 
-    /// Takes the next free run of at least `least` blocks that begins at a block or behind it, at most `most` of it.
+    /// For nodes and values that a checkpoint writes one behind the other: `most` blocks where there are so many in a
+    /// row, else `least`. It goes on in a unit that the last one has begun, as far as that is worth a write.
+    pub fn allocate_packed(&self, least: u32, most: u32) -> Option<BlockRange> {
+        let (least, most) = (u64::from(least), u64::from(most.max(least)));
+        let begun = self.packed_at.swap(0, Ordering::Relaxed);
+        if begun > 0 {
+            let found = self.group((begun / GROUP_BLOCKS) as usize).lock().rest_of_unit(begun, least.max(most / 4));
+            if let Some((start, count)) = found {
+                return Some(self.taken(start, count));
+            }
+        }
+        self.take(0, |group| group.fit_aligned(most))
+            .or_else(|| self.take(0, |group| group.fit(most)))
+            .or_else(|| self.take(0, |group| group.fit(least)))
+    }
+
+    /// Takes back what a checkpoint has not used of its last run.
+    pub fn release_packed(&self, rest: BlockRange) -> Result<()> {
+        self.release(rest.start, u64::from(rest.count))?;
+        if self.unit > 1 {
+            self.packed_at.store(rest.start, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Takes the next free run of at least `least` blocks that begins at a block or behind it, at most `most` of it and
+    /// then up to a boundary.
     pub fn take_run(&self, from: u64, least: u64, most: u64) -> Option<(u64, u64)> {
         let groups: Vec<_> = self.groups.read().clone();
         for group in groups.iter().skip((from / GROUP_BLOCKS) as usize) {
             let mut group = group.lock();
-            let parts = group
-                .runs
-                .iter()
-                .map(|(start, count)| (start.max(from), (start + count).saturating_sub(start.max(from))));
+            let parts =
+                group.runs().map(|(start, count)| (start.max(from), (start + count).saturating_sub(start.max(from))));
             let found = parts.into_iter().find(|(_, count)| *count >= least);
             if let Some((start, count)) = found {
-                let taken = count.min(most);
+                // No unit is taken in two halves.
+                let whole = (start + most) / self.unit * self.unit;
+                let taken = if count > most && whole > start { whole - start } else { count.min(most) };
                 group.remove(start, taken).ok()?;
                 self.free.fetch_sub(taken, Ordering::Relaxed);
                 return Some((start, taken));
@@ -231,50 +250,24 @@ impl Allocator {
         self.free_blocks() >= self.kept_from(class).saturating_add(count)
     }
 
-    fn allocate_run(&self, want: u64, turn: usize) -> Option<BlockRange> {
+    /// What the first group has that has it.
+    fn take(&self, turn: usize, mut fit: impl FnMut(&mut Group) -> Option<(u64, u64)>) -> Option<BlockRange> {
         let groups: Vec<_> = self.groups.read().clone();
         let count = groups.len();
         for step in 0..count {
-            let found = groups[(turn + step) % count].lock().fit(want);
-            if let Some((start, taken)) = found {
-                self.free.fetch_sub(taken, Ordering::Relaxed);
-                return Some(BlockRange { start, count: taken as u32 });
+            let found = fit(&mut groups[(turn + step) % count].lock());
+            if let Some((start, blocks)) = found {
+                return Some(self.taken(start, blocks));
             }
         }
         None
     }
+
+    fn taken(&self, start: u64, blocks: u64) -> BlockRange {
+        self.free.fetch_sub(blocks, Ordering::Relaxed);
+        BlockRange { start, count: blocks as u32 }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gives_each_block_once_and_takes_it_back() {
-        let space = Allocator::new();
-        space.release(100, 50).unwrap();
-        space.release(GROUP_BLOCKS - 5, 10).unwrap();
-        assert_eq!(space.free_blocks(), 60);
-        let mut taken = Vec::new();
-        while let Some(range) = space.allocate(7, Class::Data, 0) {
-            taken.push(range);
-        }
-        assert_eq!(taken.iter().map(|r| u64::from(r.count)).sum::<u64>(), 60);
-        for range in taken {
-            space.release(range.start, u64::from(range.count)).unwrap();
-        }
-        assert_eq!(space.allocate_exact(50, Class::Data, 1).map(|r| r.start), Some(100));
-        assert!(space.release(100, 1).is_ok());
-        assert!(space.release(100, 1).is_err());
-    }
-
-    #[test]
-    fn data_leaves_the_reserve() {
-        let space = Allocator::new();
-        space.release(0, 10).unwrap();
-        space.set_reserve(4);
-        assert_eq!(space.allocate(8, Class::Data, 0).map(|r| r.count), Some(6));
-        assert_eq!(space.allocate(1, Class::Data, 0), None);
-        assert_eq!(space.allocate(1, Class::Checkpoint, 0).map(|r| r.count), Some(1));
-    }
-}
+mod tests;

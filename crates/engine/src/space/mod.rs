@@ -2,12 +2,14 @@
 //!
 //! - `runs`: a set of blocks as runs, the structure behind both maps of free space.
 //! - `allocator`: what a writer can get now, in groups with locks of their own.
+//! - `group`: the free runs of one of those, found by their length or by the boundaries in them.
 //! - `free_list`: free space as a checkpoint stores it.
 //! - `lease`: blocks that changes in memory still read.
 //! - `reuse`: blocks that commits have freed, until nothing can need them any more.
 
 pub mod allocator;
 pub mod free_list;
+mod group;
 pub mod lease;
 pub mod reuse;
 pub mod runs;
@@ -16,3 +18,6 @@ pub use allocator::{Allocator, Class};
 pub use lease::{Lease, Leases};
 pub use reuse::ReuseQueue;
 pub use runs::Runs;
+
+#[cfg(test)]
+mod block_size_tests;

@@ -79,6 +79,12 @@ impl Runs {
         Ok((run, length))
     }
 
+    /// The run that a block is in.
+    pub fn run_at(&self, block: u64) -> Option<(u64, u64)> {
+        let found = self.by_start.range(..=block).next_back().map(|(s, c)| (*s, *c));
+        found.filter(|(s, c)| s + c > block)
+    }
+
     /// Whether all these blocks are in the set.
     pub fn contains(&self, range: BlockRange) -> bool {
         let end = range.start + u64::from(range.count);

@@ -63,7 +63,12 @@ impl Device for Gated {
 
 fn open<D: Device + 'static>(device: D) -> (Arc<D>, Engine) {
     let device = Arc::new(device);
-    Engine::format(device.as_ref(), FormatOptions { ring_len: 1 << 20, size_max: 0 }, &SeededRandom::new(7)).unwrap();
+    Engine::format(
+        device.as_ref(),
+        FormatOptions { ring_len: 1 << 20, ..FormatOptions::default() },
+        &SeededRandom::new(7),
+    )
+    .unwrap();
     let engine = Engine::open(device.clone(), Options { background: Background::Threads, ..Options::default() });
     let engine = engine.unwrap();
     let made = Batch::new().then(Operation::CreateSpace { space: SPACE });

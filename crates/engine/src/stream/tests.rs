@@ -23,7 +23,7 @@ fn open(device: Arc<dyn Device>) -> Engine {
 
 fn formatted(length: usize, ring_len: u64, seed: u64) -> MemoryDevice {
     let device = MemoryDevice::growable(length, 1 << 30);
-    Engine::format(&device, FormatOptions { ring_len, size_max: 0 }, &SeededRandom::new(seed)).unwrap();
+    Engine::format(&device, FormatOptions { ring_len, ..FormatOptions::default() }, &SeededRandom::new(seed)).unwrap();
     device
 }
 

@@ -91,7 +91,8 @@ pub fn formatted(shape: &Shape, seed: u64) -> Verdict<MemoryDevice> {
     } else {
         MemoryDevice::growable(shape.length, shape.length_max)
     };
-    let options = FormatOptions { ring_len: RING_BLOCKS * BLOCK_LEN as u64, size_max: shape.length_max };
+    let ring_len = RING_BLOCKS * BLOCK_LEN as u64;
+    let options = FormatOptions { ring_len, size_max: shape.length_max, block_len: shape.block_len };
     Engine::format(&device, options, &SeededRandom::new(seed)).map_err(stop("formatting failed"))?;
     Ok(device)
 }

@@ -50,6 +50,8 @@ pub struct Shape {
     pub sync_percent: usize,
     pub settle_percent: usize,
     pub conditions_percent: usize,
+    /// The store's block size.
+    pub block_len: u64,
 }
 
 impl Shape {
@@ -70,6 +72,7 @@ impl Shape {
             sync_percent: dice.between(10, 80),
             settle_percent: dice.between(0, 12),
             conditions_percent: dice.between(0, 30),
+            block_len: if dice.percent(30) { 4096 << dice.between(1, 8) } else { 4096 },
         }
     }
 }

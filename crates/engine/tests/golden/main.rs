@@ -70,6 +70,19 @@ fn must_be_sound(engine: &Engine) {
     assert_eq!(engine.check(&mut |_| ()).expect("it can be checked").findings, Vec::<String>::new());
 }
 
+#[test]
+fn every_image_keeps_its_block_size() {
+    each(|name, image, _| {
+        let expected = if name == "1-blocks" { 64 << 10 } else { 4 << 10 };
+        let (device, engine) = open(upgraded(image), false).expect("it opens");
+        assert_eq!(engine.info().block_len, expected, "{name}");
+        engine.close().expect("it closes");
+        device.reopen();
+        let (_, engine) = open(device.image(), true).expect("it opens again");
+        assert_eq!(engine.info().block_len, expected, "{name}");
+    });
+}
+
 /// The lines of a manifest that tell spaces and keys.
 fn content(manifest: &str) -> Vec<&str> {
     manifest.lines().skip(3).collect()

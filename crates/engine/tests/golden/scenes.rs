@@ -33,7 +33,7 @@ enum End {
 pub fn names(format: u32) -> &'static [&'static str] {
     match format {
         0 => &["closed", "cut"],
-        _ => &["closed", "log", "branches", "objects"],
+        _ => &["closed", "log", "branches", "objects", "blocks"],
     }
 }
 
@@ -46,6 +46,7 @@ pub fn make(name: &str) -> Image {
         "log" => play(4 << 20, &[values, log], End::PowerCut),
         "branches" => play(1 << 20, &[values, branches], End::PowerCut),
         "objects" => play(1 << 20, &[objects, stored], End::PowerCut),
+        "blocks" => play_in(64 << 10, 2 << 20, &[values, whole_blocks, objects], End::PowerCut),
         other => panic!("there is no scene {other}"),
     }
 }
@@ -58,8 +59,13 @@ type Act = fn(&Arc<Engine>, &mut Held);
 
 /// Plays acts in a store of this length with a ring of an eighth of it (a sixteenth of 1 MiB).
 fn play(length: usize, acts: &[Act], end: End) -> Image {
+    play_in(4 << 10, length, acts, end)
+}
+
+/// The same in a store of this block size.
+fn play_in(block_len: u64, length: usize, acts: &[Act], end: End) -> Image {
     let device = Arc::new(MemoryDevice::growable(length, 4 << 20));
-    let format = FormatOptions { ring_len: 0, size_max: 4 << 20 };
+    let format = FormatOptions { ring_len: 0, size_max: 4 << 20, block_len };
     Engine::format(device.as_ref(), format, &SeededRandom::new(acts.len() as u64)).expect("it can be formatted");
     let options = Options { background: Background::Manual, memory_len: 4 << 20, ..Options::default() };
     let engine = Arc::new(Engine::open(device.clone(), options).expect("it opens"));
@@ -139,6 +145,24 @@ fn values(engine: &Arc<Engine>, _: &mut Held) {
         Batch::new().when(Condition::Absent { space: SPACE, key: "requested".into() }).with_request(RequestId([8; 16]));
     assert!(engine.submit(refused, Durability::Sync).wait().is_err(), "it is refused");
     engine.checkpoint().expect("a checkpoint");
+}
+
+/// Values of one whole block, of a little more, and of many, one of them written over in whole blocks and in parts.
+fn whole_blocks(engine: &Arc<Engine>, _: &mut Held) {
+    for (key, length) in [("blocks/1", 65_536), ("blocks/1+", 66_000), ("blocks/5", 5 * 65_536)] {
+        staged(engine, key, length, Access::Random);
+    }
+    engine.checkpoint().expect("a checkpoint");
+    for (offset, length) in [(65_536, 2 * 65_536), (250_000, 40_000), (10_000, 3_000)] {
+        let data = Payload::Stage({
+            let mut stage =
+                engine.stage(StageHint { access: Access::Random, ..StageHint::default() }).expect("a stage");
+            stage.write(&pattern(length, 9)).expect("a piece is taken");
+            stage.finish().expect("the stage ends")
+        });
+        done(engine, Operation::WriteAt { at: Place::new(SPACE, "blocks/5"), offset, data });
+    }
+    done(engine, Operation::Delete { at: Place::new(SPACE, "staged/sequential") });
 }
 
 /// A clone and a snapshot that have gone their own ways, and one that is being taken down.

@@ -6,6 +6,7 @@ mod objects;
 
 use super::OURS;
 use crate::Error;
+use crate::s3::show_size;
 use files::Files;
 use loopback::{FileSystem, LoopDevice};
 use objects::Objects;
@@ -19,7 +20,7 @@ pub type Outcome<T> = Result<T, String>;
 /// A store of numbered objects or a folder of files.
 pub trait Place: Send + Sync {
     /// Its name in reports.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Creates an empty object and closes it; gives its number.
     fn create(&self) -> Outcome<u64>;
@@ -72,11 +73,11 @@ impl Field {
             .map_err(Error::io("cannot make a folder"))?;
         let mut field = Field { places: Vec::new(), notes: Vec::new(), spare: None, folder };
         let below = field.folder.path().to_path_buf();
-        match Ours::make(&below.join(OURS), length) {
+        match Ours::make(&below.join(OURS), length, 0) {
             Ok(ours) => field.places.push(Box::new(ours)),
             Err(error) => {
                 field.notes.push(format!("No loop device: {error}. {OURS} was measured in a file, file systems not."));
-                field.places.push(Box::new(Ours::in_file(&below.join(OURS), length)?));
+                field.places.push(Box::new(Ours::in_file(&below.join(OURS), length, 0)?));
                 return Ok(field);
             }
         }
@@ -90,6 +91,14 @@ impl Field {
             field.spare = LoopDevice::make(&below.join("spare"), length).ok();
         }
         Ok(field)
+    }
+
+    /// Adds a store of ours with blocks of this length.
+    pub fn add_ours(&mut self, length: u64, block_len: u64) -> Result<(), Error> {
+        let file = self.folder.path().join(format!("{OURS}-{block_len}"));
+        let ours = Ours::make(&file, length, block_len).or_else(|_| Ours::in_file(&file, length, block_len))?;
+        self.places.push(Box::new(ours));
+        Ok(())
     }
 
     /// A device like those of the others that nobody uses; else, without root, a file that is to be made.
@@ -110,21 +119,21 @@ struct Ours {
 }
 
 impl Ours {
-    fn make(file: &Path, length: u64) -> Result<Ours, Error> {
+    fn make(file: &Path, length: u64, block_len: u64) -> Result<Ours, Error> {
         let device = LoopDevice::make(file, length)?;
-        let objects = Objects::make(device.path()).map_err(Error::Worker)?;
+        let objects = Objects::make(device.path(), block_len).map_err(Error::Worker)?;
         Ok(Ours { objects, _device: Some(device) })
     }
 
-    fn in_file(file: &Path, length: u64) -> Result<Ours, Error> {
+    fn in_file(file: &Path, length: u64, block_len: u64) -> Result<Ours, Error> {
         let made = std::fs::File::create(file).and_then(|file| file.set_len(length));
         made.map_err(Error::io("cannot make the store's file"))?;
-        Ok(Ours { objects: Objects::make(file).map_err(Error::Worker)?, _device: None })
+        Ok(Ours { objects: Objects::make(file, block_len).map_err(Error::Worker)?, _device: None })
     }
 }
 
 impl Place for Ours {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.objects.name()
     }
     fn create(&self) -> Outcome<u64> {
@@ -141,6 +150,14 @@ impl Place for Ours {
     }
     fn forget(&mut self) -> Outcome<()> {
         self.objects.forget()
+    }
+}
+
+/// The name in reports of a store of ours with blocks of this length; 0: those that it has by itself.
+pub fn name_of_ours(block_len: u64) -> String {
+    match block_len {
+        0 => OURS.to_owned(),
+        length => format!("{OURS} in blocks of {}", show_size(length)),
     }
 }
 

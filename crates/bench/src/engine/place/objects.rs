@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 /// An open store.
 pub struct Objects {
+    name: String,
     path: PathBuf,
     /// `None` between two opens.
     store: Option<Store>,
@@ -25,13 +26,14 @@ fn open(path: &Path) -> Outcome<Store> {
 }
 
 impl Objects {
-    /// Formats what is at `path`.
-    pub fn make(path: &Path) -> Outcome<Objects> {
+    /// Formats what is at `path`, with blocks of this length; 0: those that a store has by itself.
+    pub fn make(path: &Path, block_len: u64) -> Outcome<Objects> {
         let device = FileDevice::open(path, OpenOptions::default()).map_err(failed("open"))?;
-        Engine::format(&device, FormatOptions::default(), &OsRandom).map_err(failed("format"))?;
+        let format = FormatOptions { block_len, ..FormatOptions::default() };
+        Engine::format(&device, format, &OsRandom).map_err(failed("format"))?;
         device.close().map_err(failed("close"))?;
         let store = Some(open(path)?);
-        Ok(Objects { path: path.to_owned(), store })
+        Ok(Objects { name: super::name_of_ours(block_len), path: path.to_owned(), store })
     }
 
     fn store(&self) -> Outcome<&Store> {
@@ -40,8 +42,8 @@ impl Objects {
 }
 
 impl Place for Objects {
-    fn name(&self) -> &'static str {
-        super::super::OURS
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn create(&self) -> Outcome<u64> {

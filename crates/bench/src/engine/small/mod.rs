@@ -6,10 +6,11 @@ mod plan;
 use super::budget::Budget;
 use super::figures::Figures;
 use super::fio::{self, Job, Manner};
-use super::place::{Field, Place};
+use super::place::{Field, Place, name_of_ours};
 use super::{Arguments, OURS};
 use crate::Error;
 use crate::report::Report;
+use crate::s3::show_size;
 use crate::say;
 use crate::statistics::Better;
 use drive::{Done, Region};
@@ -30,6 +31,8 @@ const MB: f64 = 1e6;
 const FIO: &str = "fio";
 /// Name of the figures of how long our own locks were waited for.
 const LOCKS: &str = "locks";
+/// The table of stores with other blocks.
+const BLOCKS_SECTION: &str = "Small access: by the store's block size";
 const LOCKS_SECTION: &str = "Small access: waiting for our own locks, 8 threads";
 
 /// Measures and adds the rows.
@@ -43,6 +46,9 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
     say("making a store and file systems on loop devices");
     let mut field = Field::make(&arguments.dir, device_len, 1000, true)?;
     report.notes.append(&mut field.notes);
+    for block_len in &arguments.store_block_lens {
+        field.add_ours(device_len, *block_len)?;
+    }
     let mut regions = Vec::new();
     for place in &field.places {
         let private: Result<Vec<u64>, String> = (0..OBJECTS).map(|_| place.create()).collect();
@@ -82,6 +88,7 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
         }
     }
     report.rows.extend(rows(&cells, &found));
+    report.rows.extend(block_rows(&cells, &found, &arguments.store_block_lens));
     Ok(())
 }
 
@@ -169,9 +176,38 @@ fn rows(cells: &[Cell], found: &[Figures]) -> Vec<crate::report::Row> {
     rows
 }
 
+/// Stores of ours with other blocks beside the one with its own.
+fn block_rows(cells: &[Cell], found: &[Figures], block_lens: &[u64]) -> Vec<crate::report::Row> {
+    let mut rows = Vec::new();
+    for (cell, figures) in cells.iter().zip(found) {
+        for block_len in block_lens {
+            let (name, own) = (name_of_ours(*block_len), "blocks of 4 KiB");
+            let mut compared = Figures::default();
+            figures.of(&name).iter().for_each(|figure| compared.push(OURS, *figure));
+            figures.of(OURS).iter().for_each(|figure| compared.push(own, *figure));
+            let case = format!("{}, store of {} blocks", cell.name(), show_size(*block_len));
+            let row = compared.row(&case, "MB/s", Better::Higher, 1.0, &[own.into()]);
+            rows.push(row.in_section(BLOCKS_SECTION));
+        }
+    }
+    rows
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stores_of_other_blocks_are_compared_with_our_own() {
+        let cells = plan::quick();
+        let mut figures = Figures::default();
+        figures.push(OURS, Some(2.0));
+        figures.push(&name_of_ours(64 << 10), Some(3.0));
+        let rows = block_rows(&cells, &[figures], &[64 << 10]);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].case, "4 KiB random private write synced x1, store of 64 KiB blocks");
+        assert_eq!((rows[0].ratio, rows[0].references["blocks of 4 KiB"]), (Some(1.5), Some(2.0)));
+    }
 
     #[test]
     fn transactions_are_compared_with_our_own_writes() {

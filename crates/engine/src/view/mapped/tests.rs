@@ -13,7 +13,8 @@ use crate::{
 const SPACE: SpaceId = SpaceId(20);
 
 fn open(device: Arc<dyn Device>) -> Engine {
-    Engine::format(&device, FormatOptions { ring_len: 1 << 20, size_max: 0 }, &SeededRandom::new(7)).unwrap();
+    Engine::format(&device, FormatOptions { ring_len: 1 << 20, ..FormatOptions::default() }, &SeededRandom::new(7))
+        .unwrap();
     let engine = Engine::open(device, Options { background: Background::Manual, ..Options::default() }).unwrap();
     let made = Batch::new().then(Operation::CreateSpace { space: SPACE });
     engine.submit(made, Durability::Sync).wait().unwrap();
