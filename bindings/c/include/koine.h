@@ -122,6 +122,16 @@ bool koine_store_close(koine_store *store, koine_error **error);
 /* Makes everything so far survive power loss. */
 bool koine_store_sync(koine_store *store, koine_error **error);
 bool koine_store_get_status(const koine_store *store, koine_store_status *status, koine_error **error);
+/* Lets a store take more space while it is in use: of a file up to size bytes as they are needed, UINT64_MAX: as far as
+ * the disk allows; of a device size bytes now, 0: all that was added to it. A store never becomes smaller. */
+bool koine_store_grow(koine_store *store, uint64_t size, koine_error **error);
+/* Writes everything in the store, as it is in one version, to a file descriptor that is open for writing, and leaves
+ * that open. Gives the length of the stream in bytes, or -1. The store may be in use. */
+int64_t koine_store_export(koine_store *store, int descriptor, koine_error **error);
+/* As koine_store_create, with what an export holds, which is read from a file descriptor: all of it, or the new store
+ * holds nothing and is not opened. The descriptor stays open, and may have been read beyond the end of the stream. */
+koine_store *koine_store_receive(const char *path, const koine_store_options *options, int descriptor,
+                                 koine_error **error);
 /* Creates up to 16384 objects in one commit, all or none, without opening them. Their numbers follow each other from
  * *first on. */
 bool koine_store_create_many(koine_store *store, uint64_t count, uint64_t size, int sync, uint64_t *first,

@@ -2,6 +2,12 @@
 
 use std::ffi::{c_char, c_int};
 
+use std::fs::File;
+use std::io::BufReader;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+
+use koine::GrowTo;
 use koine::numbered::{self, CreateStore};
 
 use crate::arguments::{bytes_mut, durability, path, put};
@@ -46,6 +52,34 @@ fn some(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
 }
 
+/// What C asks for when it makes a store.
+///
+/// # Safety
+/// `options` is NULL or options.
+unsafe fn creation(options: *const StoreOptions) -> CreateStore {
+    if options.is_null() {
+        return CreateStore::default();
+    }
+    // SAFETY: as the caller of this function promises.
+    let given = unsafe { options.read() };
+    CreateStore {
+        object_limit: some(given.object_limit),
+        size_max: some(given.size_max),
+        block_size: some(given.block_size),
+        force: given.force != 0,
+        memory: some(given.memory),
+    }
+}
+
+/// An open file of the caller's, which stays open.
+fn file(descriptor: c_int) -> Result<ManuallyDrop<File>, Failure> {
+    if descriptor < 0 {
+        return Err(Failure::invalid(format!("{descriptor} is no file descriptor")));
+    }
+    // SAFETY: the header asks for an open one; it is never closed here.
+    Ok(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
+}
+
 /// Makes a store and opens it.
 ///
 /// # Safety
@@ -59,17 +93,56 @@ pub unsafe extern "C" fn koine_store_create(
     call(error, std::ptr::null_mut(), || {
         // SAFETY: the header asks for a C string.
         let path = unsafe { self::path(path) }?;
-        let mut create = CreateStore::default();
-        if !options.is_null() {
-            // SAFETY: the header asks for NULL or options.
-            let given = unsafe { options.read() };
-            create.block_size = some(given.block_size);
-            create.object_limit = some(given.object_limit);
-            create.size_max = some(given.size_max);
-            create.memory = some(given.memory);
-            create.force = given.force != 0;
-        }
+        // SAFETY: the header asks for NULL or options.
+        let create = unsafe { creation(options) };
         Ok(STORES.add(numbered::create(path, &create)?))
+    })
+}
+
+/// Makes a store of an export and opens it.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_store_receive(
+    path: *const c_char,
+    options: *const StoreOptions,
+    descriptor: c_int,
+    error: *mut *mut Error,
+) -> *mut Store {
+    call(error, std::ptr::null_mut(), || {
+        // SAFETY: the header asks for a C string.
+        let path = unsafe { self::path(path) }?;
+        // SAFETY: the header asks for NULL or options.
+        let create = unsafe { creation(options) };
+        let input = file(descriptor)?;
+        Ok(STORES.add(numbered::receive(path, &create, &mut BufReader::new(&*input))?))
+    })
+}
+
+/// Writes everything in a store, as it is in one version.
+#[unsafe(no_mangle)]
+pub extern "C" fn koine_store_export(store: *mut Store, descriptor: c_int, error: *mut *mut Error) -> i64 {
+    call(error, -1, || {
+        let (store, out) = (STORES.get(store)?, file(descriptor)?);
+        // What was created and is gathered becomes visible.
+        store.sync()?;
+        let mut out = &*out;
+        let length = store.engine().export(&[])?.write_to(&mut out, &mut |_| ())?;
+        Ok(i64::try_from(length).unwrap_or(i64::MAX))
+    })
+}
+
+/// Lets a store grow.
+#[unsafe(no_mangle)]
+pub extern "C" fn koine_store_grow(store: *mut Store, size: u64, error: *mut *mut Error) -> bool {
+    call(error, false, || {
+        let to = match size {
+            0 => GrowTo::Device,
+            u64::MAX => GrowTo::Unlimited,
+            size => GrowTo::Size(size),
+        };
+        Ok(STORES.get(store)?.engine().grow(to).map(|_| true)?)
     })
 }
 

@@ -1,9 +1,11 @@
 /* Every call of the library, each with what it promises. Argument: a folder for stores. */
+#define _POSIX_C_SOURCE 200809L
 #include <koine.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int checks;
 
@@ -264,6 +266,47 @@ static void threads(koine_store *store)
     CHECK(koine_object_delete(shared, KOINE_SYNC, &error));
 }
 
+/* A store that grows, goes out as a stream and comes in as another. */
+static void streams(koine_store *store, const char *folder)
+{
+    koine_store_status status;
+    CHECK(koine_store_grow(store, 96 << 20, &error));
+    CHECK(koine_store_get_status(store, &status, &error) && status.size_max == 96 << 20);
+    CHECK(!koine_store_grow(store, 4096, &error));
+    FAILED(KOINE_INVALID, "does not become smaller");
+    CHECK(!koine_store_grow(NULL, 4096, &error));
+    FAILED(KOINE_INVALID, "NULL");
+
+    koine_object *object = koine_object_create(store, 0, NULL, &error);
+    uint64_t number = koine_object_number(object);
+    CHECK(koine_object_write(object, 0, 6, "stream", KOINE_NO_SYNC, &error) == 6);
+    CHECK(koine_store_export(store, -1, &error) == -1);
+    FAILED(KOINE_INVALID, "no file descriptor");
+    FILE *stream = tmpfile();
+    CHECK(stream != NULL);
+    int64_t length = koine_store_export(store, fileno(stream), &error);
+    CHECK(length > 0 && lseek(fileno(stream), 0, SEEK_CUR) == length);
+    CHECK(koine_object_delete(object, KOINE_SYNC, &error));
+
+    char copy[4096];
+    snprintf(copy, sizeof copy, "%s/copy", folder);
+    koine_store_options options = {.block_size = 65536, .size_max = 64 << 20};
+    CHECK(koine_store_receive(copy, &options, fileno(stream), &error) == NULL);
+    CHECK(error != NULL);
+    koine_error_free(error);
+    error = NULL;
+    CHECK(access(copy, F_OK) != 0);
+    CHECK(lseek(fileno(stream), 0, SEEK_SET) == 0);
+    koine_store *received = koine_store_receive(copy, &options, fileno(stream), &error);
+    CHECK(received != NULL && koine_store_get_status(received, &status, &error));
+    CHECK(status.block_size == 65536 && status.object_limit == 1000);
+    object = koine_object_open(received, number, NULL, &error);
+    char buffer[6];
+    CHECK(koine_object_read(object, 0, 6, buffer, &error) == 6 && memcmp(buffer, "stream", 6) == 0);
+    CHECK(koine_object_close(object, KOINE_NO_SYNC, &error) && koine_store_close(received, &error));
+    fclose(stream);
+}
+
 int main(int argc, char const *argv[])
 {
     CHECK(argc == 2);
@@ -277,6 +320,7 @@ int main(int argc, char const *argv[])
     transactions(store);
     misuse(store, argv[1]);
     threads(store);
+    streams(store, argv[1]);
     koine_object *kept = koine_object_create(store, 0, NULL, &error);
     uint64_t number = koine_object_number(kept);
     CHECK(koine_object_write(kept, 0, 4, "kept", KOINE_NO_SYNC, &error) == 4);

@@ -17,6 +17,7 @@
 //! - Making a store overwrites nothing that was there, unless the caller insists.
 //! - The objects share a file with buckets, should somebody make some, and touch none of them.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,11 +28,13 @@ pub use koine_engine::objects::{
 pub use koine_engine::{Access, Durability, Error, ErrorKind};
 
 use koine_engine::device::{FileDevice, OpenOptions};
-use koine_engine::{Engine, Options};
+use koine_engine::{Engine, Options, ReceiveOptions};
 
 use crate::error::{Error as FacadeError, Result};
 use crate::format::{FormatOptions, format};
 use crate::inspect::refuse_other;
+use crate::probe::{Found, probe};
+use crate::stream::Spaces;
 
 /// What a new store of objects is like.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +55,23 @@ pub struct CreateStore {
 pub fn create(path: &Path, options: &CreateStore) -> Result<Store> {
     let CreateStore { size_max, block_size, force, .. } = *options;
     format(path, &FormatOptions { size_max, block_size, force })?;
+    begin(path, options.object_limit, options.memory)
+}
+
+/// As [`create`], with what an export of a store holds: all of it, or no store is made.
+pub fn receive(path: &Path, options: &CreateStore, input: &mut dyn Read) -> Result<Store> {
+    let made = probe(path)? == Found::Missing;
+    let CreateStore { size_max, block_size, force, .. } = *options;
+    format(path, &FormatOptions { size_max, block_size, force })?;
+    let filled = Spaces::open(path, false).and_then(|spaces| {
+        spaces.receive(input, ReceiveOptions::default(), &mut |_| ())?;
+        spaces.close()
+    });
+    if filled.is_err() && made {
+        // A file that was only made for this: an error leaves things as they were.
+        let _ = std::fs::remove_file(path);
+    }
+    filled?;
     begin(path, options.object_limit, options.memory)
 }
 
@@ -93,6 +113,25 @@ mod tests {
         store.close().unwrap();
         let other = open_with(&path, Some(3), None).map(drop).unwrap_err();
         assert_eq!(other.store_kind(), Some(ErrorKind::Invalid), "{other}");
+    }
+
+    #[test]
+    fn a_store_is_made_of_a_stream_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = create(&folder.path().join("from"), &CreateStore::default()).unwrap();
+        let object = store.create(0).unwrap();
+        object.write(0, b"some bytes", Durability::Sync).unwrap();
+        let mut stream = Vec::new();
+        store.engine().export(&[]).unwrap().write_to(&mut stream, &mut |_| ()).unwrap();
+        let to = folder.path().join("to");
+        let options = CreateStore { block_size: Some(64 << 10), ..CreateStore::default() };
+        assert!(receive(&to, &options, &mut &stream[..stream.len() - 9]).map(drop).is_err());
+        assert!(!to.exists());
+        let copy = receive(&to, &options, &mut stream.as_slice()).unwrap();
+        let copied = copy.open_object(object.number()).unwrap();
+        let mut bytes = [0; 10];
+        assert_eq!((copied.read(0, &mut bytes).unwrap(), &bytes), (10, b"some bytes"));
+        assert_eq!(copy.status().unwrap().block_len, 64 << 10);
     }
 
     #[test]

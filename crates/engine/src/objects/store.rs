@@ -77,6 +77,11 @@ impl Store {
         Ok(Store { inner: Arc::new(Inner::open(engine, options, None)?) })
     }
 
+    /// The engine that it lies in: to let that grow, and for streams of its spaces.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
     /// What it is called: its path where it has one.
     pub fn name(&self) -> &str {
         &self.inner.name
