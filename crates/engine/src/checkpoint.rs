@@ -25,8 +25,14 @@ use crate::value::{BlockRange, Extent, Generation, Pending};
 
 /// Space is asked for in runs of this many blocks.
 pub(crate) const RUN_BLOCKS: u32 = 256;
-/// A store without commits for a second makes a checkpoint when more than this would be written by it, in bytes.
+/// A store without commits for [`IDLE_TIME`] makes a checkpoint when more than this would be written by it, in bytes.
 const IDLE_LEN: u64 = 1 << 20;
+/// See [`IDLE_LEN`].
+const IDLE_TIME: Duration = Duration::from_secs(1);
+/// The same where much waits: a checkpoint would have come soon anyway.
+const IDLE_LEN_MUCH: u64 = 16 << 20;
+/// See [`IDLE_LEN_MUCH`].
+const IDLE_TIME_MUCH: Duration = Duration::from_millis(100);
 /// The chunk length of packed values: 4 KiB.
 const PACKED_CHUNK_LOG2: u8 = 12;
 
@@ -243,7 +249,7 @@ impl Core {
     /// Where nothing was committed since a cut that is written now, what memory holds of its nodes goes.
     fn settle_state(&self, head: &mut Head, cut: Version) -> Result<()> {
         if head.state.version == cut {
-            head.state.master = head.state.master.settled()?;
+            head.state.master = head.state.master.settled()?.with_roots(&self.nodes.now())?;
             head.sealed.state.master = head.state.master.clone();
             self.show_settled(head);
         }
@@ -259,7 +265,7 @@ impl Core {
     }
 
     /// Writes the newest superblock over the older one too: space that only the older root needs comes back.
-    fn give_up_older(&self, book: &mut Book) -> Result<()> {
+    pub(crate) fn give_up_older(&self, book: &mut Book) -> Result<()> {
         if book.older_cut < book.newest.cut {
             let again = Superblock { sequence: book.newest.sequence + 1, ..book.newest.clone() };
             self.switch(book, again)?;
@@ -456,10 +462,12 @@ impl Core {
                     if head.closing || self.check_running().is_err() {
                         return;
                     }
-                    if self.checkpoint_work.wait_for(&mut head, Duration::from_secs(1)).timed_out() {
+                    let much = head.dirty.device_len > IDLE_LEN_MUCH;
+                    let (time, length) = if much { (IDLE_TIME_MUCH, IDLE_LEN_MUCH) } else { (IDLE_TIME, IDLE_LEN) };
+                    if self.checkpoint_work.wait_for(&mut head, time).timed_out() {
                         self.show_settled(&head);
                         // Reads are fastest, and the next start has least to do, when nothing waits.
-                        head.checkpoint_wanted |= seen == head.state.version && head.dirty.device_len > IDLE_LEN;
+                        head.checkpoint_wanted |= seen == head.state.version && head.dirty.device_len > length;
                         seen = head.state.version;
                     }
                 }

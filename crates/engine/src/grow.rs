@@ -187,7 +187,7 @@ impl Core {
         }
         let blocks = book.newest.blocks;
         let most = if book.newest.blocks_max == 0 { u64::MAX / BLOCK_LEN as u64 } else { book.newest.blocks_max };
-        let step = blocks.clamp(want.saturating_mul(2).min(GROW_BLOCKS_MAX), GROW_BLOCKS_MAX);
+        let step = (blocks / 2).clamp(want.saturating_mul(2).min(GROW_BLOCKS_MAX), GROW_BLOCKS_MAX);
         let target = blocks.saturating_add(step).min(most);
         if target <= blocks {
             return Ok(false);

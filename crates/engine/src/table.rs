@@ -12,6 +12,16 @@ use crate::error::Result;
 use crate::space::Class;
 use crate::tree::Weight;
 
+/// What a checkpoint lacks, in blocks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Enough,
+    /// It found room, but came for want of it alone.
+    Later(u64),
+    /// It would find none.
+    Now(u64),
+}
+
 impl Core {
     /// What may wait for a checkpoint now.
     pub(crate) fn table(&self, head: &Head) -> Weight {
@@ -27,21 +37,34 @@ impl Core {
     /// Makes the store larger where a checkpoint would find no room, or came for want of room alone: the next one then
     /// writes more changes with each node. Where the store cannot grow what there is has to do.
     pub(crate) fn grow_for_table(&self) -> Result<()> {
+        if self.lacks_room() == Room::Enough {
+            return Ok(());
+        }
+        // What only the older root needs, before the file becomes longer.
+        self.give_up_older(&mut self.book.lock())?;
+        match self.lacks_room() {
+            Room::Enough => Ok(()),
+            Room::Later(blocks) => self.grow(blocks).map(drop),
+            Room::Now(blocks) => self.grow(blocks + self.allocator.reserve_blocks()).map(drop),
+        }
+    }
+
+    /// Whether the next checkpoint finds room, and the one after it.
+    fn lacks_room(&self) -> Room {
         let (dirty, table, log_len) = {
             let head = self.head.lock();
             (head.dirty, self.table(&head), head.sealed.position.0.saturating_sub(head.cut_at.0))
         };
         let blocks = dirty.device_len / BLOCK_LEN as u64;
         let need = blocks + u64::from(RUN_BLOCKS);
-        if !self.allocator.admits(need, Class::Checkpoint) {
-            self.grow(need + self.allocator.reserve_blocks())?;
-            return Ok(());
-        }
         let room_alone = dirty.memory_len < table.memory_len / 2 && log_len < self.limits.checkpoint_log_len / 2;
-        if dirty.device_len > table.device_len && room_alone {
-            self.grow(2 * blocks)?;
+        if !self.allocator.admits(need, Class::Checkpoint) {
+            Room::Now(need)
+        } else if dirty.device_len > table.device_len && room_alone {
+            Room::Later(blocks)
+        } else {
+            Room::Enough
         }
-        Ok(())
     }
 
     /// What is kept back from data: 3%, and what one checkpoint of a full table may write.

@@ -327,9 +327,7 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, taking: &mut Taking<'_>) ->
 /// Takes an empty child away; the first separator stays empty.
 fn drop_child(run: &mut Run<Child>, spot: Spot) {
     run.remove(spot);
-    if let Some(first) = run.get_mut(run.start()) {
-        first.0 = Bytes::new();
-    }
+    run.rename_first(Bytes::new());
 }
 
 /// Joins a small child with a neighbour, or evens the two out.

@@ -239,6 +239,24 @@ impl Tree {
         Ok(Tree { root, len: self.len })
     }
 
+    /// A settled tree with what every look-up passes in memory: its root, if that is a leaf, and the roots of the trees
+    /// in it as far as `source` has them.
+    pub(crate) fn with_roots(self, source: &dyn NodeSource) -> Result<Tree> {
+        let Some(Child::Disk(at)) = &self.root else { return Ok(self) };
+        let Ok(node) = load(source, at, Some(0)) else { return Ok(self) };
+        let mut entries = node.packed()?.entries()?;
+        for (_, value) in &mut entries {
+            if let Value::Root(root) = value
+                && let Some(Child::Disk(at)) = &root.tree.root
+                && let Ok(node) = source.load(at)
+            {
+                root.tree.root = Some(Child::Memory(node));
+            }
+        }
+        let root = Node::resident(*at, entries);
+        Ok(Tree { root: Some(Child::Memory(Arc::new(root))), len: self.len })
+    }
+
     /// The value of a key.
     pub fn get(&self, source: &dyn NodeSource, key: &[u8]) -> Result<Option<Value>> {
         self.look(source, key, |held| held.map(|held| held.to_value()).transpose())

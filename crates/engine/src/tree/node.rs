@@ -173,6 +173,12 @@ impl Node {
         Node { level, body: Body::Packed(packed), size, sweep: 0, born: Version(0), fate: Fate::at(at) }
     }
 
+    /// The leaf that is stored at `at`, taken out.
+    pub(super) fn resident(at: NodeRef, entries: Vec<(Bytes, Value)>) -> Self {
+        let leaf = Node::new(0, Entries::Leaf(Run::from_sorted(entries)), Version(0));
+        Node { fate: Fate::at(at), ..leaf }
+    }
+
     /// A leaf to be changed: the one that is stored at `base`, where nobody needs what memory holds of it.
     pub(super) fn over(base: NodeRef, source: &dyn NodeSource, born: Version) -> Result<Node> {
         let size = load(source, &base, Some(0))?.size;
@@ -333,9 +339,8 @@ impl Node {
             Body::Open(Entries::Inner(run)) => {
                 let spot = split_spot(run, at)?;
                 let mut upper = run.split_off(spot);
-                let first = upper.get_mut(upper.start())?;
-                let separator = Bytes::copy_from_slice(&first.0);
-                first.0 = Bytes::new();
+                let separator = Bytes::copy_from_slice(&upper.first()?.0);
+                upper.rename_first(Bytes::new());
                 (separator, Entries::Inner(upper))
             }
         };
@@ -349,9 +354,7 @@ impl Node {
         match (&mut self.body, upper.body) {
             (Body::Open(Entries::Leaf(run)), Body::Open(Entries::Leaf(upper))) => run.append(upper),
             (Body::Open(Entries::Inner(run)), Body::Open(Entries::Inner(mut upper))) => {
-                if let Some(first) = upper.get_mut(upper.start()) {
-                    first.0 = separator;
-                }
+                upper.rename_first(separator);
                 run.append(upper);
             }
             // Both come from one parent, whose children are of one level, and both are changed.

@@ -236,8 +236,12 @@ impl Packed {
 
     /// The values of a leaf, to be changed.
     pub(super) fn open_leaf(&self) -> Result<Run<Value>> {
-        let entries = (0..self.len()).map(|index| Ok((self.key_bytes(index), self.value(index)?)));
-        Ok(Run::from_sorted(entries.collect::<Result<_>>()?))
+        self.entries().map(Run::from_sorted)
+    }
+
+    /// The entries of a leaf, taken out.
+    pub(super) fn entries(&self) -> Result<Vec<(Bytes, Value)>> {
+        (0..self.len()).map(|index| Ok((self.key_bytes(index), self.value(index)?))).collect()
     }
 
     /// The children of an inner node, to be changed.

@@ -63,10 +63,8 @@ fn take_down(
     {
         run.remove(run.start());
     }
-    if let Some(first) = run.get_mut(run.start()) {
-        // The first separator stands for the lowest key.
-        first.0 = Bytes::new();
-    }
+    // The first separator stands for the lowest key.
+    run.rename_first(Bytes::new());
     let gone = run.is_empty();
     node.measure();
     edit.weigh(before, if gone { Weight::default() } else { node.weight() });

@@ -2,13 +2,20 @@
 //!
 //! A node of 16 KiB holds hundreds of entries; copying it whole for each change would cost hundreds
 //! of counts on cold cache lines. A [`Run`] keeps them in chunks of a few dozen behind `Arc`s, so
-//! that a copy shares all chunks and a change copies one.
+//! that a copy shares all chunks and a change copies one. Beside each entry, and beside each chunk for its
+//! first one, stand eight bytes of the key, so that a search looks at one key at its end and not at one a step.
 //!
-//! Invariants: keys ascend strictly over the whole run; no chunk is empty.
+//! Invariants: keys ascend strictly over the whole run; no chunk is empty; prefixes are those that the
+//! [`Common`] beside them gives.
 
+mod common;
+
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+use common::Common;
 
 /// A key and what it holds.
 pub(super) type Entry<T> = (Bytes, T);
@@ -22,7 +29,99 @@ const _: () = assert!(CHUNK_MAX <= u64::BITS as usize);
 /// A sorted sequence that is cheap to copy.
 #[derive(Clone)]
 pub(super) struct Run<T> {
-    chunks: Vec<Arc<Vec<Entry<T>>>>,
+    /// Of the first keys of all chunks.
+    common: Common,
+    heads: Vec<Head<T>>,
+}
+
+/// A chunk and the prefix of its first key.
+#[derive(Clone)]
+struct Head<T> {
+    prefix: u64,
+    chunk: Arc<Chunk<T>>,
+}
+
+/// Some entries that follow each other.
+#[derive(Clone)]
+struct Chunk<T> {
+    common: Common,
+    slots: Vec<Slot<T>>,
+}
+
+/// An entry and the prefix of its key.
+#[derive(Clone)]
+struct Slot<T> {
+    prefix: u64,
+    entry: Entry<T>,
+}
+
+impl<T> Chunk<T> {
+    fn of(entries: impl Iterator<Item = Entry<T>>) -> Chunk<T> {
+        let slots = entries.map(|entry| Slot { prefix: 0, entry }).collect();
+        let mut chunk = Chunk { common: Common::default(), slots };
+        chunk.note();
+        chunk
+    }
+
+    fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn get(&self, index: usize) -> Option<&Entry<T>> {
+        self.slots.get(index).map(|slot| &slot.entry)
+    }
+
+    fn first_key(&self) -> &[u8] {
+        self.slots.first().map_or(&[], |slot| &slot.entry.0)
+    }
+
+    fn last_key(&self) -> &[u8] {
+        self.slots.last().map_or(&[], |slot| &slot.entry.0)
+    }
+
+    /// Fills in what searches look at first.
+    fn note(&mut self) {
+        let first = self.slots.iter().map(|slot| &slot.entry.0).find(|key| !key.is_empty());
+        self.common = first.map_or_else(Common::default, |first| Common::between(first, self.last_key()));
+        let common = self.common;
+        self.slots.iter_mut().for_each(|slot| slot.prefix = common.prefix(&slot.entry.0));
+    }
+
+    #[inline]
+    fn find(&self, key: &[u8]) -> Result<usize, usize> {
+        match self.common.side(key, || self.last_key()) {
+            // Before all but an empty one.
+            Ordering::Less => match self.first_key() {
+                [] if key.is_empty() => Ok(0),
+                [] => Err(1),
+                _ => Err(0),
+            },
+            Ordering::Greater => Err(self.len()),
+            Ordering::Equal => {
+                let prefix = self.common.prefix(key);
+                let order = |slot: &Slot<T>| slot.prefix.cmp(&prefix).then_with(|| slot.entry.0.as_ref().cmp(key));
+                self.slots.binary_search_by(order)
+            }
+        }
+    }
+
+    fn insert(&mut self, index: usize, key: Bytes, value: T) {
+        let fits = key.is_empty() || self.common.side(&key, || self.last_key()) == Ordering::Equal;
+        let prefix = self.common.prefix(&key);
+        self.slots.insert(index, Slot { prefix, entry: (key, value) });
+        if !fits {
+            self.note();
+        }
+    }
+
+    fn append(&mut self, slots: impl Iterator<Item = Slot<T>>) {
+        self.slots.extend(slots);
+        self.note();
+    }
+
+    fn split_off(&mut self, at: usize) -> Chunk<T> {
+        Chunk { common: self.common, slots: self.slots.split_off(at) }
+    }
 }
 
 /// A place in a run: before the entry of this number in this chunk. Valid until the run changes.
@@ -47,35 +146,34 @@ impl Spot {
 impl<T: Clone> Run<T> {
     /// Without entries.
     pub(super) fn new() -> Self {
-        Run { chunks: Vec::new() }
+        Run { common: Common::default(), heads: Vec::new() }
     }
 
     /// From entries in ascending order.
     pub(super) fn from_sorted(entries: Vec<Entry<T>>) -> Self {
-        let mut chunks = Vec::with_capacity(entries.len().div_ceil(CHUNK_MAX));
-        let mut rest = entries.into_iter();
-        loop {
-            let chunk: Vec<Entry<T>> = rest.by_ref().take(CHUNK_MAX).collect();
-            if chunk.is_empty() {
-                return Run { chunks };
-            }
-            chunks.push(Arc::new(chunk));
+        let mut heads = Vec::with_capacity(entries.len().div_ceil(CHUNK_MAX));
+        let mut rest = entries.into_iter().peekable();
+        while rest.peek().is_some() {
+            heads.push(Head { prefix: 0, chunk: Arc::new(Chunk::of(rest.by_ref().take(CHUNK_MAX))) });
         }
+        let mut run = Run { common: Common::default(), heads };
+        run.note();
+        run
     }
 
     /// The number of entries.
     pub(super) fn len(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.len()).sum()
+        self.heads.iter().map(|head| head.chunk.len()).sum()
     }
 
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.heads.is_empty()
     }
 
     /// The number of chunks.
     pub(super) fn chunk_count(&self) -> usize {
-        self.chunks.len()
+        self.heads.len()
     }
 
     /// Before the first entry.
@@ -85,17 +183,30 @@ impl<T: Clone> Run<T> {
 
     /// After the last entry.
     pub(super) fn end(&self) -> Spot {
-        Spot { chunk: self.chunks.len(), index: 0 }
+        Spot { chunk: self.heads.len(), index: 0 }
     }
 
     /// The entry of this key, or the place where it would go.
     #[inline]
     pub(super) fn find(&self, key: &[u8]) -> Result<Spot, Spot> {
-        let after = self.chunks.partition_point(|chunk| chunk.first().is_some_and(|entry| entry.0.as_ref() <= key));
-        let Some(chunk) = after.checked_sub(1) else { return Err(self.start()) };
-        match self.chunks[chunk].binary_search_by(|entry| entry.0.as_ref().cmp(key)) {
+        let Some(chunk) = self.chunks_up_to(key).checked_sub(1) else { return Err(self.start()) };
+        match self.heads[chunk].chunk.find(key) {
             Ok(index) => Ok(Spot { chunk, index }),
             Err(index) => Err(Spot { chunk, index }),
+        }
+    }
+
+    /// The number of chunks whose first key is not above `key`.
+    #[inline]
+    fn chunks_up_to(&self, key: &[u8]) -> usize {
+        match self.common.side(key, || self.last_head_key()) {
+            Ordering::Less => usize::from(self.heads.first().is_some_and(|head| head.chunk.first_key().is_empty())),
+            Ordering::Greater => self.heads.len(),
+            Ordering::Equal => {
+                let prefix = self.common.prefix(key);
+                let order = |head: &Head<T>| head.prefix.cmp(&prefix).then_with(|| head.chunk.first_key().cmp(key));
+                self.heads.partition_point(|head| order(head).is_le())
+            }
         }
     }
 
@@ -108,28 +219,31 @@ impl<T: Clone> Run<T> {
         }
     }
 
+    fn chunk(&self, at: usize) -> Option<&Chunk<T>> {
+        self.heads.get(at).map(|head| head.chunk.as_ref())
+    }
+
     /// The entry after a spot.
     #[inline]
     pub(super) fn get(&self, spot: Spot) -> Option<&Entry<T>> {
-        let chunk = self.chunks.get(spot.chunk)?;
-        match chunk.get(spot.index) {
+        match self.chunk(spot.chunk)?.get(spot.index) {
             Some(entry) => Some(entry),
-            None => self.chunks.get(spot.chunk + 1)?.first(),
+            None => self.chunk(spot.chunk + 1)?.get(0),
         }
     }
 
     /// The first entry.
     pub(super) fn first(&self) -> Option<&Entry<T>> {
-        self.chunks.first()?.first()
+        self.chunk(0)?.get(0)
     }
 
     /// The spot behind the entry after this one; `None` when there is no entry.
     pub(super) fn after(&self, spot: Spot) -> Option<Spot> {
-        let len = self.chunks.get(spot.chunk)?.len();
+        let len = self.chunk(spot.chunk)?.len();
         if spot.index < len {
             return Some(Spot { chunk: spot.chunk, index: spot.index + 1 });
         }
-        self.chunks.get(spot.chunk + 1)?;
+        self.chunk(spot.chunk + 1)?;
         Some(Spot { chunk: spot.chunk + 1, index: 1 })
     }
 
@@ -139,7 +253,7 @@ impl<T: Clone> Run<T> {
             return Some(Spot { chunk: spot.chunk, index: spot.index - 1 });
         }
         let chunk = spot.chunk.checked_sub(1)?;
-        let index = self.chunks.get(chunk)?.len().checked_sub(1)?;
+        let index = self.chunk(chunk)?.len().checked_sub(1)?;
         Some(Spot { chunk, index })
     }
 
@@ -148,63 +262,85 @@ impl<T: Clone> Run<T> {
         self.get(spot).is_none()
     }
 
-    /// The entry after a spot, to change. The key may change only within its neighbours.
+    /// The entry after a spot, to change what it holds; its key stays.
     pub(super) fn get_mut(&mut self, spot: Spot) -> Option<&mut Entry<T>> {
-        let past = spot.index >= self.chunks.get(spot.chunk)?.len();
+        let past = spot.index >= self.chunk(spot.chunk)?.len();
         let (chunk, index) = if past { (spot.chunk + 1, 0) } else { (spot.chunk, spot.index) };
-        writable(self.chunks.get_mut(chunk)?).get_mut(index)
+        let slot = writable(&mut self.heads.get_mut(chunk)?.chunk).slots.get_mut(index)?;
+        Some(&mut slot.entry)
+    }
+
+    /// Gives the first entry another key, which is below that of the second one.
+    pub(super) fn rename_first(&mut self, key: Bytes) {
+        let Some(head) = self.heads.first_mut() else { return };
+        let chunk = writable(&mut head.chunk);
+        if let Some(slot) = chunk.slots.first_mut() {
+            slot.entry.0 = key;
+            chunk.note();
+        }
+        self.note_head(0);
     }
 
     /// Puts an entry at a spot; the caller has found that its key belongs there.
     pub(super) fn insert(&mut self, spot: Spot, key: Bytes, value: T) {
         let mut spot = spot;
-        if let (0, Some(last)) = (spot.index, self.chunks.last())
-            && spot.chunk == self.chunks.len()
+        if let (0, Some(last)) = (spot.index, self.heads.last())
+            && spot.chunk == self.heads.len()
         {
-            spot = Spot { chunk: spot.chunk - 1, index: last.len() };
+            spot = Spot { chunk: spot.chunk - 1, index: last.chunk.len() };
         }
-        let count = self.chunks.len();
-        let Some(shared) = self.chunks.get_mut(spot.chunk) else {
-            self.chunks.push(Arc::new(vec![(key, value)]));
-            return;
+        let count = self.heads.len();
+        let Some(shared) = self.heads.get_mut(spot.chunk).map(|head| &mut head.chunk) else {
+            return self.insert_chunk(count, Chunk::of(std::iter::once((key, value))));
         };
         if shared.len() < CHUNK_MAX {
-            writable(shared).insert(spot.index, (key, value));
+            writable(shared).insert(spot.index, key, value);
+            if spot.index == 0 {
+                self.note_head(spot.chunk);
+            }
             return;
         }
         if spot.chunk + 1 == count && spot.index == shared.len() {
             // Ascending keys leave full chunks behind.
-            self.chunks.push(Arc::new(vec![(key, value)]));
-            return;
+            return self.insert_chunk(count, Chunk::of(std::iter::once((key, value))));
         }
         let chunk = writable(shared);
         let mut upper = chunk.split_off(CHUNK_MAX / 2);
         if spot.index <= chunk.len() {
-            chunk.insert(spot.index, (key, value));
+            chunk.insert(spot.index, key, value);
         } else {
-            upper.insert(spot.index - chunk.len(), (key, value));
+            upper.insert(spot.index - chunk.len(), key, value);
         }
-        self.chunks.insert(spot.chunk + 1, Arc::new(upper));
+        self.insert_chunk(spot.chunk + 1, upper);
+        if spot.index == 0 {
+            self.note_head(spot.chunk);
+        }
     }
 
     /// Takes the entry after a spot away.
     pub(super) fn remove(&mut self, spot: Spot) -> Option<Entry<T>> {
-        let past = spot.index >= self.chunks.get(spot.chunk)?.len();
+        let past = spot.index >= self.chunk(spot.chunk)?.len();
         let (at, index) = if past { (spot.chunk + 1, 0) } else { (spot.chunk, spot.index) };
-        let chunk = writable(self.chunks.get_mut(at)?);
+        let chunk = writable(&mut self.heads.get_mut(at)?.chunk);
         if index >= chunk.len() {
             return None;
         }
-        let entry = chunk.remove(index);
-        if chunk.is_empty() {
-            self.chunks.remove(at);
-        } else if chunk.len() < CHUNK_MIN {
+        let slot = chunk.slots.remove(index);
+        if chunk.slots.is_empty() {
+            self.heads.remove(at);
+            return Some(slot.entry);
+        }
+        let small = chunk.len() < CHUNK_MIN;
+        if index == 0 {
+            self.note_head(at);
+        }
+        if small {
             self.join(at);
             if let Some(before) = at.checked_sub(1) {
                 self.join(before);
             }
         }
-        Some(entry)
+        Some(slot.entry)
     }
 
     /// Takes entries away whose keys ascend; `taken` hears the number of each key that was there, and its entry.
@@ -214,15 +350,14 @@ impl<T: Clone> Run<T> {
         taken: &mut dyn FnMut(usize, &Entry<T>) -> crate::Result<()>,
     ) -> crate::Result<()> {
         let Some(first) = keys.first() else { return Ok(()) };
-        let after = self.chunks.partition_point(|chunk| chunk.first().is_some_and(|entry| entry.0.as_ref() <= *first));
-        let begin = after.saturating_sub(1);
+        let begin = self.chunks_up_to(first).saturating_sub(1);
         let (mut at, mut number, mut small) = (begin, 0, false);
-        while let Some(chunk) = self.chunks.get(at).filter(|_| number < keys.len()) {
-            let end = self.chunks.get(at + 1).and_then(|next| next.first()).map(|entry| entry.0.as_ref());
+        while let Some(chunk) = self.chunk(at).filter(|_| number < keys.len()) {
+            let end = self.chunk(at + 1).map(Chunk::first_key);
             let mut gone = 0u64;
             while let Some(key) = keys.get(number).filter(|key| end.is_none_or(|end| **key < end)) {
-                if let Ok(index) = chunk.binary_search_by(|entry| entry.0.as_ref().cmp(key)) {
-                    taken(number, &chunk[index])?;
+                if let Ok(index) = chunk.find(key) {
+                    taken(number, &chunk.slots[index].entry)?;
                     gone |= 1 << index;
                 }
                 number += 1;
@@ -231,11 +366,14 @@ impl<T: Clone> Run<T> {
                 at += 1;
                 continue;
             }
-            leave_out(&mut self.chunks[at], gone);
-            match self.chunks[at].len() {
-                0 => drop(self.chunks.remove(at)),
+            leave_out(&mut self.heads[at].chunk, gone);
+            match self.heads[at].chunk.len() {
+                0 => drop(self.heads.remove(at)),
                 left => {
                     small |= left < CHUNK_MIN;
+                    if gone & 1 != 0 {
+                        self.note_head(at);
+                    }
                     at += 1;
                 }
             }
@@ -248,38 +386,40 @@ impl<T: Clone> Run<T> {
 
     /// Joins a chunk with the next when one of them is small and both fit into one with room to grow.
     fn join(&mut self, at: usize) {
-        let (Some(left), Some(right)) = (self.chunks.get(at), self.chunks.get(at + 1)) else { return };
+        let (Some(left), Some(right)) = (self.chunk(at), self.chunk(at + 1)) else { return };
         let small = left.len().min(right.len()) < CHUNK_MIN;
         if !small || left.len() + right.len() > CHUNK_MAX * 3 / 4 {
             return;
         }
-        let right = self.chunks.remove(at + 1);
-        let left = writable(&mut self.chunks[at]);
+        let right = self.heads.remove(at + 1).chunk;
+        let left = writable(&mut self.heads[at].chunk);
         match Arc::try_unwrap(right) {
-            Ok(entries) => left.extend(entries),
-            Err(shared) => left.extend(shared.iter().cloned()),
+            Ok(chunk) => left.append(chunk.slots.into_iter()),
+            Err(shared) => left.append(shared.slots.iter().cloned()),
         }
     }
 
     /// Cuts off all entries after a spot.
     pub(super) fn split_off(&mut self, spot: Spot) -> Run<T> {
-        if spot.chunk >= self.chunks.len() {
-            return Run::new();
-        }
-        let mut upper = Vec::with_capacity(self.chunks.len() - spot.chunk + 1);
-        let cut = self.chunks[spot.chunk].len() > spot.index && spot.index > 0;
+        let mut upper = Run { common: self.common, heads: Vec::new() };
+        let Some(len) = self.chunk(spot.chunk).map(Chunk::len) else { return upper };
+        upper.heads.reserve(self.heads.len() - spot.chunk + 1);
+        let cut = len > spot.index && spot.index > 0;
         if cut {
-            upper.push(Arc::new(writable(&mut self.chunks[spot.chunk]).split_off(spot.index)));
+            let chunk = writable(&mut self.heads[spot.chunk].chunk).split_off(spot.index);
+            upper.heads.push(Head { prefix: 0, chunk: Arc::new(chunk) });
         }
         let keep = if spot.index > 0 { spot.chunk + 1 } else { spot.chunk };
-        upper.extend(self.chunks.drain(keep..));
-        Run { chunks: upper }
+        upper.heads.extend(self.heads.drain(keep..));
+        upper.note_head(0);
+        upper
     }
 
     /// Adds the entries of a run whose keys are all above those of this one.
     pub(super) fn append(&mut self, upper: Run<T>) {
-        let seam = self.chunks.len();
-        self.chunks.extend(upper.chunks);
+        let seam = self.heads.len();
+        self.heads.extend(upper.heads);
+        self.note();
         if let Some(before) = seam.checked_sub(1) {
             self.join(before);
         }
@@ -287,43 +427,74 @@ impl<T: Clone> Run<T> {
 
     /// All entries in order.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry<T>> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter())
+        self.heads.iter().flat_map(|head| head.chunk.slots.iter().map(|slot| &slot.entry))
     }
 
     /// Changes every entry of a chunk for which `wanted` holds; a chunk without one stays shared.
     pub(super) fn change_chunk(&mut self, at: usize, wanted: impl Fn(&T) -> bool, mut change: impl FnMut(&mut T)) {
-        let Some(chunk) = self.chunks.get_mut(at) else { return };
-        if !chunk.iter().any(|entry| wanted(&entry.1)) {
+        let Some(head) = self.heads.get_mut(at) else { return };
+        if !head.chunk.slots.iter().any(|slot| wanted(&slot.entry.1)) {
             return;
         }
-        writable(chunk).iter_mut().filter(|entry| wanted(&entry.1)).for_each(|entry| change(&mut entry.1));
+        let held = writable(&mut head.chunk).slots.iter_mut().map(|slot| &mut slot.entry.1);
+        held.filter(|held| wanted(held)).for_each(&mut change);
+    }
+
+    fn last_head_key(&self) -> &[u8] {
+        self.heads.last().map_or(&[], |head| head.chunk.first_key())
+    }
+
+    fn insert_chunk(&mut self, at: usize, chunk: Chunk<T>) {
+        self.heads.insert(at, Head { prefix: 0, chunk: Arc::new(chunk) });
+        self.note_head(at);
+    }
+
+    /// Notes the first key of a chunk: of all, if it begins otherwise than those of the others.
+    fn note_head(&mut self, at: usize) {
+        let Some(head) = self.heads.get(at) else { return };
+        let key = head.chunk.first_key();
+        if !key.is_empty() && !self.common.surely_begins(key) {
+            return self.note();
+        }
+        let prefix = self.common.prefix(key);
+        if let Some(head) = self.heads.get_mut(at) {
+            head.prefix = prefix;
+        }
+    }
+
+    /// Notes the first keys of all chunks.
+    fn note(&mut self) {
+        let first = self.heads.iter().map(|head| head.chunk.first_key()).find(|key| !key.is_empty());
+        self.common = first.map_or_else(Common::default, |first| Common::between(first, self.last_head_key()));
+        let common = self.common;
+        self.heads.iter_mut().for_each(|head| head.prefix = common.prefix(head.chunk.first_key()));
     }
 }
 
 /// The chunk itself where nobody shares it, else a copy with room for one more.
-fn writable<T: Clone>(chunk: &mut Arc<Vec<Entry<T>>>) -> &mut Vec<Entry<T>> {
+fn writable<T: Clone>(chunk: &mut Arc<Chunk<T>>) -> &mut Chunk<T> {
     if Arc::get_mut(chunk).is_none() {
-        let mut copy = Vec::with_capacity(chunk.len() + 1);
-        copy.extend(chunk.iter().cloned());
-        *chunk = Arc::new(copy);
+        let mut slots = Vec::with_capacity(chunk.len() + 1);
+        slots.extend(chunk.slots.iter().cloned());
+        *chunk = Arc::new(Chunk { common: chunk.common, slots });
     }
     Arc::make_mut(chunk)
 }
 
 /// Takes the entries away whose bits are set: in place where nobody shares the chunk.
-fn leave_out<T: Clone>(chunk: &mut Arc<Vec<Entry<T>>>, gone: u64) {
+fn leave_out<T: Clone>(chunk: &mut Arc<Chunk<T>>, gone: u64) {
     let stays = |index: usize| gone & (1 << index) == 0;
     match Arc::get_mut(chunk) {
         Some(own) => {
             let mut index = 0;
-            own.retain(|_| {
+            own.slots.retain(|_| {
                 index += 1;
                 stays(index - 1)
             });
         }
         None => {
-            let left = chunk.iter().enumerate().filter(|(index, _)| stays(*index)).map(|(_, entry)| entry.clone());
-            *chunk = Arc::new(left.collect());
+            let left = chunk.slots.iter().enumerate().filter(|(index, _)| stays(*index)).map(|(_, slot)| slot.clone());
+            *chunk = Arc::new(Chunk { common: chunk.common, slots: left.collect() });
         }
     }
 }
@@ -336,18 +507,37 @@ mod tests {
 
     use super::*;
 
-    fn key(number: u16) -> Bytes {
-        Bytes::copy_from_slice(&number.to_be_bytes())
+    /// Keys that sort as their numbers and begin alike: with nothing, or with few or many bytes; the first is empty.
+    fn key(style: u8, number: u16) -> Bytes {
+        match (style, number) {
+            (_, 0) => Bytes::new(),
+            (0, _) => Bytes::copy_from_slice(&number.to_be_bytes()),
+            (1, _) => Bytes::from(format!("a/path/that/all/keys/begin/with/{number:05}")),
+            // Each is the one before and a zero more: prefixes are equal.
+            (2, _) => Bytes::from(vec![0; usize::from(number)]),
+            _ => Bytes::from(format!("{number:011}")),
+        }
     }
 
     fn content(run: &Run<u32>) -> Vec<(Bytes, u32)> {
-        assert!(run.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK_MAX));
+        for head in &run.heads {
+            let chunk = &head.chunk;
+            assert!(!chunk.slots.is_empty() && chunk.len() <= CHUNK_MAX);
+            assert_eq!(head.prefix, run.common.prefix(chunk.first_key()));
+            let prefix = |slot: &Slot<u32>| slot.prefix == chunk.common.prefix(&slot.entry.0);
+            assert!(chunk.slots.iter().all(prefix));
+        }
         run.iter().cloned().collect()
     }
 
     proptest! {
         #[test]
-        fn many_entries_are_taken_as_one_by_one(count in 0u16..300, keys in prop::collection::vec(0u16..300, 0..200)) {
+        fn many_entries_are_taken_as_one_by_one(
+            count in 0u16..300,
+            keys in prop::collection::vec(0u16..300, 0..200),
+            style in 0u8..4,
+        ) {
+            let key = |number| key(style, number);
             let all: Vec<_> = (0..count).map(|number| (key(number), u32::from(number))).collect();
             let mut keys: Vec<Bytes> = keys.into_iter().map(key).collect();
             keys.sort();
@@ -366,32 +556,50 @@ mod tests {
                 prop_assert!(told.iter().all(|(number, entry)| keys[*number] == entry.0));
                 prop_assert!(all.iter().filter(|entry| !is_gone(entry)).eq(content(&run).iter()));
                 prop_assert!(held.is_none_or(|held| content(&held) == all));
-                let small = run.chunks.windows(2).filter(|pair| pair[0].len() < CHUNK_MIN && pair[1].len() < CHUNK_MIN);
+                let small = run.heads.windows(2).filter(|pair| pair.iter().all(|head| head.chunk.len() < CHUNK_MIN));
                 prop_assert_eq!(small.count(), 0);
             }
         }
 
         #[test]
-        fn a_run_is_a_sorted_map(steps in prop::collection::vec((any::<bool>(), 0u16..300), 1..600), cut in 0u16..300) {
+        fn a_run_is_a_sorted_map(
+            steps in prop::collection::vec((0u8..5, 0u16..300), 1..600),
+            cut in 0u16..300,
+            style in 0u8..4,
+        ) {
+            let key = |number| key(style, number);
             let mut run = Run::new();
             let mut model = BTreeMap::new();
-            for (number, (put, at)) in steps.iter().enumerate() {
+            for (number, (what, at)) in steps.iter().enumerate() {
                 let held = run.clone();
                 let before = content(&held);
                 let found = run.find(&key(*at));
                 prop_assert_eq!(found.is_ok(), model.contains_key(&key(*at)));
-                match (put, found) {
-                    (true, Ok(spot)) => run.get_mut(spot).unwrap().1 = number as u32,
-                    (true, Err(spot)) => run.insert(spot, key(*at), number as u32),
-                    (false, Ok(spot)) => prop_assert_eq!(run.remove(spot).unwrap().0, key(*at)),
-                    (false, Err(_)) => {}
+                match (what, found) {
+                    (0..2, Ok(spot)) => run.get_mut(spot).unwrap().1 = number as u32,
+                    (0..2, Err(spot)) => run.insert(spot, key(*at), number as u32),
+                    (4, _) if number % 8 == 0 => run.rename_first(Bytes::new()),
+                    (_, Ok(spot)) => prop_assert_eq!(run.remove(spot).unwrap().0, key(*at)),
+                    (_, Err(_)) => {}
                 }
-                if *put { model.insert(key(*at), number as u32); } else { model.remove(&key(*at)); }
+                match what {
+                    0..2 => drop(model.insert(key(*at), number as u32)),
+                    4 if number % 8 == 0 => {
+                        model.pop_first().map(|(_, value)| model.insert(Bytes::new(), value));
+                    }
+                    _ => drop(model.remove(&key(*at))),
+                }
                 prop_assert_eq!(content(&held), before);
             }
-            let whole: Vec<_> = model.into_iter().collect();
+            let whole: Vec<_> = model.clone().into_iter().collect();
             prop_assert_eq!(content(&run), whole.clone());
+            prop_assert_eq!(content(&Run::from_sorted(whole.clone())), whole.clone());
             prop_assert_eq!(run.len(), whole.len());
+            for number in 0..300 {
+                let below = model.range(..=key(number)).next_back().map(|(key, _)| key.clone());
+                let found = run.find_covering(&key(number)).and_then(|spot| run.get(spot));
+                prop_assert_eq!(found.map(|entry| entry.0.clone()), below);
+            }
             let mut spot = run.start();
             for entry in &whole {
                 prop_assert_eq!(run.get(spot).unwrap(), entry);
