@@ -8,17 +8,17 @@
 //! Invariants: keys ascend strictly over the whole run; no chunk is empty; prefixes are those that the
 //! [`Common`] beside them gives.
 
-mod common;
+mod chunk;
+mod prefix;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use common::Common;
-
-/// A key and what it holds.
-pub(super) type Entry<T> = (Bytes, T);
+pub(super) use chunk::Entry;
+use chunk::{Chunk, leave_out, writable};
+use prefix::Common;
 
 /// The most entries of a chunk.
 const CHUNK_MAX: usize = 16;
@@ -39,89 +39,6 @@ pub(super) struct Run<T> {
 struct Head<T> {
     prefix: u64,
     chunk: Arc<Chunk<T>>,
-}
-
-/// Some entries that follow each other.
-#[derive(Clone)]
-struct Chunk<T> {
-    common: Common,
-    slots: Vec<Slot<T>>,
-}
-
-/// An entry and the prefix of its key.
-#[derive(Clone)]
-struct Slot<T> {
-    prefix: u64,
-    entry: Entry<T>,
-}
-
-impl<T> Chunk<T> {
-    fn of(entries: impl Iterator<Item = Entry<T>>) -> Chunk<T> {
-        let slots = entries.map(|entry| Slot { prefix: 0, entry }).collect();
-        let mut chunk = Chunk { common: Common::default(), slots };
-        chunk.note();
-        chunk
-    }
-
-    fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    fn get(&self, index: usize) -> Option<&Entry<T>> {
-        self.slots.get(index).map(|slot| &slot.entry)
-    }
-
-    fn first_key(&self) -> &[u8] {
-        self.slots.first().map_or(&[], |slot| &slot.entry.0)
-    }
-
-    fn last_key(&self) -> &[u8] {
-        self.slots.last().map_or(&[], |slot| &slot.entry.0)
-    }
-
-    /// Fills in what searches look at first.
-    fn note(&mut self) {
-        let first = self.slots.iter().map(|slot| &slot.entry.0).find(|key| !key.is_empty());
-        self.common = first.map_or_else(Common::default, |first| Common::between(first, self.last_key()));
-        let common = self.common;
-        self.slots.iter_mut().for_each(|slot| slot.prefix = common.prefix(&slot.entry.0));
-    }
-
-    #[inline]
-    fn find(&self, key: &[u8]) -> Result<usize, usize> {
-        match self.common.side(key, || self.last_key()) {
-            // Before all but an empty one.
-            Ordering::Less => match self.first_key() {
-                [] if key.is_empty() => Ok(0),
-                [] => Err(1),
-                _ => Err(0),
-            },
-            Ordering::Greater => Err(self.len()),
-            Ordering::Equal => {
-                let prefix = self.common.prefix(key);
-                let order = |slot: &Slot<T>| slot.prefix.cmp(&prefix).then_with(|| slot.entry.0.as_ref().cmp(key));
-                self.slots.binary_search_by(order)
-            }
-        }
-    }
-
-    fn insert(&mut self, index: usize, key: Bytes, value: T) {
-        let fits = key.is_empty() || self.common.side(&key, || self.last_key()) == Ordering::Equal;
-        let prefix = self.common.prefix(&key);
-        self.slots.insert(index, Slot { prefix, entry: (key, value) });
-        if !fits {
-            self.note();
-        }
-    }
-
-    fn append(&mut self, slots: impl Iterator<Item = Slot<T>>) {
-        self.slots.extend(slots);
-        self.note();
-    }
-
-    fn split_off(&mut self, at: usize) -> Chunk<T> {
-        Chunk { common: self.common, slots: self.slots.split_off(at) }
-    }
 }
 
 /// A place in a run: before the entry of this number in this chunk. Valid until the run changes.
@@ -471,34 +388,6 @@ impl<T: Clone> Run<T> {
     }
 }
 
-/// The chunk itself where nobody shares it, else a copy with room for one more.
-fn writable<T: Clone>(chunk: &mut Arc<Chunk<T>>) -> &mut Chunk<T> {
-    if Arc::get_mut(chunk).is_none() {
-        let mut slots = Vec::with_capacity(chunk.len() + 1);
-        slots.extend(chunk.slots.iter().cloned());
-        *chunk = Arc::new(Chunk { common: chunk.common, slots });
-    }
-    Arc::make_mut(chunk)
-}
-
-/// Takes the entries away whose bits are set: in place where nobody shares the chunk.
-fn leave_out<T: Clone>(chunk: &mut Arc<Chunk<T>>, gone: u64) {
-    let stays = |index: usize| gone & (1 << index) == 0;
-    match Arc::get_mut(chunk) {
-        Some(own) => {
-            let mut index = 0;
-            own.slots.retain(|_| {
-                index += 1;
-                stays(index - 1)
-            });
-        }
-        None => {
-            let left = chunk.slots.iter().enumerate().filter(|(index, _)| stays(*index)).map(|(_, slot)| slot.clone());
-            *chunk = Arc::new(Chunk { common: chunk.common, slots: left.collect() });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -524,7 +413,7 @@ mod tests {
             let chunk = &head.chunk;
             assert!(!chunk.slots.is_empty() && chunk.len() <= CHUNK_MAX);
             assert_eq!(head.prefix, run.common.prefix(chunk.first_key()));
-            let prefix = |slot: &Slot<u32>| slot.prefix == chunk.common.prefix(&slot.entry.0);
+            let prefix = |slot: &chunk::Slot<u32>| slot.prefix == chunk.common.prefix(&slot.entry.0);
             assert!(chunk.slots.iter().all(prefix));
         }
         run.iter().cloned().collect()
