@@ -172,6 +172,11 @@ impl Found {
         Ok(found)
     }
 
+    /// Whether nodes of a store were found.
+    pub fn has(&self, store: StoreId) -> bool {
+        self.by_store.contains_key(&store)
+    }
+
     /// The store that has the most nodes.
     pub fn store(&self) -> Option<StoreId> {
         self.by_store.iter().max_by_key(|(_, nodes)| nodes.len()).map(|(store, _)| *store)

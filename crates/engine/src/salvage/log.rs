@@ -74,8 +74,21 @@ impl Log {
                 log.by_previous.entry(header.previous).or_default().push(Group { header, payload });
                 log.groups += 1;
             }
+            true
         })?;
         Ok(log)
+    }
+
+    /// The store that was made last on a medium, where its log tells: making a store wipes the place of its ring, so
+    /// the first group there is of no store before it.
+    pub fn newest_store(device: &dyn Device) -> Result<Option<StoreId>> {
+        let mut newest = None;
+        let rings = BlockRange { start: RING_START_BLOCK_MAX, count: RING_BLOCKS_MAX as u32 };
+        each_group(device, Some(rings), &mut |header, _| {
+            newest = Some(StoreId(header.store_id));
+            false
+        })?;
+        Ok(newest)
     }
 
     /// The store whose log can be read from its first group on; of several the one with the most groups.
@@ -85,14 +98,19 @@ impl Log {
             let (groups, begins) = stores.entry(header.store_id).or_default();
             *groups += 1;
             *begins |= header.previous == NOTHING_BEFORE;
+            true
         })?;
         let whole = stores.into_iter().filter(|(_, (_, begins))| *begins);
         Ok(whole.max_by_key(|(_, (groups, _))| *groups).map(|(store, _)| StoreId(store)))
     }
 }
 
-/// Tells every group that verifies where a ring lies; without a ring, where one can lie.
-fn each_group(device: &dyn Device, ring: Option<BlockRange>, told: &mut dyn FnMut(GroupHeader, &[u8])) -> Result<()> {
+/// Tells every group that verifies where a ring lies, until it is enough; without a ring, where one can lie.
+fn each_group(
+    device: &dyn Device,
+    ring: Option<BlockRange>,
+    told: &mut dyn FnMut(GroupHeader, &[u8]) -> bool,
+) -> Result<()> {
     let length = device.len().map_err(|e| Error::device("cannot tell the length of the device", e))?;
     let last = length / BLOCK_LEN as u64;
     let (start, end) = match ring {
@@ -112,8 +130,10 @@ fn each_group(device: &dyn Device, ring: Option<BlockRange>, told: &mut dyn FnMu
         if device.read_at(&mut bytes, offset, ReadMode::Direct).is_err() {
             continue;
         }
-        if let Ok((header, payload)) = group::decode(&bytes) {
-            told(header, payload);
+        if let Ok((header, payload)) = group::decode(&bytes)
+            && !told(header, payload)
+        {
+            break;
         }
     }
     Ok(())

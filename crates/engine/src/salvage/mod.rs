@@ -206,17 +206,29 @@ fn look(
     progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<(Base, Log)> {
     let found = Found::look(device.as_ref(), &mut |done, total| progress(SalvageProgress::Looking(done, total)))?;
-    let base = match found.store() {
-        Some(store) => found.base(store, &cache(device, store)),
-        None => Log::store_from_the_beginning(device.as_ref())?.map(base::of_log),
-    };
-    let base = base.ok_or_else(base::nothing_found)?;
+    let base = begin(device, &found)?.ok_or_else(base::nothing_found)?;
     complaints.push(match base.origin {
         Origin::LogAlone => "no superblock and no index node can be used: the store was made again from its log".into(),
         _ => "no superblock leads to the trees of the store: they were found by looking at every block".into(),
     });
     let log = Log::read(device.as_ref(), None, base.store)?;
     Ok((base, log))
+}
+
+/// Where to begin with what was found: with the store that was made last, where its log tells which that is.
+fn begin(device: &Arc<dyn Device>, found: &Found) -> Result<Option<Base>> {
+    let of_nodes = |store| found.base(store, &cache(device, store));
+    let newest = Log::newest_store(device.as_ref())?;
+    if let Some(store) = newest.filter(|store| found.has(*store)) {
+        return Ok(of_nodes(store));
+    }
+    let young = Log::store_from_the_beginning(device.as_ref())?;
+    let young = young.filter(|store| newest.is_none_or(|newest| newest == *store));
+    match (young, found.store()) {
+        (Some(store), _) if newest.is_some() => Ok(Some(base::of_log(store))),
+        (_, Some(store)) => Ok(of_nodes(store)),
+        (young, None) => Ok(young.map(base::of_log)),
+    }
 }
 
 /// Takes the spaces of the base.

@@ -321,6 +321,16 @@ fn salvage_makes_a_store_from_its_log_where_nothing_else_was_ever_written() {
     }
 }
 
+#[test]
+fn salvage_of_a_medium_that_was_formatted_again_gives_out_the_store_made_last() {
+    for (checkpointed, origin) in [(true, koine_engine::Origin::RootFound), (false, koine_engine::Origin::LogAlone)] {
+        let (bytes, store) = salvage::Image::make_anew(checkpointed).unwrap();
+        let (report, _) = salvage::run(bytes).unwrap();
+        assert_eq!((report.store_id, report.origin, report.keys_whole), (store, origin, 20), "{report:?}");
+        assert!(salvage::nothing_lost(&report) || checkpointed, "{report:?}");
+    }
+}
+
 fn unversioned(content: &model::Content) -> model::Content {
     let mut content = content.clone();
     content.0.values_mut().flat_map(|space| space.values_mut()).for_each(|value| value.version = None);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use koine_engine::device::{BLOCK_LEN, Device, MemoryDevice};
 use koine_engine::{
-    Batch, Durability, FormatOptions, KeyRange, Origin, Place, Result, SalvageReport, SalvageSink, SpaceId, StoreSink,
-    salvage,
+    Batch, Durability, Engine, FormatOptions, KeyRange, Origin, Place, Result, SalvageReport, SalvageSink, SpaceId,
+    StoreSink, salvage,
 };
 use koine_env::SeededRandom;
 
@@ -64,6 +64,35 @@ impl Image {
             run.settle()?;
         }
         Ok(Image { bytes: device.to_vec(), states: run.states.clone() })
+    }
+
+    /// The bytes of a medium that held a store of many nodes and was formatted again: the new store has keys of its own and
+    /// lost power, after a checkpoint or before its first. Gives the new store's id too.
+    pub fn make_anew(checkpointed: bool) -> Result<(Vec<u8>, u64)> {
+        let space = SpaceId::FIRST;
+        let live = |device: &Arc<MemoryDevice>, seed: u64, keys: u64| -> Result<Engine> {
+            Engine::format(device.as_ref(), FormatOptions::default(), &SeededRandom::new(seed))?;
+            let engine = store::open(device.clone(), Build::Right)?;
+            engine.commit(Batch::new().then(koine_engine::Operation::CreateSpace { space }), Durability::Sync)?;
+            for number in 0..keys {
+                let key = format!("{seed}/{number:04}").into_bytes();
+                engine.commit(Batch::new().put(space, key, vec![seed as u8; 300]), Durability::Written)?;
+            }
+            engine.sync()?;
+            Ok(engine)
+        };
+        let device = Arc::new(MemoryDevice::fixed(12 << 20));
+        let older = live(&device, 1, 4000)?;
+        older.checkpoint()?;
+        older.close()?;
+        let device = Arc::new(MemoryDevice::from_bytes(device.to_vec(), 12 << 20));
+        let newer = live(&device, 2, 20)?;
+        if checkpointed {
+            newer.checkpoint()?;
+        }
+        let mut bytes = device.to_vec();
+        SUPERBLOCKS.iter().for_each(|block| bytes[block * BLOCK_LEN..][..BLOCK_LEN].fill(0));
+        Ok((bytes, newer.info().store_id))
     }
 
     /// A store that was opened once and lost power before its first checkpoint.
