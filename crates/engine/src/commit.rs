@@ -41,10 +41,11 @@ thread_local! {
 }
 
 /// Runs callbacks of tickets on the writer's thread.
-pub(crate) fn telling(tell: impl FnOnce()) {
+pub(crate) fn telling<R>(tell: impl FnOnce() -> R) -> R {
     let before = TELLING.replace(true);
-    tell();
+    let told = tell();
     TELLING.set(before);
+    told
 }
 
 /// Whether this thread is telling outcomes, and so must not wait for any.
@@ -201,6 +202,7 @@ impl Core {
             }
             Err(error) => completer.complete(Err(error)),
         }
+        self.drop_past();
     }
 
     /// Waits until there is room for a batch and takes the head's lock.

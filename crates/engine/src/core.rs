@@ -57,6 +57,16 @@ pub(crate) struct Item {
     pub changes: ChangeSet,
 }
 
+/// What is left of a commit that was told: nobody reads it, but taking it down takes time.
+pub(crate) struct Past {
+    _record: Option<Vec<u8>>,
+    _state: State,
+    _changes: ChangeSet,
+}
+
+/// So many may wait to be taken down by who submits next.
+const PAST_MAX: usize = 1024;
+
 /// Where the log stands after a group, and the state there: a checkpoint may cut here.
 #[derive(Clone)]
 pub(crate) struct Cut {
@@ -186,6 +196,8 @@ pub struct Core {
     pub(crate) room: Condvar,
     pub(crate) visible: RwLock<State>,
     pub(crate) pins: Mutex<Pins>,
+    /// What commits have left, to be taken down; it may hold leases.
+    pub(crate) past: Mutex<Vec<Past>>,
     pub(crate) reuse: Mutex<Reuse>,
     pub(crate) watchers: Watchers,
     pub(crate) promises: Promises,
@@ -198,11 +210,12 @@ pub struct Core {
 }
 
 impl Item {
-    /// Tells its own outcome, if it was not told yet.
-    pub fn told(self) {
+    /// Tells its own outcome, if it was not told yet. What is left of it may be dropped anywhere.
+    pub fn told(self) -> Past {
         if let Some(completer) = self.completer {
             completer.complete(self.outcome);
         }
+        Past { _record: self.record, _state: self.state, _changes: self.changes }
     }
 
     /// Tells an outcome, once.
@@ -217,6 +230,23 @@ impl Core {
     /// The number of a new stage.
     pub(crate) fn next_stage(&self) -> u64 {
         self.stages.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Leaves what is over to who submits next: memory goes back where it came from, and an allocator that keeps memory
+    /// by thread need not make two threads wait for each other.
+    pub(crate) fn leave_past(&self, mut past: Vec<Past>) {
+        let mut waiting = self.past.lock();
+        if waiting.len() + past.len() <= PAST_MAX {
+            waiting.append(&mut past);
+        }
+        drop(waiting);
+        drop(past);
+    }
+
+    /// Takes down what is over.
+    pub(crate) fn drop_past(&self) {
+        let past = std::mem::take(&mut *self.past.lock());
+        drop(past);
     }
 
     /// Fails when the store has stopped.
@@ -378,6 +408,8 @@ impl Core {
 
     /// Gives blocks back to the writers that nothing can need any more.
     pub(crate) fn release_reusable(&self) -> Result<()> {
+        // It may hold leases.
+        self.drop_past();
         let ranges = {
             // A view that begins after this sees what is visible now, or newer.
             let pins = self.pins.lock();

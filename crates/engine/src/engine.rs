@@ -359,6 +359,7 @@ pub(crate) fn new_core(
         room: Condvar::new(),
         visible: RwLock::new(state),
         pins: Mutex::default(),
+        past: Mutex::default(),
         reuse: Mutex::new(Reuse { queue: ReuseQueue::new(), safe: superblock.cut, held: 0 }),
         watchers: Watchers::default(),
         promises: Promises::default(),

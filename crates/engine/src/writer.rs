@@ -148,8 +148,8 @@ impl Core {
             self.work.notify_one();
         }
         self.room.notify_all();
-        telling(|| items.into_iter().for_each(Item::told));
-        // Takes down what nobody else sees any more: nobody is to wait for that.
+        let past = telling(|| items.into_iter().map(Item::told).collect());
+        self.leave_past(past);
         drop(before);
         if wanted {
             self.checkpoint_work.notify_one();

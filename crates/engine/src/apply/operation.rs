@@ -134,8 +134,7 @@ impl Edition<'_> {
         }
         let pieces = self.payload_pieces(data)?;
         let blob = self.as_blob(at.space, content)?;
-        self.carve(at.space, blob, offset, end)?;
-        self.place(at.space, blob, offset, pieces)?;
+        self.exchange(at.space, blob, offset, end, pieces)?;
         self.set(at, new_size, Content::Pieces(blob))?;
         Ok(())
     }
@@ -151,8 +150,7 @@ impl Edition<'_> {
             return Err(self.refuse("the value that was to be moved is shorter now"));
         }
         let pieces = self.payload_pieces(data)?;
-        self.carve(at.space, blob, offset, end)?;
-        self.place(at.space, blob, offset, pieces)
+        self.exchange(at.space, blob, offset, end, pieces)
     }
 
     /// A small value whose bytes are all in memory is written anew as a whole.
@@ -190,7 +188,7 @@ impl Edition<'_> {
                 self.replace(at, length, content)
             }
             Content::Pieces(blob) if length < record.size => {
-                self.carve(at.space, blob, length, u64::MAX)?;
+                self.carve(at.space, blob, length, u64::MAX, false)?;
                 self.set(at, length, Content::Pieces(blob))?;
                 Ok(())
             }
@@ -302,8 +300,7 @@ impl Edition<'_> {
         }
         let content = target.map_or(Content::Empty, |record| record.content);
         let blob = self.as_blob(step.to.space, content)?;
-        self.carve(step.to.space, blob, to, end)?;
-        self.place(step.to.space, blob, to, pieces)?;
+        self.exchange(step.to.space, blob, to, end, pieces)?;
         let size = if length == 0 { old_size } else { old_size.max(end) };
         self.set(step.to, size, Content::Pieces(blob))?;
         Ok(())

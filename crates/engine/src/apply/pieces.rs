@@ -111,14 +111,24 @@ impl Edition<'_> {
         }
     }
 
-    /// Makes room: removes what lies in `from..to` of a blob, keeping the parts outside.
-    pub(super) fn carve(&mut self, space: SpaceId, blob: BlobId, from: u64, to: u64) -> Result<()> {
+    /// Makes room: removes what lies in `from..to` of a blob, keeping the parts outside. `refilled` says that the caller
+    /// puts a piece at `from` next: the entry that is there may stay for that.
+    pub(super) fn carve(&mut self, space: SpaceId, blob: BlobId, from: u64, to: u64, refilled: bool) -> Result<()> {
         let tree = self.tree(space)?;
         let source = self.source();
+        if refilled && let Some(value) = tree.get(source, &piece_key(blob, from))? {
+            let piece = as_piece(value)?;
+            if piece.len() == to - from {
+                // One piece for another: nothing else lies there.
+                return self.settle_cut(space, &piece, None, None);
+            }
+        }
         let mut pieces = Pieces::new(&tree, source, blob, from, to)?;
         while let Some((start, piece)) = pieces.next(source)? {
             let end = start + piece.len();
-            self.remove(space, &piece_key(blob, start))?;
+            if start > from || (start == from && !refilled) {
+                self.remove(space, &piece_key(blob, start))?;
+            }
             let birth = self.generation;
             let left = (start < from).then(|| slice(&piece, 0, from - start, birth));
             let right = (end > to).then(|| slice(&piece, to - start, end - to, birth));
@@ -158,6 +168,20 @@ impl Edition<'_> {
                 Ok(blob)
             }
         }
+    }
+
+    /// Puts pieces, which lie one after the other or leave holes, in the place of what is in `from..to` of a blob.
+    pub(super) fn exchange(
+        &mut self,
+        space: SpaceId,
+        blob: BlobId,
+        from: u64,
+        to: u64,
+        pieces: Vec<Placed>,
+    ) -> Result<()> {
+        let refilled = pieces.first().is_some_and(|(offset, _)| *offset == 0);
+        self.carve(space, blob, from, to, refilled)?;
+        self.place(space, blob, from, pieces)
     }
 
     /// Puts pieces, which lie one after the other or leave holes, into a blob at an offset.
