@@ -9,7 +9,6 @@
 
 mod form;
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,25 +32,7 @@ use crate::requests;
 use crate::space::Class;
 use crate::stage::{StageHint, StageToken};
 use crate::staging::{Stage, Staged};
-use crate::ticket::{Completer, Ticket};
-
-thread_local! {
-    /// Whether this thread is telling outcomes: a callback may submit again, and must not wait for the writer then.
-    static TELLING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs callbacks of tickets on the writer's thread.
-pub(crate) fn telling<R>(tell: impl FnOnce() -> R) -> R {
-    let before = TELLING.replace(true);
-    let told = tell();
-    TELLING.set(before);
-    told
-}
-
-/// Whether this thread is telling outcomes, and so must not wait for any.
-pub(crate) fn is_telling() -> bool {
-    TELLING.get()
-}
+use crate::ticket::{Completer, Ticket, is_telling};
 
 /// So many bytes of commits that were told already may wait in the queue before the writer is woken for them.
 pub(crate) const LAZY_LEN_MAX: usize = 128 << 10;

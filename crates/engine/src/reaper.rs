@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::Durability;
-use crate::commit::is_telling;
 use crate::core::Core;
 use crate::engine::Background;
 use crate::error::{ErrorKind, Result};
 use crate::log::record::Step;
+use crate::ticket::is_telling;
 
 /// Leaves taken down in one commit: some milliseconds of work.
 const LEAVES_A_PART: u32 = 64;

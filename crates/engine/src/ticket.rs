@@ -4,6 +4,7 @@
 //! - An outcome is given exactly once; a completer dropped without one gives `Stopped`.
 //! - A callback runs on the thread that completes; it must not block.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +12,24 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::batch::Commit;
 use crate::error::{Error, ErrorKind, Result};
+
+thread_local! {
+    /// Whether this thread is telling outcomes: a callback may submit again, and must not wait for the writer then.
+    static TELLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs callbacks of tickets on the writer's thread.
+pub(crate) fn telling<R>(tell: impl FnOnce() -> R) -> R {
+    let before = TELLING.replace(true);
+    let told = tell();
+    TELLING.set(before);
+    told
+}
+
+/// Whether this thread is telling outcomes, and so must not wait for any.
+pub(crate) fn is_telling() -> bool {
+    TELLING.get()
+}
 
 type Callback = Box<dyn FnOnce(Result<Commit>) + Send>;
 /// Does a piece of the work that the ticket waits for; called until the outcome is there.

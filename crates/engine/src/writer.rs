@@ -16,13 +16,14 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 
 use crate::batch::{Durability, Version};
-use crate::commit::{LAZY_LEN_MAX, telling};
+use crate::commit::LAZY_LEN_MAX;
 use crate::core::{Core, Cut, Head, Item, OpenGroup};
 use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::group::{self, GroupHeader};
 use crate::log::ring::Position;
+use crate::ticket::telling;
 
 /// How long the writer waits, when idle, before it marks in the ring what is durable.
 const MARK_DELAY: Duration = Duration::from_millis(50);
