@@ -307,3 +307,41 @@ fn windows_that_nobody_uses_are_taken_back() {
     }
     engine.close().unwrap();
 }
+
+#[test]
+fn small_pieces_that_lie_one_behind_the_other_are_read_at_once_and_verified_each() {
+    let (device, engine) = open(Background::Manual);
+    let value = bytes(MIB);
+    let write = |offset: usize, length: usize| {
+        let data = Payload::Bytes(value[offset..offset + length].to_vec().into());
+        let write = Operation::WriteAt { at: Place::new(SPACE, "k"), offset: offset as u64, data };
+        engine.submit(Batch::new().then(write), Durability::Memory).wait().unwrap();
+    };
+    (0..MIB).step_by(4096).for_each(|offset| write(offset, 4096));
+    engine.checkpoint().unwrap();
+    let read = |offset: usize, length: usize| {
+        let mut buffer = vec![0; length];
+        let count = engine.view().read(SPACE, b"k", offset as u64, &mut buffer)?;
+        Ok::<_, crate::Error>(buffer[..count].to_vec())
+    };
+    device.count();
+    assert!(read(0, MIB).unwrap() == value);
+    let (reads, _) = device.count();
+    assert!(reads <= 8, "{reads} reads of the device for 256 pieces");
+    // Parts of pieces at both ends, and one that came later and lies elsewhere.
+    write(500_000, 3000);
+    engine.checkpoint().unwrap();
+    for (offset, length) in [(1, MIB - 2), (4095, 8194), (490_000, 30_000), (499_999, 2)] {
+        assert!(read(offset, length).unwrap() == value[offset..offset + length], "{length} at {offset}");
+    }
+    // One damaged piece in the middle of a row: it is named, and those beside it can be read.
+    let image = device.memory.to_vec();
+    let piece = &value[100 * 4096..][..4096];
+    let at = image.chunks(4096).position(|block| block == piece).unwrap() * 4096;
+    device.bad.store(at + 5, Ordering::SeqCst);
+    let error = read(0, MIB).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains(&format!("byte {at} ")), "{error}");
+    assert!(read(96 * 4096, 4 * 4096).unwrap() == value[96 * 4096..100 * 4096]);
+    assert!(read(101 * 4096, 4 * 4096).unwrap() == value[101 * 4096..105 * 4096]);
+}
