@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crate::apply::branch::Dead;
 use crate::apply::deletes::deletes_in_order;
 use crate::apply::state::{REQUESTS, State, space_key};
+use crate::apply::writes::writes_of_one;
 use crate::batch::{RequestId, SpaceId, Version};
 use crate::changes::{ChangeSet, Changed};
 use crate::content::Reading;
@@ -18,7 +19,7 @@ use crate::error::{Error, Refusal, Result};
 use crate::log::record::Step;
 use crate::requests;
 use crate::staging::Staged;
-use crate::tree::{Edit, NodeSource, Replaced, Taken, Weight};
+use crate::tree::{Edit, Exchanged, NodeSource, Replaced, Taken, Weight};
 use crate::value::{BlobId, BlockRange, Generation, Lineage, Pending, SpaceRoot, Value};
 
 /// A space in the working copy.
@@ -187,6 +188,27 @@ impl<'a> Edition<'a> {
         Ok(before)
     }
 
+    /// Puts a value in the place of another one that is like it, if the key holds such a one; gives that, or back what
+    /// was given.
+    pub(super) fn exchange_like(
+        &mut self,
+        space: SpaceId,
+        key: &Bytes,
+        value: Value,
+        is_like: &dyn Fn(&Value) -> bool,
+    ) -> Result<Exchanged> {
+        self.working(space)?;
+        let Some(Working { root: Some(root), changed }) = self.spaces.get_mut(&space) else {
+            return Err(self.refuse(format!("space {} is not there", space.0)));
+        };
+        *changed = true;
+        let lineage = root.lineage();
+        self.edit.shared = lineage.shared;
+        let exchanged = root.tree.exchange(&mut self.edit, key, value, is_like)?;
+        self.note_dead_nodes(lineage);
+        Ok(exchanged)
+    }
+
     pub(super) fn remove(&mut self, space: SpaceId, key: &[u8]) -> Result<Option<Value>> {
         let mut before = None;
         self.remove_sorted(space, &[key], &mut |_, value| {
@@ -240,6 +262,13 @@ impl<'a> Edition<'a> {
             if deletes.len() > 1 {
                 self.delete_all(deletes)?;
                 index += deletes.len() as u32;
+                rest = others;
+                continue;
+            }
+            let (writes, others) = rest.split_at(writes_of_one(rest));
+            if writes.len() > 1 {
+                self.write_all(writes, index)?;
+                index += writes.len() as u32;
                 rest = others;
                 continue;
             }

@@ -7,6 +7,7 @@
 //! - `operation`: each operation of a batch.
 //! - `pieces`: cutting, sharing and joining the pieces of values.
 //! - `reference`: counts of blocks that more than one piece names.
+//! - `writes`: writes of one value that stand one after the other.
 
 pub(crate) mod branch;
 pub mod condition;
@@ -17,6 +18,7 @@ mod pieces;
 mod reap;
 pub mod reference;
 pub mod state;
+mod writes;
 
 pub use edition::{Applied, Counters, Edition};
 pub use state::State;

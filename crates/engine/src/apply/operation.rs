@@ -5,7 +5,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::apply::edition::Edition;
-use crate::apply::pieces::{piece_of, slice};
+use crate::apply::pieces::slice;
 use crate::batch::{KEY_LEN_MAX, KeyRange, Operation, Payload, Place, Sources, SpaceId, VALUE_LEN_MAX};
 use crate::changes::Changed;
 use crate::content::{as_record, find_record, record_key, record_range, user_key};
@@ -77,13 +77,13 @@ impl Edition<'_> {
     }
 
     /// The record at a place; refused when its space is absent.
-    fn record(&mut self, at: &Place) -> Result<Option<Record>> {
+    pub(super) fn record(&mut self, at: &Place) -> Result<Option<Record>> {
         let tree = self.tree(at.space)?;
         find_record(&tree, self.source(), &at.key)
     }
 
     /// Where a write ends; refused where the value would be too long.
-    fn end_of(&self, offset: u64, length: u64) -> Result<u64> {
+    pub(super) fn end_of(&self, offset: u64, length: u64) -> Result<u64> {
         let end = offset.checked_add(length).filter(|end| *end <= VALUE_LEN_MAX);
         end.ok_or_else(|| self.refuse(format!("the value would be longer than {VALUE_LEN_MAX} bytes")))
     }
@@ -93,7 +93,7 @@ impl Edition<'_> {
     }
 
     /// Sets a record; gives the one before.
-    fn set(&mut self, at: &Place, size: u64, content: Content) -> Result<Option<Record>> {
+    pub(super) fn set(&mut self, at: &Place, size: u64, content: Content) -> Result<Option<Record>> {
         self.changed(at);
         let record = Record { version: self.version(), size, content };
         let old = self.insert(at.space, record_key(&at.key), Value::Record(record))?;
@@ -116,29 +116,6 @@ impl Edition<'_> {
         self.replace(at, value.len(), content)
     }
 
-    fn write_at(&mut self, at: &Place, offset: u64, data: &Payload) -> Result<()> {
-        let record = self.record(at)?;
-        let length = data.len();
-        let end = self.end_of(offset, length)?;
-        let (size, content) = record.map_or((0, Content::Empty), |record| (record.size, record.content));
-        let new_size = if length == 0 { size } else { size.max(end) };
-        if length == 0 {
-            self.set(at, new_size, content)?;
-            return Ok(());
-        }
-        if let Payload::Bytes(bytes) = data
-            && let Some(merged) = self.merge_in_memory(&content, size, offset, bytes)
-        {
-            self.bytes_in_memory += merged.len() as u64;
-            return self.replace(at, new_size, Content::Single(piece_of(merged)));
-        }
-        let pieces = self.payload_pieces(data)?;
-        let blob = self.as_blob(at.space, content)?;
-        self.exchange(at.space, blob, offset, end, pieces)?;
-        self.set(at, new_size, Content::Pieces(blob))?;
-        Ok(())
-    }
-
     /// Exchanges the pieces of a part of a value for others with the same bytes. The record stays as it is.
     pub(super) fn relocate(&mut self, at: &Place, offset: u64, data: &Payload) -> Result<()> {
         let record = self.record(at)?;
@@ -151,24 +128,6 @@ impl Edition<'_> {
         }
         let pieces = self.payload_pieces(data)?;
         self.exchange(at.space, blob, offset, end, pieces)
-    }
-
-    /// A small value whose bytes are all in memory is written anew as a whole.
-    fn merge_in_memory(&self, content: &Content, size: u64, offset: u64, data: &[u8]) -> Option<Bytes> {
-        let new_size = size.max(offset + data.len() as u64);
-        if new_size > self.pending_len_max as u64 {
-            return None;
-        }
-        let old: &[u8] = match content {
-            Content::Empty => &[],
-            Content::Single(Piece::Inline(bytes)) => bytes,
-            Content::Single(Piece::Pending(pending)) => &pending.bytes,
-            _ => return None,
-        };
-        let mut bytes = BytesMut::zeroed(new_size as usize);
-        bytes[..old.len()].copy_from_slice(old);
-        bytes[offset as usize..offset as usize + data.len()].copy_from_slice(data);
-        Some(bytes.freeze())
     }
 
     fn truncate(&mut self, at: &Place, length: u64) -> Result<()> {

@@ -17,6 +17,7 @@ use crate::content::{Pieces, as_piece, piece_key, piece_range, split_piece_key};
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::staging::Staged;
+use crate::tree::Exchanged;
 use crate::value::{BlobId, BlockRange, Content, Extent, Generation, INLINE_LEN_MAX, Pending, Piece, Record, Value};
 
 /// A piece with its place in a value, in bytes.
@@ -116,13 +117,6 @@ impl Edition<'_> {
     pub(super) fn carve(&mut self, space: SpaceId, blob: BlobId, from: u64, to: u64, refilled: bool) -> Result<()> {
         let tree = self.tree(space)?;
         let source = self.source();
-        if refilled && let Some(value) = tree.get(source, &piece_key(blob, from))? {
-            let piece = as_piece(value)?;
-            if piece.len() == to - from {
-                // One piece for another: nothing else lies there.
-                return self.settle_cut(space, &piece, None, None);
-            }
-        }
         let mut pieces = Pieces::new(&tree, source, blob, from, to)?;
         while let Some((start, piece)) = pieces.next(source)? {
             let end = start + piece.len();
@@ -177,8 +171,19 @@ impl Edition<'_> {
         blob: BlobId,
         from: u64,
         to: u64,
-        pieces: Vec<Placed>,
+        mut pieces: Vec<Placed>,
     ) -> Result<()> {
+        if let [(0, piece)] = pieces.as_slice()
+            && piece.len() == to - from
+            && let Some((_, piece)) = pieces.pop()
+        {
+            // One piece for another: nothing else lies there.
+            let is_like = |value: &Value| matches!(value, Value::Piece(old) if old.len() == to - from);
+            match self.exchange_like(space, &piece_key(blob, from), Value::Piece(piece), &is_like)? {
+                Exchanged::Old(old) => return self.settle_cut(space, &as_piece(old)?, None, None),
+                Exchanged::Not(new) => pieces.push((0, as_piece(new)?)),
+            }
+        }
         let refilled = pieces.first().is_some_and(|(offset, _)| *offset == 0);
         self.carve(space, blob, from, to, refilled)?;
         self.place(space, blob, from, pieces)

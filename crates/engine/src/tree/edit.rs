@@ -146,7 +146,7 @@ impl Tree {
     }
 
     /// Puts a root above a split one.
-    fn grow(&mut self, edit: &mut Edit<'_>, upper: Option<(Bytes, Node)>) {
+    pub(super) fn grow(&mut self, edit: &mut Edit<'_>, upper: Option<(Bytes, Node)>) {
         let Some((separator, upper)) = upper else { return };
         let Some(lower) = self.root.take() else { return };
         let level = upper.level + 1;
@@ -276,7 +276,7 @@ fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -
 }
 
 /// Puts the neighbour of a split child behind it; says whether it is the last child now.
-fn put_upper(run: &mut Run<Child>, size: &mut Size, child: Spot, upper: Option<(Bytes, Node)>) -> bool {
+pub(super) fn put_upper(run: &mut Run<Child>, size: &mut Size, child: Spot, upper: Option<(Bytes, Node)>) -> bool {
     let (Some((separator, upper)), Some(after)) = (upper, run.after(child)) else { return false };
     let upper = Child::Memory(Arc::new(upper));
     size.add(entry_len(&separator, &upper));
@@ -285,7 +285,7 @@ fn put_upper(run: &mut Run<Child>, size: &mut Size, child: Spot, upper: Option<(
     last
 }
 
-fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -> Result<Option<(Bytes, Node)>> {
+pub(super) fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -> Result<Option<(Bytes, Node)>> {
     if !node.is_full() {
         return Ok(None);
     }

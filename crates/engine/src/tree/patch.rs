@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::exchange::Exchanged;
 use super::gone::Gone;
 use super::look::Held;
 use super::packed::Packed;
@@ -116,6 +117,41 @@ impl Patch {
                 self.memory_len += added;
                 self.changes.insert(spot, key, value);
                 Ok(Changed { old, is_last })
+            }
+        }
+    }
+
+    /// Sets a key where it holds a value that is like the new one.
+    pub(super) fn exchange(
+        &mut self,
+        source: &dyn NodeSource,
+        key: &Bytes,
+        value: Value,
+        is_like: &dyn Fn(&Value) -> bool,
+    ) -> Result<Exchanged> {
+        let added = change_len(key, &value);
+        match self.changes.find(key) {
+            Ok(spot) => {
+                let Some(entry) = self.changes.get_mut(spot) else { return Err(node::not_open()) };
+                if !is_like(&entry.1) {
+                    return Ok(Exchanged::Not(value));
+                }
+                self.memory_len = (self.memory_len + added).saturating_sub(change_len(key, &entry.1));
+                Ok(Exchanged::Old(std::mem::replace(&mut entry.1, value)))
+            }
+            Err(spot) => {
+                let base = self.load(source)?;
+                let packed = base.packed()?;
+                let Some(index) = packed.find(key).ok().filter(|index| !self.gone.contains(*index)) else {
+                    return Ok(Exchanged::Not(value));
+                };
+                let old = packed.value(index)?;
+                if !is_like(&old) {
+                    return Ok(Exchanged::Not(value));
+                }
+                self.memory_len += added;
+                self.changes.insert(spot, key.clone(), value);
+                Ok(Exchanged::Old(old))
             }
         }
     }

@@ -5,6 +5,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Put(u32, u8, u16),
+    Exchange(u32, u8, u16),
     Remove(u32),
     RemoveSome(u16),
     RemoveMany(u16, u16),
@@ -18,6 +19,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         40 => (0u32..2000, any::<u8>(), any::<u16>()).prop_map(|(key, kind, len)| Step::Put(key, kind, len)),
+        15 => (0u32..2000, any::<u8>(), any::<u16>()).prop_map(|(key, kind, len)| Step::Exchange(key, kind, len)),
         12 => (0u32..2000).prop_map(Step::Remove),
         3 => any::<u16>().prop_map(Step::RemoveSome),
         5 => (any::<u16>(), any::<u16>()).prop_map(|(at, count)| Step::RemoveMany(at, count)),
@@ -62,6 +64,36 @@ impl World {
         if self.model.len().is_multiple_of(16) {
             assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
         }
+    }
+
+    /// Exchanges the value of a key, or of the one after it that is there, where the two are of the same kind.
+    fn exchange(&mut self, number: u32, value: Value) {
+        let key = key_of(number, self.long);
+        let key = if number.is_multiple_of(5) {
+            key
+        } else {
+            self.model.range(key.clone()..).next().map_or(key, |(there, _)| there.clone())
+        };
+        let kind = content(&value).0;
+        let is_like = |old: &Value| content(old).0 == kind;
+        let mut next = self.working(value.encoded_len());
+        let mut edit = Edit::new(&self.disk, Version(1));
+        let exchanged = next.exchange(&mut edit, &key, value.clone(), &is_like).unwrap();
+        let gone = self.disk.release(edit.replaced);
+        self.weight = (self.weight + edit.gained).without(edit.lost).without(gone);
+        match exchanged {
+            Exchanged::Old(old) => {
+                assert_eq!(self.model.insert(key, content(&value)), Some(content(&old)));
+                assert_eq!(content(&old).0, kind);
+                self.disk.release_value(&old);
+            }
+            Exchanged::Not(given) => {
+                assert_eq!(content(&given), content(&value));
+                assert_ne!(self.model.get(&key).map(|old| old.0), Some(kind));
+            }
+        }
+        self.tree = next;
+        assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
     }
 
     fn remove(&mut self, key: &[u8]) {
@@ -156,6 +188,7 @@ impl World {
     fn run(&mut self, step: &Step) {
         match step {
             Step::Put(number, kind, len) => self.put(*number, value_of(*kind, *len)),
+            Step::Exchange(number, kind, len) => self.exchange(*number, value_of(*kind, *len)),
             Step::Remove(number) => self.remove(&key_of(*number, self.long)),
             Step::RemoveSome(at) => {
                 let skip = usize::from(*at) % (self.model.len() + 1);
