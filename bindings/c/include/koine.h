@@ -63,7 +63,7 @@ const char *koine_version(void);
 /* ---- What a change survives ------------------------------------------------------------------------------------- */
 
 typedef enum koine_sync {
-    KOINE_NO_SYNC = 0, /* visible; may be lost with the process */
+    KOINE_NO_SYNC = 0, /* visible; may be lost with the process, or when the room for it goes to others: then the next call tells */
     KOINE_WRITTEN = 1, /* survives the end of the process */
     KOINE_SYNC = 2     /* survives power loss */
 } koine_sync;
@@ -94,7 +94,7 @@ typedef struct koine_store_options {
     uint64_t block_size;   /* in which data lies, for ever: a power of two from 4096 to 1048576; 0: 4096 */
     uint64_t object_limit; /* the most objects at once, for ever; 0: as many as fit */
     uint64_t size_max;     /* up to how many bytes a file grows; 0: as far as the disk allows */
-    uint64_t memory;       /* for tables and caches, in bytes; 0: 128 MiB */
+    uint64_t memory;       /* for tables and caches, in bytes; up to twice as much beside it for unsynced writes; 0: 128 MiB */
     int force;             /* not 0: overwrite what is there */
 } koine_store_options;
 

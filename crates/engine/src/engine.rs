@@ -56,7 +56,8 @@ pub enum Background {
 pub struct Options {
     /// Who does the work between calls.
     pub background: Background,
-    /// Memory for nodes and for what waits to be placed, in bytes.
+    /// Memory for nodes and for what waits to be placed, in bytes. A store of numbered objects may keep twice as much beside
+    /// it, at most 256 MiB, for writes that it has not submitted.
     pub memory_len: u64,
     /// Nothing is written, not even by recovery.
     pub read_only: bool,

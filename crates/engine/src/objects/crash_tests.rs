@@ -73,7 +73,17 @@ impl Run {
     fn step(&mut self) {
         let mut state = self.states.last().cloned().unwrap_or_default();
         let durability = [Durability::Memory, Durability::Memory, Durability::Sync][self.dice.below(3) as usize];
-        match (self.dice.below(10), self.dice.pick(&state)) {
+        match (self.dice.below(12), self.dice.pick(&state)) {
+            (10, _) => {
+                let object = self.store.create(0).unwrap();
+                self.highest = self.highest.max(object.number());
+                let data = self.dice.bytes(10_000);
+                object.write(0, &data, Durability::Memory).unwrap();
+                state.insert(object.number(), Vec::new());
+                self.states.push(state.clone());
+                state.insert(object.number(), data);
+                object.close(durability).unwrap();
+            }
             (0..2, _) | (_, None) => {
                 let many = 1 + self.dice.below(4);
                 let numbers = self.store.create_many(many as usize, 0, durability).unwrap();

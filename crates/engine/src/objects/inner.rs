@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,7 +36,6 @@ pub struct Inner {
     pub engine: Arc<Engine>,
     pub table: Arc<Table>,
     pub name: Arc<str>,
-    path: Option<PathBuf>,
     /// Whether closing the store closes the engine.
     pub owns: bool,
     pub limit: Option<u64>,
@@ -74,12 +73,11 @@ impl Inner {
         let table = Arc::new(Table::new(Arc::clone(&name)));
         let mut inner = Inner {
             taken: Mutex::new(Some(taken)),
-            gather: Gather::new(Arc::clone(&engine), Arc::clone(&table)),
+            owns: path.is_some(),
+            gather: Gather::new(Arc::clone(&engine), Arc::clone(&table), path),
             engine,
             table,
             name,
-            owns: path.is_some(),
-            path,
             limit: options.object_limit,
             numbers: Numbers::after(1),
             scratch: AtomicU64::new(0),
@@ -158,12 +156,7 @@ impl Inner {
         if size == 0 {
             return Ok(());
         }
-        let usage = self.engine.usage();
-        let growth = match usage.limit {
-            Some(limit) => limit.saturating_sub(usage.total),
-            None => self.path.as_deref().map_or(u64::MAX, room_beside),
-        };
-        let free = usage.free.saturating_add(growth);
+        let free = self.gather.room();
         if size > free {
             let message = format!(
                 "{size} bytes were asked for and {free} are free: delete something, or give the store more space"
@@ -176,7 +169,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.gather.stop();
+        // Nobody is left to be told of what was lost.
+        let _ = self.gather.stop();
     }
 }
 
@@ -187,11 +181,6 @@ fn creation(number: u64, size: u64) -> Operation {
         0 => Operation::Put { at, value: Payload::Bytes(Bytes::new()) },
         length => Operation::Truncate { at, length },
     }
-}
-
-/// What the file system of a store's file has left.
-fn room_beside(path: &Path) -> u64 {
-    rustix::fs::statvfs(path).map_or(u64::MAX, |of| of.f_bavail.saturating_mul(of.f_frsize))
 }
 
 impl Inner {
@@ -349,9 +338,8 @@ impl Inner {
             self.gather.check()?;
             let mut state = node.lock()?;
             node.forget_status();
-            let push = || self.gather.push(node.number(), false);
-            let (pending, next) = self.table.delete_in_use(node.number(), push);
-            state.note(&pending, true);
+            let (pending, next) = self.gather.delete(node);
+            node.note(&mut state, &pending, true);
             drop(state);
             self.count_out(1);
             self.gather.after(next);
@@ -405,7 +393,7 @@ impl Inner {
                 self.table.forget(node.number());
             }
             let pending = self.gather.submit(batch, durability).map_err(explain)?;
-            states.iter_mut().for_each(|state| state.note(&pending, true));
+            nodes.iter().zip(&mut states).for_each(|(node, state)| node.note(state, &pending, true));
             pending
         };
         self.count_out(many);

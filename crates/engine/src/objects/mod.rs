@@ -34,14 +34,13 @@
 //!   nothing else writes to it, so that what the store knows in memory (which objects are open, how many there
 //!   are) is the truth. A second `Store` on an engine is refused.
 //! - A number is given out once, also over crashes: numbers are reserved in large steps by a synced commit.
-//! - A call with [`Durability::Memory`](crate::Durability) returns once the change has its place in the order of
-//!   commits. Whoever asks the store afterwards, from any thread, waits until it is visible: nobody sees the
-//!   state before. Only the end of the process or a failed device can take it back, and the latter is told by
-//!   the next call that changes or closes anything.
-//! - Creations (of objects without bytes) and deletions with `Durability::Memory` are gathered, and a thread of the
+//! - Whoever asks the store after a call with [`Durability::Memory`](crate::Durability) has returned, from any thread, sees
+//!   what it did. Only the end of the process, a failed device or one that is full by then can take it back, from the
+//!   end: nothing later stays without it. The latter two are told by the next call on the object, and by the next sync.
+//! - Creations (of objects without bytes), deletions and writes with `Durability::Memory` are gathered, and a thread of the
 //!   store submits them, thousands in a commit; what follows them keeps its place after them. Until they are visible
-//!   a table in memory answers for them. Where there is no room for a creation, the next call on the object tells.
-//! - Every read sees one version of the whole store: a write of any length is seen whole or not at all.
+//!   memory answers for them. Where there is no room for a creation, the next call on the object tells.
+//! - Every read sees one version of its object: a write of any length is seen whole or not at all.
 //!
 //! This module knows no names, no owners and no times: those are for the floors above.
 
@@ -67,6 +66,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod write_behind;
 
 pub use hint::{Hint, Lifetime};
 pub use layout::SPACE;

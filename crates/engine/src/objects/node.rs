@@ -4,14 +4,17 @@
 //! - Changes of an object that is in use are submitted (or gathered) under its node's lock, so the last pending change
 //!   of a node is the last of them to become visible.
 //! - The status that is remembered is let go of before a change is submitted, so nobody gets it who may have seen the change.
+//! - What was read while the epoch stayed the same is one state of the object, but for writes that are kept behind it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::MutexGuard;
 
 use super::gather::Gather;
 use super::pending::Pending;
 use super::status_cell::{KnownStatus, StatusCell};
+use super::write_behind::WriteBehind;
 use crate::batch::{Batch, Durability};
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::lock::Mutex;
@@ -20,6 +23,9 @@ use crate::lock::Mutex;
 pub struct Node {
     number: u64,
     status: StatusCell,
+    /// Raised by every change that was submitted, and when writes that were kept have become visible.
+    epoch: AtomicU64,
+    behind: WriteBehind,
     state: Mutex<NodeState>,
 }
 
@@ -29,9 +35,9 @@ pub struct NodeState {
     /// Whether it is known that the object was created.
     there: bool,
     deleted: bool,
-    /// Raised by every change, before it is submitted.
-    epoch: u64,
     pending: Option<Arc<Pending>>,
+    /// The last set that writes of this object were kept in, while it may not be visible.
+    behind: Option<Arc<Pending>>,
 }
 
 /// The error of an object that is not there.
@@ -43,7 +49,13 @@ impl Node {
     /// Of an object that is known to be there, perhaps by what is pending, or of one that is still to be looked for.
     pub fn new(number: u64, there: bool, pending: Option<Arc<Pending>>) -> Arc<Node> {
         let state = NodeState { there, pending, ..NodeState::default() };
-        Arc::new(Node { number, status: StatusCell::new(), state: Mutex::new(state) })
+        Arc::new(Node {
+            number,
+            status: StatusCell::new(),
+            epoch: AtomicU64::new(0),
+            behind: WriteBehind::default(),
+            state: Mutex::new(state),
+        })
     }
 
     /// Fails unless the object is there; `look` is asked when that is not known.
@@ -66,16 +78,29 @@ impl Node {
         self.number
     }
 
+    /// What was written to it and is kept.
+    pub fn behind(&self) -> &WriteBehind {
+        &self.behind
+    }
+
+    /// See the invariants.
+    pub fn epoch(&self) -> &AtomicU64 {
+        &self.epoch
+    }
+
     /// Keeps others from changing the object. Fails when it was deleted, or when an earlier change failed.
     pub fn lock(&self) -> Result<MutexGuard<'_, NodeState>> {
-        let mut state = self.state.lock();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
         // First: a deletion that failed has deleted nothing.
-        match state.pending.as_ref().and_then(|pending| pending.peek_for(self.number)) {
-            Some(Err(error)) => return Err(self.explain(error)),
-            Some(Ok(())) => state.pending = None,
-            None => {}
+        for pending in [&mut state.pending, &mut state.behind] {
+            match pending.as_ref().and_then(|pending| pending.peek_for(self.number)) {
+                Some(Err(error)) => return Err(self.explain(error)),
+                Some(Ok(())) => *pending = None,
+                None => {}
+            }
         }
-        if state.deleted { Err(absent(self.number)) } else { Ok(state) }
+        if guard.deleted { Err(absent(self.number)) } else { Ok(guard) }
     }
 
     /// Fails when the object was deleted, or when an earlier change failed.
@@ -83,11 +108,24 @@ impl Node {
         self.lock().map(drop)
     }
 
-    /// Waits until every change that was submitted before is visible. Gives the object's epoch then.
+    /// Waits until every change before, writes that are kept included, is visible. Gives the object's epoch then.
     pub fn settle(&self) -> Result<u64> {
+        let (epoch, pending, behind) = {
+            let state = self.lock()?;
+            (self.epoch.load(Ordering::Acquire), state.pending.clone(), state.behind.clone())
+        };
+        for pending in pending.into_iter().chain(behind) {
+            pending.wait_for(self.number).map_err(|error| self.explain(error))?;
+        }
+        Ok(epoch)
+    }
+
+    /// Waits until every change that was submitted before is visible; writes that are kept may not be. Gives the
+    /// object's epoch then.
+    pub fn settle_submitted(&self) -> Result<u64> {
         let (epoch, pending) = {
             let state = self.lock()?;
-            (state.epoch, state.pending.clone())
+            (self.epoch.load(Ordering::Acquire), state.pending.clone())
         };
         if let Some(pending) = pending {
             pending.wait_for(self.number).map_err(|error| self.explain(error))?;
@@ -102,7 +140,7 @@ impl Node {
 
     /// Whether nothing was submitted since this epoch.
     pub fn is_at(&self, epoch: u64) -> bool {
-        self.lock().is_ok_and(|state| state.epoch == epoch)
+        self.lock().is_ok_and(|_state| self.epoch.load(Ordering::Acquire) == epoch)
     }
 
     /// Its status, if that was looked at since the last change.
@@ -113,8 +151,9 @@ impl Node {
     /// Remembers a status that was looked at in this epoch.
     pub fn note_status(&self, epoch: u64, status: KnownStatus) {
         if let Ok(state) = self.lock()
-            && state.epoch == epoch
+            && self.epoch.load(Ordering::Acquire) == epoch
             && state.pending.is_none()
+            && state.behind.is_none()
         {
             self.status.store(epoch, status);
         }
@@ -131,13 +170,20 @@ impl Node {
             let mut state = self.lock()?;
             self.forget_status();
             let pending = gather.submit(batch, durability).map_err(|error| self.explain(error))?;
-            state.note(&pending, delete);
+            self.note(&mut state, &pending, delete);
             pending
         };
         if durability > Durability::Memory {
             pending.wait().map_err(|error| self.explain(error))?;
         }
         Ok(())
+    }
+
+    /// A change was submitted by who holds the lock.
+    pub fn note(&self, state: &mut NodeState, pending: &Arc<Pending>, delete: bool) {
+        self.epoch.fetch_add(1, Ordering::Release);
+        state.deleted |= delete;
+        state.pending = Some(Arc::clone(pending));
     }
 
     /// Says of which object a batch was refused: conditions of this module only ask whether objects are there.
@@ -152,16 +198,15 @@ impl Node {
     /// the lock has something under way.
     pub fn is_dispensable(&self) -> bool {
         let Some(state) = self.state.try_lock() else { return false };
-        state.pending.as_ref().is_none_or(|pending| pending.is_gathered() || pending.is_settled())
+        !self.behind.holds()
+            && state.pending.as_ref().is_none_or(|pending| pending.is_gathered() || pending.is_settled())
     }
 }
 
 impl NodeState {
-    /// A change was submitted.
-    pub fn note(&mut self, pending: &Arc<Pending>, delete: bool) {
-        self.epoch += 1;
-        self.deleted |= delete;
-        self.pending = Some(Arc::clone(pending));
+    /// Writes are kept in this set.
+    pub fn keep_behind(&mut self, pending: Arc<Pending>) {
+        self.behind = Some(pending);
     }
 }
 
@@ -184,10 +229,10 @@ mod tests {
         node.note_status(0, status(6));
         assert_eq!(node.known_status(), Some(status(5)));
         {
-            let mut state = node.lock().unwrap();
+            let _state = node.lock().unwrap();
             node.forget_status();
             assert_eq!(node.known_status(), None);
-            state.epoch += 1;
+            node.epoch.fetch_add(1, Ordering::Relaxed);
         }
         // Looked at before the change.
         node.note_status(0, status(7));

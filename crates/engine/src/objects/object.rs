@@ -25,6 +25,9 @@ use crate::read_ahead::{ReadAhead, Reader, Source};
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint};
 use crate::view::View;
 
+/// So often a read looks again when what it reads has changed meanwhile.
+const ATTEMPTS: usize = 4;
+
 /// An open object. Thread-safe; share it by reference or `Arc`. Dropping it closes it.
 pub struct Object {
     inner: Arc<Inner>,
@@ -75,6 +78,26 @@ impl Object {
     /// Reads into `buffer` from `offset` on; a short count only at the object's end. Holes read as zeros.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.check_open()?;
+        let behind = self.node.behind();
+        for _ in 0..ATTEMPTS {
+            // Asked before the epoch: what leaves it raises that.
+            let holds = behind.holds();
+            if holds {
+                self.node.check()?;
+                if behind.read_whole(offset, buffer) {
+                    return Ok(buffer.len());
+                }
+            }
+            let epoch = self.node.settle_submitted()?;
+            let count = self.reader(&self.state(epoch)).read(offset, buffer)?;
+            if !holds {
+                return Ok(count);
+            }
+            if let Some(count) = behind.read_over(offset, buffer, count, self.node.epoch(), epoch) {
+                return Ok(count);
+            }
+        }
+        // Others change it all the time.
         let epoch = self.node.settle()?;
         self.reader(&self.state(epoch)).read(offset, buffer)
     }
@@ -125,9 +148,25 @@ impl Object {
         if data.is_empty() {
             return self.finish_changes(durability);
         }
+        if durability == Durability::Memory && self.inner.gather.takes(data.len()) {
+            return self.keep(offset, data, hint);
+        }
         let reserved = self.inner.engine.reserved(&object_place(self.number())) > 0;
         let data = payload(&self.inner.engine, data, hint, reserved)?;
         self.change(Operation::WriteAt { at: object_place(self.number()), offset, data }, durability)
+    }
+
+    /// Keeps a write in memory, to be submitted with others.
+    fn keep(&self, offset: u64, data: &[u8], hint: Hint) -> Result<()> {
+        let gather = &self.inner.gather;
+        gather.check()?;
+        let next = {
+            let mut state = self.node.lock()?;
+            self.node.forget_status();
+            gather.write(&self.node, &mut state, offset, data, hint.access)
+        };
+        gather.after(next);
+        Ok(())
     }
 
     /// Sets the size: what is cut off is gone, what is added reads as zeros.
@@ -146,9 +185,20 @@ impl Object {
     /// The size in bytes.
     pub fn size(&self) -> Result<u64> {
         self.check_open()?;
-        self.node.settle()?;
-        let stat = self.inner.engine.stat(SPACE, &self.number().to_be_bytes())?;
-        stat.map(|stat| stat.size).ok_or_else(|| absent(self.number()))
+        let behind = self.node.behind();
+        for _ in 0..ATTEMPTS {
+            let holds = behind.holds();
+            let epoch = self.node.settle_submitted()?;
+            let below = self.state(epoch).size()?;
+            if !holds {
+                return Ok(below);
+            }
+            if let Some(size) = behind.size_over(below, self.node.epoch(), epoch) {
+                return Ok(size);
+            }
+        }
+        let epoch = self.node.settle()?;
+        self.state(epoch).size()
     }
 
     /// Number, size, allocated size, version and store. The first call after a change looks at every extent for the

@@ -77,8 +77,9 @@ impl Store {
         Ok(Store { inner: Arc::new(Inner::open(engine, options, None)?) })
     }
 
-    /// The engine that it lies in: to let that grow, and for streams of its spaces.
+    /// The engine that it lies in: to let that grow, and for streams of its spaces. Everything so far has its place there.
     pub fn engine(&self) -> &Engine {
+        self.inner.gather.flush();
         &self.inner.engine
     }
 
@@ -184,23 +185,21 @@ impl Store {
         })
     }
 
-    /// Makes everything so far survive power loss.
+    /// Makes everything so far survive power loss. Where writes that were kept in memory were lost for want of room, the
+    /// first call after it tells.
     pub fn sync(&self) -> Result<()> {
-        self.inner.within(|| {
-            self.inner.gather.flush();
-            self.inner.engine.sync()
-        })
+        self.inner.within(|| self.inner.gather.sync())
     }
 
     /// Closes the store, with everything so far durable. `Busy` while objects are open.
     pub fn close(&self) -> Result<()> {
         let inner = &self.inner;
         inner.table.shut()?;
-        inner.gather.stop();
+        let kept = inner.gather.stop();
         let marked = inner.mark_next();
         let closed = if inner.owns { inner.engine.close() } else { inner.engine.sync() };
         inner.give_back();
-        marked.and(closed)
+        marked.and(closed).and(kept)
     }
 }
 

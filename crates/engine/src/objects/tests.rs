@@ -1,6 +1,7 @@
 //! Numbered objects against what they promise: contents, numbers, limits, closing, threads, crashes.
 
 mod gathered;
+mod kept;
 
 use std::collections::BTreeSet;
 use std::path::Path;

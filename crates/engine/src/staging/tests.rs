@@ -5,6 +5,8 @@ use std::io;
 use koine_env::SeededRandom;
 use parking_lot::{Condvar, Mutex};
 
+use super::bundle::Bundle;
+use super::lane::FLIGHTS_MAX;
 use super::*;
 use crate::device::{Call, Device, Fault, FaultyDevice, MemoryDevice, ReadMode, Times, Trouble};
 use crate::{Background, Batch, Engine, FormatOptions, Operation, Options, Payload, Place, SpaceId};
@@ -157,7 +159,7 @@ fn a_stream_goes_on_while_it_is_written_but_not_without_end() {
     device.set_shut(true);
     // One that is being filled, and three on their way.
     (0..=FLIGHTS_MAX).for_each(|number| stage.write(&piece(number)).unwrap());
-    assert_eq!(stage.flights.len(), FLIGHTS_MAX);
+    assert_eq!(stage.lane.in_flight(), FLIGHTS_MAX);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             stage.write(&piece(9)).unwrap();
@@ -222,4 +224,60 @@ fn a_stage_that_finds_the_store_full_takes_nothing_more() {
     let mut small = engine.stage(StageHint::default()).unwrap();
     small.write(&piece(1)).unwrap();
     assert_eq!(small.finish().unwrap().length(), MIB as u64);
+}
+
+#[test]
+fn values_of_a_bundle_lie_apart_and_can_go_one_by_one() {
+    let (_device, engine) = open(MemoryDevice::fixed(64 << 20));
+    let before = engine.usage().free;
+    let lengths = [5000, 4096, 3 * MIB + 77, 1, 2 * MIB, 8192];
+    let whole = lengths.iter().map(|length: &usize| length.next_multiple_of(4096) as u64).sum();
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), whole, false);
+    let values: Vec<Vec<u8>> =
+        lengths.iter().enumerate().map(|(n, length)| piece(n).repeat(4)[..*length].to_vec()).collect();
+    for (number, value) in values.iter().enumerate() {
+        let access = if number % 2 == 0 { Access::Random } else { Access::Sequential };
+        bundle.push(access, value.chunks(70_000)).unwrap();
+    }
+    let mut tokens = bundle.finish().unwrap();
+    assert!(tokens.iter().map(StageToken::length).eq(lengths.iter().map(|length| *length as u64)));
+    // One that nobody names gives its blocks back alone.
+    drop(tokens.remove(4));
+    let mut batch = Batch::new();
+    let kept: Vec<&Vec<u8>> = values.iter().enumerate().filter(|(n, _)| *n != 4).map(|(_, value)| value).collect();
+    for (number, token) in tokens.drain(..).enumerate() {
+        batch = batch.then(Operation::Put { at: Place::new(SPACE, vec![number as u8]), value: Payload::Stage(token) });
+    }
+    engine.commit(batch, Durability::Sync).unwrap();
+    for (number, value) in kept.iter().enumerate() {
+        let mut read = vec![0; value.len() + 1];
+        assert_eq!(engine.view().read(SPACE, &[number as u8], 0, &mut read).unwrap(), value.len());
+        assert!(read[..value.len()] == value[..]);
+    }
+    let mut batch = Batch::new();
+    for number in 0..kept.len() {
+        batch = batch.delete(SPACE, vec![number as u8]);
+    }
+    engine.commit(batch, Durability::Sync).unwrap();
+    engine.checkpoint().unwrap();
+    engine.checkpoint().unwrap();
+    assert!(engine.usage().free + (1 << 20) > before, "{} of {before}", engine.usage().free);
+}
+
+#[test]
+fn a_bundle_that_is_given_up_leaves_nothing() {
+    let (_device, engine) = open(MemoryDevice::fixed(16 << 20));
+    let before = engine.usage().free;
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 4 << 20, false);
+    (0..3).for_each(|n| bundle.push(Access::Random, [piece(n).as_slice()].into_iter()).unwrap());
+    drop(bundle);
+    assert_eq!(engine.usage().free, before);
+    // One for which there is no room.
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 64 << 20, false);
+    let full = (0..64).find_map(|n| bundle.push(Access::Random, [piece(n).as_slice()].into_iter()).err());
+    assert_eq!(full.unwrap().kind(), ErrorKind::Full);
+    assert!(bundle.push(Access::Random, [piece(0).as_slice()].into_iter()).is_err());
+    drop(bundle);
+    // But for what a checkpoint wrote to find some.
+    assert!(engine.usage().free + (64 << 10) > before);
 }

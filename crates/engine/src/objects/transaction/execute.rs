@@ -115,7 +115,7 @@ impl Transaction<'_> {
         nodes.iter().for_each(|node| node.forget_status());
         let pending = self.inner.gather.submit(batch, durability).map_err(explain)?;
         self.spool.forget();
-        states.iter_mut().for_each(|state| state.note(&pending, false));
+        nodes.iter().zip(&mut states).for_each(|(node, state)| node.note(state, &pending, false));
         drop(states);
         if durability > Durability::Memory {
             pending.wait().map_err(explain)?;

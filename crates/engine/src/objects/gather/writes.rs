@@ -1,0 +1,219 @@
+//! Writes: kept with their objects, then placed on the device side by side and named by one commit.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::submit::{Set, Submitted};
+use super::{Gather, Next};
+use crate::batch::{Batch, Condition, Operation, Payload};
+use crate::device::BLOCK_LEN;
+use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::objects::layout::{SPACE, object_key, object_place};
+use crate::objects::node::{Node, NodeState, absent};
+use crate::objects::write_behind::{Taken, Verdict};
+use crate::stage::Access;
+use crate::staging::bundle::Bundle;
+
+/// As little as this goes through the log whole.
+const SMALL_LEN: u64 = 64 << 10;
+/// What a range in the log weighs beside its bytes.
+const INLINE_COST: usize = 32;
+/// Of a store's length one part of so many is left to checkpoints, …
+const SLACK_SHARE: u64 = 8;
+/// … and at most so much.
+const SLACK_LEN_MAX: u64 = 64 << 20;
+/// Ranges from this length on may be read with large checksum chunks.
+const IN_ORDER_LEN_MIN: u64 = 32 << 10;
+
+/// What is to be written to one object.
+pub(super) struct Parts {
+    number: u64,
+    parts: Vec<(u64, Payload)>,
+}
+
+/// A range that is to be placed on the device.
+struct Placing<'s> {
+    written: &'s (Arc<Node>, Taken),
+    offset: u64,
+    length: u64,
+    /// Its place among the parts: the object's, and its own.
+    at: (usize, usize),
+}
+
+impl Gather {
+    /// Whether a write of so many bytes may be kept.
+    pub fn takes(&self, length: usize) -> bool {
+        self.budget.takes(length, || {
+            // What checkpoints take meanwhile is not there for writes.
+            let slack = (self.engine.usage().total / SLACK_SHARE).min(SLACK_LEN_MAX);
+            self.room().saturating_sub(slack)
+        })
+    }
+
+    /// Keeps a write of an object whose node the caller has locked.
+    pub fn write(
+        &self,
+        node: &Arc<Node>,
+        state: &mut NodeState,
+        offset: u64,
+        data: &[u8],
+        access: Option<Access>,
+    ) -> Next {
+        let _gate = self.gate.read();
+        let mut next = Next::Nothing;
+        if node.behind().write(offset, data, access, &self.budget) {
+            let mut open = self.open.lock();
+            if open.nodes.is_empty() {
+                open.before_writes = open.operations.len();
+            }
+            open.nodes.push(Arc::clone(node));
+            let (pending, first) = open.begin(&self.me);
+            state.keep_behind(pending);
+            next = first;
+        }
+        match self.budget.verdict() {
+            Verdict::Wait => next,
+            Verdict::Begin => {
+                let mut open = self.open.lock();
+                if open.urgent { next } else { open.hurry() }
+            }
+            Verdict::Flush => Next::FlushWrites,
+        }
+    }
+
+    /// What the writes of a set are as parts of a batch, their bytes on the device where they are many.
+    pub(super) fn place(&self, set: &Set) -> Result<Vec<Parts>> {
+        let limits = self.engine.limits();
+        let mut inline_left = limits.batch_bytes_max / 2;
+        let total: u64 = set.written.iter().flat_map(|(_, taken)| taken.ranges.runs()).map(|(_, length)| length).sum();
+        let is_small = total <= SMALL_LEN.min(inline_left as u64);
+        let mut all = Vec::with_capacity(set.written.len());
+        let (mut plain, mut reserved) = (Vec::new(), Vec::new());
+        for (index, written) in set.written.iter().enumerate() {
+            let (node, taken) = written;
+            let set_aside = self.engine.reserved(&object_place(node.number())) > 0;
+            let mut parts = Vec::new();
+            for (offset, length) in taken.ranges.runs() {
+                let is_short = length < BLOCK_LEN as u64 || is_small && length <= limits.pending_len_max as u64;
+                let inline_len = length as usize + INLINE_COST;
+                if is_short && inline_len <= inline_left {
+                    inline_left -= inline_len;
+                    parts.push((offset, Payload::Bytes(bytes_of(taken, offset, length))));
+                    continue;
+                }
+                let placing = Placing { written, offset, length, at: (index, parts.len()) };
+                if set_aside {
+                    reserved.push(placing)
+                } else {
+                    plain.push(placing)
+                }
+                parts.push((offset, Payload::Bytes(Bytes::new())));
+            }
+            all.push(Parts { number: node.number(), parts });
+        }
+        for (placings, set_aside) in [(plain, false), (reserved, true)] {
+            self.place_all(placings, set_aside, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    fn place_all(&self, placings: Vec<Placing<'_>>, reserved: bool, all: &mut [Parts]) -> Result<()> {
+        if placings.is_empty() {
+            return Ok(());
+        }
+        let length = placings.iter().map(|placing| placing.length.next_multiple_of(BLOCK_LEN as u64)).sum();
+        let mut bundle = Bundle::new(Arc::clone(self.engine.shared()), length, reserved);
+        for Placing { written: (_, taken), offset, length, .. } in &placings {
+            let access = if *length < IN_ORDER_LEN_MIN { Access::Random } else { taken.access };
+            bundle.push(access, taken.ranges.within(*offset, offset + length).map(|(_, bytes)| bytes))?;
+        }
+        for (placing, token) in placings.iter().zip(bundle.finish()?) {
+            let (object, part) = placing.at;
+            if let Some((_, payload)) = all.get_mut(object).and_then(|parts| parts.parts.get_mut(part)) {
+                *payload = Payload::Stage(token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits the operations that came after the first write and the writes, in one commit.
+    pub(super) fn submit_writes(&self, set: &Set, done: &mut Submitted) {
+        let operations = set.with_writes();
+        let mut parts = match self.place(set) {
+            Ok(parts) => parts,
+            Err(error) => {
+                self.submit_split(operations, done);
+                return self.lose(set.written.iter().map(|(node, _)| node.number()), &error, done);
+            }
+        };
+        let (created, deleted) = super::submit::sorted(operations);
+        let mut with = operations;
+        loop {
+            let numbers: Vec<u64> = parts.iter().map(|parts| parts.number).collect();
+            let mut batch = if with.is_empty() { Batch::new() } else { super::submit::batch_of(&created, &deleted) };
+            // Conditions are of the state before: what is created here is not there yet.
+            let is_new = |number: &u64| !with.is_empty() && created.binary_search(number).is_ok();
+            let asked: Vec<u64> = numbers.iter().filter(|number| !is_new(number)).copied().collect();
+            let there = |number: &u64| Condition::Present { space: SPACE, key: object_key(*number) };
+            batch.conditions.extend(asked.iter().map(there));
+            batch.operations.extend(parts.iter().flat_map(Parts::operations));
+            if batch.operations.is_empty() {
+                return;
+            }
+            match self.try_submit(batch, done) {
+                None => return,
+                Some(error) => match error.refusal() {
+                    Some(Refusal::Condition(index)) if let Some(number) = asked.get(index as usize) => {
+                        // Somebody removed it past this module.
+                        parts.retain(|parts| parts.number != *number);
+                        self.lose(std::iter::once(*number), &absent(*number), done);
+                    }
+                    _ if error.kind() == ErrorKind::Full && !with.is_empty() => {
+                        self.submit_split(with, done);
+                        with = &[];
+                    }
+                    _ => {
+                        if !with.is_empty() {
+                            self.fail(&created, &deleted, error.clone(), done);
+                        }
+                        return self.lose(numbers.into_iter(), &error, done);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Writes of these objects did not happen.
+    fn lose(&self, numbers: impl Iterator<Item = u64>, error: &Error, done: &mut Submitted) {
+        done.refused.extend(numbers);
+        done.why.get_or_insert_with(|| error.clone());
+        self.lost.lock().get_or_insert_with(|| error.clone());
+    }
+
+    /// Forgets what a set holds of writes: they are visible, or lost.
+    pub(super) fn land(&self, set: &mut Set) {
+        for (node, taken) in set.written.drain(..) {
+            node.behind().land(node.epoch());
+            if let Some(ranges) = Arc::into_inner(taken.ranges) {
+                self.budget.land(ranges);
+            }
+        }
+    }
+}
+
+impl Parts {
+    fn operations(&self) -> impl Iterator<Item = Operation> {
+        self.parts.iter().map(|(offset, data)| Operation::WriteAt {
+            at: object_place(self.number),
+            offset: *offset,
+            data: data.clone(),
+        })
+    }
+}
+
+fn bytes_of(taken: &Taken, offset: u64, length: u64) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(length as usize);
+    taken.ranges.within(offset, offset + length).for_each(|(_, part)| bytes.extend_from_slice(part));
+    bytes.freeze()
+}

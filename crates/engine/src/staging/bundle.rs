@@ -1,0 +1,111 @@
+//! Many values placed together: each in blocks of its own, written side by side in long runs.
+//!
+//! Invariants:
+//! - Every value begins a block; no two share one, so each can go without the others.
+//! - The tokens exist only once everything was written.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::lane::Lane;
+use super::{Staged, extent_of};
+use crate::core::Core;
+use crate::device::BLOCK_LEN;
+use crate::error::Result;
+use crate::space::Class;
+use crate::stage::{Access, StageToken};
+use crate::value::BlockRange;
+
+/// Many values on their way in.
+pub struct Bundle {
+    /// Before the values: nobody gets their blocks while they are written.
+    lane: Lane,
+    values: Vec<Value>,
+    /// What lies in the lane's buffer: a value's number, and its bytes there.
+    segments: Vec<(usize, Range<usize>)>,
+}
+
+struct Value {
+    length: u64,
+    access: Access,
+    staged: Staged,
+}
+
+impl Bundle {
+    /// Of `length` bytes in all, every value rounded up to whole blocks. `reserved`: they may take from space that was
+    /// set aside.
+    pub fn new(core: Arc<Core>, length: u64, reserved: bool) -> Bundle {
+        let class = if reserved { Class::Promised } else { Class::Data };
+        Bundle { lane: Lane::new(core, Some(length), class), values: Vec::new(), segments: Vec::new() }
+    }
+
+    /// Adds a value.
+    pub fn push<'b>(&mut self, access: Access, parts: impl Iterator<Item = &'b [u8]>) -> Result<()> {
+        self.lane.check()?;
+        let number = self.values.len();
+        let core = self.lane.core();
+        let staged = Staged::begun(core.next_stage(), Arc::downgrade(core));
+        self.values.push(Value { length: 0, access, staged });
+        let (mut from, mut length) = (self.lane.filled(), 0);
+        for part in parts {
+            length += part.len() as u64;
+            let mut rest = part;
+            while !rest.is_empty() {
+                if self.lane.is_full() {
+                    self.close_segment(number, from);
+                    self.send(false)?;
+                    from = 0;
+                }
+                let count = self.lane.fill(rest);
+                rest = rest.get(count..).unwrap_or_default();
+            }
+        }
+        self.close_segment(number, from);
+        self.lane.pad();
+        if let Some(value) = self.values.get_mut(number) {
+            value.length = length;
+        }
+        Ok(())
+    }
+
+    /// A value's bytes in the buffer end here.
+    fn close_segment(&mut self, number: usize, from: usize) {
+        let end = self.lane.filled();
+        if from < end {
+            self.segments.push((number, from..end));
+        }
+    }
+
+    fn send(&mut self, last: bool) -> Result<()> {
+        let (segments, values) = (&self.segments, &mut self.values);
+        let mut next = 0;
+        self.lane.send(last, |buffer, run, blocks| {
+            // Runs come in order and so do segments; the last one of a run may go on in the next.
+            while let Some((number, segment)) = segments.get(next) {
+                let part = segment.start.max(run.start)..segment.end.min(run.end);
+                if let Some(value) = values.get_mut(*number)
+                    && part.start < part.end
+                {
+                    let start = blocks.start + ((part.start - run.start) / BLOCK_LEN) as u64;
+                    let count = part.len().div_ceil(BLOCK_LEN) as u32;
+                    let of = BlockRange { start, count };
+                    value.staged.extents.push(extent_of(&buffer[part], of, value.access));
+                }
+                if segment.end > run.end {
+                    return;
+                }
+                next += 1;
+            }
+        })?;
+        self.segments.clear();
+        Ok(())
+    }
+
+    /// No more values. Gives their tokens, in the order in which they were added.
+    pub fn finish(mut self) -> Result<Vec<StageToken>> {
+        self.lane.check()?;
+        self.send(true)?;
+        let values = std::mem::take(&mut self.values);
+        Ok(values.into_iter().map(|value| StageToken::new(value.length, Arc::new(value.staged))).collect())
+    }
+}

@@ -1,0 +1,214 @@
+//! Bytes on their way to fresh blocks: gathered in a buffer, given blocks, and written by the crew while the next
+//! buffer is filled.
+//!
+//! Invariants:
+//! - Blocks are named to the caller before they are written, so that a failure gives them back.
+//! - What was taken and not named is given back when the lane is dropped, and that waits for the writes under way.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::flight::{Flight, Target};
+use crate::buffers::{BUFFER_LEN, Lent};
+use crate::core::Core;
+use crate::device::BLOCK_LEN;
+use crate::error::{Error, Result};
+use crate::space::Class;
+use crate::value::BlockRange;
+
+/// The longest run of data, in bytes: what is written at once.
+const RUN_LEN_MAX: usize = BUFFER_LEN;
+/// Runs of one lane that are written at once.
+pub const FLIGHTS_MAX: usize = 3;
+/// A lane of known length takes up to this many blocks at once, so that its runs lie one after the other: 16 MiB.
+const TAKE_BLOCKS_MAX: u64 = 1 << 12;
+
+/// Bytes on their way to fresh blocks.
+pub struct Lane {
+    core: Arc<Core>,
+    class: Class,
+    /// How many bytes come at most, where that is known.
+    expected: Option<u64>,
+    buffer: Lent,
+    filled: usize,
+    /// Bytes that have their place.
+    placed: u64,
+    turn: usize,
+    /// Blocks that were taken and are not used yet.
+    taken: BlockRange,
+    /// Runs that are written at the moment, oldest first.
+    flights: VecDeque<Flight>,
+    /// What went wrong: nothing can come after it.
+    failed: Option<Error>,
+}
+
+impl Lane {
+    /// Without a byte yet.
+    pub fn new(core: Arc<Core>, expected: Option<u64>, class: Class) -> Lane {
+        let first = expected.map_or(RUN_LEN_MAX, |length| length.min(RUN_LEN_MAX as u64) as usize);
+        let capacity = first.next_multiple_of(BLOCK_LEN).max(BLOCK_LEN);
+        let lent = if capacity == BUFFER_LEN { core.buffers.lend() } else { None };
+        Lane {
+            turn: core.allocator.next_turn(),
+            core,
+            class,
+            expected,
+            buffer: lent.unwrap_or_else(|| Lent::own(capacity)),
+            filled: 0,
+            placed: 0,
+            taken: BlockRange { start: 0, count: 0 },
+            flights: VecDeque::new(),
+            failed: None,
+        }
+    }
+
+    /// The store.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// How many bytes of the buffer are filled.
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Whether the buffer has to be sent off before more fits.
+    pub fn is_full(&self) -> bool {
+        self.filled == self.buffer.len()
+    }
+
+    /// Takes as many bytes as there is room for; how many.
+    pub fn fill(&mut self, bytes: &[u8]) -> usize {
+        let count = (self.buffer.len() - self.filled).min(bytes.len());
+        self.buffer[self.filled..self.filled + count].copy_from_slice(&bytes[..count]);
+        self.filled += count;
+        count
+    }
+
+    /// Fills the last block with zeros: what comes next begins a block.
+    pub fn pad(&mut self) {
+        let end = self.filled.next_multiple_of(BLOCK_LEN);
+        self.buffer[self.filled..end].fill(0);
+        self.filled = end;
+    }
+
+    /// Fails when something failed before.
+    pub fn check(&mut self) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        while self.flights.front().is_some_and(Flight::has_landed) {
+            self.land()?;
+        }
+        self.core.check_running()
+    }
+
+    /// How many runs are being written.
+    #[cfg(test)]
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Nothing can come after this.
+    pub fn fail(&mut self, error: &Error) {
+        self.failed = Some(error.clone());
+    }
+
+    /// Waits for the oldest write that is under way; gives its buffer for the next.
+    fn land(&mut self) -> Result<Option<Lent>> {
+        let Some(flight) = self.flights.pop_front() else { return Ok(None) };
+        flight.land().map(Some).inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
+    /// Waits for every write that is under way.
+    pub fn land_all(&mut self) -> Result<()> {
+        while self.land()?.is_some() {}
+        Ok(())
+    }
+
+    /// Places what the buffer holds and has it written: meanwhile, or, what comes last, before this returns. `name` gets
+    /// the buffer, the part of it, and its blocks, for every run.
+    pub fn send(&mut self, last: bool, name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<()> {
+        let done = self.send_buffer(last, name).and_then(|()| if last { self.land_all() } else { Ok(()) });
+        done.inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
+    fn send_buffer(&mut self, last: bool, mut name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<()> {
+        let mut targets = Vec::with_capacity(1);
+        let mut done = 0;
+        while done < self.filled {
+            let left = self.filled - done;
+            let range = self.allocate(left.div_ceil(BLOCK_LEN) as u32, done)?;
+            let take = left.min(range.count as usize * BLOCK_LEN);
+            let padded = take.next_multiple_of(BLOCK_LEN);
+            self.buffer[done + take..done + padded].fill(0);
+            name(&self.buffer, done..done + take, range);
+            targets.push(Target { bytes: done..done + padded, block: range.start });
+            done += take;
+        }
+        self.placed += self.filled as u64;
+        self.filled = 0;
+        let next = if last || !self.core.crew.is_at_work() { None } else { self.next_buffer()? };
+        match next {
+            Some(next) => {
+                let full = std::mem::replace(&mut self.buffer, next);
+                self.flights.push_back(Flight::begin(&self.core, full, targets));
+                Ok(())
+            }
+            None => targets.iter().try_for_each(|target| target.write(&self.core, &self.buffer)),
+        }
+    }
+
+    /// A buffer to go on with while the full one is written, if there is one.
+    fn next_buffer(&mut self) -> Result<Option<Lent>> {
+        if self.flights.len() < FLIGHTS_MAX
+            && let Some(next) = self.core.buffers.lend()
+        {
+            return Ok(Some(next));
+        }
+        self.land()
+    }
+
+    /// Up to `blocks` blocks in a row, from what was taken before or anew.
+    fn allocate(&mut self, blocks: u32, done: usize) -> Result<BlockRange> {
+        if !self.taken.start.is_multiple_of(self.core.allocator.unit_blocks()) {
+            // The last piece had found no boundary: perhaps there is one now.
+            self.give_back()?;
+        }
+        if self.taken.count == 0 {
+            self.taken =
+                self.take_ahead(blocks, done).map_or_else(|| self.core.allocate(blocks, self.class, self.turn), Ok)?;
+        }
+        let count = blocks.min(self.taken.count);
+        let range = BlockRange { start: self.taken.start, count };
+        self.taken = BlockRange { start: range.end(), count: self.taken.count - count };
+        Ok(range)
+    }
+
+    /// Gives back what was taken and is not used.
+    fn give_back(&mut self) -> Result<()> {
+        let rest = std::mem::replace(&mut self.taken, BlockRange { start: 0, count: 0 });
+        if rest.count == 0 { Ok(()) } else { self.core.allocator.release(rest.start, u64::from(rest.count)) }
+    }
+
+    /// More than `blocks` in a row, where they are known to be needed.
+    fn take_ahead(&self, blocks: u32, done: usize) -> Option<BlockRange> {
+        self.core.check_running().ok()?;
+        let need = self.expected?.saturating_sub(self.placed + done as u64).div_ceil(BLOCK_LEN as u64);
+        let want = need.min(TAKE_BLOCKS_MAX) as u32;
+        if want <= blocks { None } else { self.core.allocator.allocate_exact(want, Class::Data, self.turn) }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        // Nobody else may get the blocks before the last write to them is over.
+        while let Some(flight) = self.flights.pop_front() {
+            drop(flight.land());
+        }
+        if let Err(error) = self.give_back() {
+            self.core.fail(&error);
+        }
+    }
+}
