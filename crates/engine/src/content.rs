@@ -6,6 +6,8 @@
 //! - Keys inside a space's tree: byte 1 and the user's key for a record; byte 2, the blob's number and an
 //!   offset (both big-endian) for a piece of a large value.
 
+mod parts;
+
 use std::cell::{Cell, RefCell};
 use std::io;
 
@@ -17,6 +19,7 @@ use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::{Cursor, NodeSource, Tree};
 use crate::value::{BlobId, Content, Extent, Piece, Record, Value};
+use parts::Parts;
 
 const RECORD: u8 = 1;
 const PIECE: u8 = 2;
@@ -249,7 +252,7 @@ impl Reading<'_> {
     fn read_pieces(&self, tree: &Tree, blob: BlobId, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         let end = offset + buffer.len() as u64;
         let mut pieces = Pieces::new(tree, self.source, blob, offset, end)?;
-        let (mut at, mut row) = (offset, Row::default());
+        let (mut at, mut parts) = (offset, Parts::default());
         while let Some((start, piece)) = pieces.next(self.source)? {
             let from = start.max(at);
             let to = end.min(start.saturating_add(piece.len()));
@@ -258,50 +261,13 @@ impl Reading<'_> {
             }
             buffer[(at - offset) as usize..(from - offset) as usize].fill(0);
             at = to;
-            match piece {
-                Piece::Disk(extent) if to - from == u64::from(extent.run_length) => {
-                    if !row.goes_on(from, &extent) {
-                        self.read_row(std::mem::take(&mut row), offset, buffer, notes)?;
-                    }
-                    row.add(from, extent);
-                }
-                piece => {
-                    let part = &mut buffer[(from - offset) as usize..(to - offset) as usize];
-                    self.read_part(&piece, start, from - start, part, notes)?;
-                }
+            if let Some(piece) = parts.add(piece, start, from..to) {
+                self.read_parts(&std::mem::take(&mut parts), offset, buffer, notes)?;
+                parts.add(piece, start, from..to);
             }
         }
-        self.read_row(row, offset, buffer, notes)?;
+        self.read_parts(&parts, offset, buffer, notes)?;
         buffer[(at - offset) as usize..].fill(0);
-        Ok(())
-    }
-
-    /// Reads extents that lie one behind the other at once.
-    fn read_row(&self, row: Row, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
-        let begin = (row.start.max(offset) - offset) as usize;
-        let part = &mut buffer[begin..begin + row.length as usize];
-        if let [first, _, ..] = &row.extents[..] {
-            let at = first.start_block * BLOCK_LEN as u64;
-            let mode = self.mode_for(at, part.len(), notes)?;
-            self.device.read_at(part, at, mode).map_err(|e| read_failed(at, e))?;
-            let mut rest = &part[..];
-            let sound = row.extents.iter().all(|extent| {
-                let (own, behind) = rest.split_at(extent.run_length as usize);
-                rest = behind;
-                first_damaged(extent, 0, own).is_none()
-            });
-            if sound {
-                return Ok(());
-            }
-        }
-        // One, or each by itself: that looks past the page cache too, and says what is damaged.
-        let mut rest = part;
-        let mut start = row.start;
-        for extent in &row.extents {
-            let (own, behind) = rest.split_at_mut(extent.run_length as usize);
-            self.read_extent(extent, start, 0, own, notes)?;
-            (rest, start) = (behind, start + u64::from(extent.run_length));
-        }
         Ok(())
     }
 
@@ -364,7 +330,11 @@ impl Reading<'_> {
             whole.truncate(last.min(part_end).saturating_sub(first) as usize);
             whole.drain(..(part.saturating_sub(first) as usize).min(whole.len()));
             let offset = around.piece_at + first.max(part) - part;
-            *notes.chunk.borrow_mut() = Some((offset, whole));
+            let mut kept = notes.chunk.borrow_mut();
+            // Of two that of the end: who reads on begins there.
+            if kept.as_ref().is_none_or(|(other, _)| *other <= offset) {
+                *kept = Some((offset, whole));
+            }
         }
         Ok(())
     }
@@ -399,35 +369,6 @@ impl Reading<'_> {
         }
         let (place, length) = first_bad;
         Err(Error::damaged(format!("data at byte {place} of the store ({length} bytes) is damaged")))
-    }
-}
-
-/// Extents that are wanted whole and lie one behind the other, in their value and on the device.
-#[derive(Default)]
-struct Row {
-    /// Where the first begins in the value.
-    start: u64,
-    /// The length of all in bytes.
-    length: u64,
-    extents: Vec<Extent>,
-}
-
-impl Row {
-    /// Whether an extent at `from` of the value follows the last one.
-    fn goes_on(&self, from: u64, extent: &Extent) -> bool {
-        self.extents.last().is_some_and(|last| {
-            let last_len = u64::from(last.run_length);
-            let end_block = last.start_block + last_len / BLOCK_LEN as u64;
-            from == self.start + self.length && last_len % BLOCK_LEN as u64 == 0 && extent.start_block == end_block
-        })
-    }
-
-    fn add(&mut self, from: u64, extent: Extent) {
-        if self.extents.is_empty() {
-            self.start = from;
-        }
-        self.length += u64::from(extent.run_length);
-        self.extents.push(extent);
     }
 }
 

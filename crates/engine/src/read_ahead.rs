@@ -81,6 +81,8 @@ struct State {
     spots: Vec<Spot>,
     turn: u64,
     used: Option<Instant>,
+    /// How many windows were found of use lately, up to those before a reader.
+    proven: usize,
 }
 
 /// What is known of the reads of one value.
@@ -178,6 +180,7 @@ impl<S: Source> Reader<'_, S> {
             state.enter(self.epoch);
             let (windows, end) = state.cover(offset, buffer.len(), now)?;
             let spot = state.note(offset, end - offset);
+            state.prove(&windows);
             // One that is still on its way is being waited for.
             let cold = windows.iter().any(|window| window.is_cold() || !window.is_ready());
             let plan = state.plan(self.core, spot, cold);
@@ -321,7 +324,7 @@ impl State {
     fn enter(&mut self, epoch: u64) {
         if self.epoch != epoch {
             let turn = self.turn;
-            *self = State { epoch, turn, used: self.used, ..State::default() };
+            *self = State { epoch, turn, used: self.used, proven: self.proven, ..State::default() };
         }
     }
 
@@ -407,12 +410,29 @@ impl State {
         Some(window)
     }
 
+    /// Windows were found that nobody had read from.
+    fn prove(&mut self, windows: &[Arc<Window>]) {
+        let found = windows.iter().filter(|window| !window.was_served()).count();
+        self.proven = (self.proven + found).min(DEPTH_MAX - 1);
+    }
+
+    /// How many windows may be read before a reader. Reads that only look as if they were in order leave windows
+    /// behind that nobody reads from; while there are as many, none.
+    fn trust(&mut self) -> usize {
+        let unused = self.windows.iter().filter(|window| !window.was_served()).count();
+        if unused < 2 * (1 + self.proven) {
+            return 1 + self.proven;
+        }
+        self.proven = self.proven.saturating_sub(1);
+        0
+    }
+
     /// Windows to be read for a place, as many as there is room for.
     fn plan(&mut self, core: &Core, at: usize, cold: bool) -> Vec<Arc<Window>> {
         let mut spot = self.spots[at];
         spot.cold = cold;
         spot.ahead = spot.ahead.max(spot.next);
-        let depth = (core.buffers.free() / 2).min(DEPTH_MAX) as u64;
+        let depth = (core.buffers.free() / 2).min(self.trust()) as u64;
         let mut plan = Vec::new();
         if let Some(size) = self.size.filter(|_| cold && core.crew.is_at_work()) {
             let target = spot.next.saturating_add(depth * WINDOW_LEN).min(size);

@@ -45,7 +45,8 @@ pub enum ReadMode {
     Cached,
     /// Past the page cache: what the medium holds (recovery, check, scrub).
     Direct,
-    /// Through the page cache, only if that needs no wait; else `WouldBlock`.
+    /// Through the page cache, only if that needs no wait; else `WouldBlock`. Where there is a page cache it begins to
+    /// fetch the range then: whoever asks for many ranges so has them fetched at the same time.
     Now,
     /// Large pieces of a stream: past the page cache, which takes them several times as long to come through; where
     /// the same range was read so a short while ago, through it, so that it stays there.

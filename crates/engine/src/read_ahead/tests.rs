@@ -288,6 +288,28 @@ fn damage_ahead_of_the_reader_is_told_when_it_gets_there() {
 }
 
 #[test]
+fn who_leaves_large_gaps_is_not_read_ahead_for() {
+    let (device, engine) = open(Background::Threads);
+    let value = bytes(48 * MIB);
+    put(&engine, "k", &value);
+    let view = engine.view();
+    device.count();
+    let (mut buffer, mut asked) = (vec![0; 256 << 10], 0);
+    for at in (0..value.len()).step_by(3 * MIB) {
+        view.read(SPACE, b"k", at as u64, &mut buffer).unwrap();
+        assert!(buffer[..] == value[at..at + buffer.len()], "{at}");
+        asked += buffer.len();
+    }
+    drop(view);
+    while engine.shared().buffers.free() < 16 {
+        std::thread::yield_now();
+    }
+    let (_, read_len) = device.count();
+    assert!(read_len <= asked + 3 * MIB, "{read_len} bytes for {asked}");
+    engine.close().unwrap();
+}
+
+#[test]
 fn windows_that_nobody_uses_are_taken_back() {
     let (_, engine) = open(Background::Threads);
     let value = bytes(12 * MIB);

@@ -1,0 +1,165 @@
+//! Reads over many pieces: what is wanted of the device is known before any of it is waited for.
+//!
+//! Invariants:
+//! - Every part is verified before it is handed out, and its own read tells what is wrong with it.
+//! - Where one part has to be waited for, all the others are asked for first, in the order of the device: it fetches
+//!   them at the same time, and finds what lies close together. Only then is any of them waited for.
+//! - While nothing has to be waited for, each part is asked for once, and nothing else is done.
+
+use std::ops::Range;
+
+use super::{Notes, Reading, first_damaged, read_failed};
+use crate::device::{BLOCK_LEN, ReadMode};
+use crate::error::{ErrorKind, Result};
+use crate::value::{Extent, Piece};
+
+/// So many bytes of a read are asked for before any of them is waited for.
+const PARTS_LEN_MAX: u64 = 4 << 20;
+
+/// A part of a read.
+pub(super) enum Part {
+    /// Extents that are wanted whole.
+    Row(Row),
+    /// This range of the value, out of a piece that begins at `start` of it.
+    Piece { piece: Piece, start: u64, range: Range<u64> },
+}
+
+/// Parts of a read, in the order of the value.
+#[derive(Default)]
+pub(super) struct Parts {
+    parts: Vec<Part>,
+    length: u64,
+}
+
+/// Extents that are wanted whole and lie one behind the other, in their value and on the device.
+pub(super) struct Row {
+    /// Where the first begins in the value.
+    start: u64,
+    /// The length of all in bytes.
+    length: u64,
+    extents: Vec<Extent>,
+}
+
+impl Row {
+    /// Whether an extent at `from` of the value follows the last one.
+    fn goes_on(&self, from: u64, extent: &Extent) -> bool {
+        self.extents.last().is_some_and(|last| {
+            let last_len = u64::from(last.run_length);
+            let end_block = last.start_block + last_len / BLOCK_LEN as u64;
+            from == self.start + self.length && last_len % BLOCK_LEN as u64 == 0 && extent.start_block == end_block
+        })
+    }
+}
+
+impl Parts {
+    /// Adds `range` of the value out of a piece that begins at `start` of it; gives the piece back where there are
+    /// enough parts already.
+    pub fn add(&mut self, piece: Piece, start: u64, range: Range<u64>) -> Option<Piece> {
+        let length = range.end - range.start;
+        let whole = matches!(&piece, Piece::Disk(extent) if length == u64::from(extent.run_length));
+        if let (Some(Part::Row(row)), Piece::Disk(extent)) = (self.parts.last_mut(), &piece)
+            && whole
+            && row.goes_on(range.start, extent)
+        {
+            row.length += length;
+            row.extents.push(extent.clone());
+        } else if self.length >= PARTS_LEN_MAX {
+            return Some(piece);
+        } else {
+            self.parts.push(match piece {
+                Piece::Disk(extent) if whole => Part::Row(Row { start: range.start, length, extents: vec![extent] }),
+                piece => Part::Piece { piece, start, range },
+            });
+        }
+        self.length += length;
+        None
+    }
+}
+
+impl Part {
+    /// Where it lies on the device; what is in memory comes first.
+    fn start_block(&self) -> u64 {
+        match self {
+            Part::Row(row) => row.extents.first().map_or(0, |extent| extent.start_block),
+            Part::Piece { piece: Piece::Disk(extent), .. } => extent.start_block,
+            Part::Piece { .. } => 0,
+        }
+    }
+}
+
+impl Reading<'_> {
+    /// Fills what belongs to these parts in `buffer`, which begins at `offset` of the value.
+    pub(super) fn read_parts(&self, parts: &Parts, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
+        let parts = &parts.parts[..];
+        if self.mode != ReadMode::Cached || parts.len() < 2 {
+            return parts.iter().try_for_each(|part| self.read_part_of(part, offset, buffer, notes));
+        }
+        let now = Reading { mode: ReadMode::Now, ..*self };
+        let mut is_there = |part: &Part| match now.read_part_of(part, offset, buffer, notes) {
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(false),
+            read => read.map(|()| true),
+        };
+        let mut rest = parts.iter();
+        let mut waiting = Vec::new();
+        for part in rest.by_ref() {
+            if !is_there(part)? {
+                waiting.push(part);
+                break;
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        notes.cold.set(true);
+        let mut rest: Vec<&Part> = rest.collect();
+        rest.sort_unstable_by_key(|part| part.start_block());
+        for part in rest {
+            if !is_there(part)? {
+                waiting.push(part);
+            }
+        }
+        waiting.into_iter().try_for_each(|part| self.read_part_of(part, offset, buffer, notes))
+    }
+
+    fn read_part_of(&self, part: &Part, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
+        match part {
+            Part::Row(row) => {
+                let begin = (row.start - offset) as usize;
+                self.read_row(row, &mut buffer[begin..begin + row.length as usize], notes)
+            }
+            Part::Piece { piece, start, range } => {
+                let part = &mut buffer[(range.start - offset) as usize..(range.end - offset) as usize];
+                self.read_part(piece, *start, range.start - start, part, notes)
+            }
+        }
+    }
+
+    /// Reads extents that lie one behind the other at once.
+    fn read_row(&self, row: &Row, buffer: &mut [u8], notes: &Notes) -> Result<()> {
+        if let [first, _, ..] = &row.extents[..] {
+            let at = first.start_block * BLOCK_LEN as u64;
+            let mode = self.mode_for(at, buffer.len(), notes)?;
+            self.device.read_at(buffer, at, mode).map_err(|e| read_failed(at, e))?;
+            let mut rest = &buffer[..];
+            let sound = row.extents.iter().all(|extent| {
+                let (own, behind) = rest.split_at(extent.run_length as usize);
+                rest = behind;
+                first_damaged(extent, 0, own).is_none()
+            });
+            if sound {
+                return Ok(());
+            }
+        }
+        // One, or each by itself: that looks past the page cache too, and says what is damaged.
+        let (mut rest, mut start) = (buffer, row.start);
+        for extent in &row.extents {
+            let (own, behind) = rest.split_at_mut(extent.run_length as usize);
+            self.read_extent(extent, start, 0, own, notes)?;
+            (rest, start) = (behind, start + u64::from(extent.run_length));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

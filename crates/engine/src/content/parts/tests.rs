@@ -1,0 +1,171 @@
+//! A read over pieces that lie apart asks for all of them before it waits for one.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+use koine_env::SeededRandom;
+use parking_lot::Mutex;
+
+use crate::device::{BLOCK_LEN, Device, MemoryDevice, ReadMode};
+use crate::{
+    Background, Batch, Durability, Engine, ErrorKind, FormatOptions, Operation, Options, Payload, Place, SpaceId,
+};
+
+const SPACE: SpaceId = SpaceId(20);
+const KEY: &str = "k";
+/// In pieces of a block.
+const LENGTH: usize = 48 * BLOCK_LEN;
+
+/// What a page cache would have.
+#[derive(Default)]
+struct Pages {
+    there: BTreeSet<u64>,
+    asked: Vec<u64>,
+    /// Reads that waited, each with how many were asked for before.
+    waited: Vec<(u64, usize)>,
+}
+
+/// Memory with a page cache before it.
+struct Paged {
+    memory: MemoryDevice,
+    pages: Mutex<Pages>,
+    bad: Mutex<Option<u64>>,
+}
+
+impl Device for Paged {
+    fn len(&self) -> io::Result<u64> {
+        self.memory.len()
+    }
+    fn grow(&self, length: u64) -> io::Result<()> {
+        self.memory.grow(length)
+    }
+    fn holds(&self, offset: u64, _length: usize) -> bool {
+        self.pages.lock().there.contains(&offset)
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
+        let mut pages = self.pages.lock();
+        match mode {
+            ReadMode::Now if !pages.there.contains(&offset) => {
+                pages.asked.push(offset);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            ReadMode::Cached if pages.there.insert(offset) => {
+                let asked = pages.asked.len();
+                pages.waited.push((offset, asked));
+            }
+            _ => {}
+        }
+        self.memory.read_at(buffer, offset, mode)?;
+        let bad = bad_byte(*self.bad.lock(), offset, buffer.len());
+        if let Some(byte) = bad.and_then(|at| buffer.get_mut(at)) {
+            *byte ^= 1;
+        }
+        Ok(())
+    }
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.memory.write_at(data, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.memory.sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.memory.discard(offset, length)
+    }
+    fn close(&self) -> io::Result<()> {
+        self.memory.close()
+    }
+    fn is_fixed(&self) -> bool {
+        self.memory.is_fixed()
+    }
+}
+
+fn bad_byte(place: Option<u64>, offset: u64, length: usize) -> Option<usize> {
+    let at = usize::try_from(place?.checked_sub(offset)?).ok()?;
+    (at < length).then_some(at)
+}
+
+/// A store with a value whose blocks lie apart, and what the value is.
+fn scattered() -> (Arc<Paged>, Engine, Vec<u8>) {
+    let device =
+        Arc::new(Paged { memory: MemoryDevice::fixed(32 << 20), pages: Mutex::default(), bad: Mutex::new(None) });
+    let format = FormatOptions { ring_len: 4 << 20, ..FormatOptions::default() };
+    Engine::format(device.as_ref(), format, &SeededRandom::new(7)).unwrap();
+    let options = Options { background: Background::Manual, ..Options::default() };
+    let engine = Engine::open(device.clone(), options).unwrap();
+    let made = Batch::new().then(Operation::CreateSpace { space: SPACE });
+    engine.commit(made, Durability::Sync).unwrap();
+    let value: Vec<u8> = (0..LENGTH).map(|index| (index * 7 + index / 251 + index / 65_521) as u8).collect();
+    // Each block comes to lie where the checkpoint that it goes into finds room.
+    for turn in 0..48 {
+        let offset = turn * 29 % 48 * BLOCK_LEN;
+        let data = Payload::Bytes(value[offset..offset + BLOCK_LEN].to_vec().into());
+        let write = Operation::WriteAt { at: Place::new(SPACE, KEY), offset: offset as u64, data };
+        engine.commit(Batch::new().then(write), Durability::Memory).unwrap();
+        engine.checkpoint().unwrap();
+    }
+    *device.pages.lock() = Pages::default();
+    (device, engine, value)
+}
+
+fn read(engine: &Engine, offset: usize, length: usize) -> crate::Result<Vec<u8>> {
+    let mut buffer = vec![0; length];
+    let count = engine.view().read(SPACE, KEY.as_bytes(), offset as u64, &mut buffer)?;
+    buffer.truncate(count);
+    Ok(buffer)
+}
+
+#[test]
+fn all_is_asked_for_before_anything_is_waited_for() {
+    let (device, engine, value) = scattered();
+    assert!(read(&engine, 0, LENGTH).unwrap() == value);
+    let pages = std::mem::take(&mut *device.pages.lock());
+    assert!(pages.asked.len() >= 24, "{} pieces lie apart", pages.asked.len());
+    assert!(pages.asked[1..].is_sorted(), "in the order of the device, after the first: {:?}", pages.asked);
+    let asked: BTreeSet<u64> = pages.asked.iter().copied().collect();
+    assert_eq!(asked.len(), pages.asked.len(), "each once");
+    for (offset, before) in &pages.waited {
+        assert!(asked.contains(offset) && *before == asked.len(), "{offset} was waited for after {before}");
+    }
+    assert_eq!(pages.waited.len(), asked.len());
+}
+
+#[test]
+fn what_is_there_is_read_at_once() {
+    let (device, engine, value) = scattered();
+    read(&engine, 0, LENGTH).unwrap();
+    device.pages.lock().asked.clear();
+    device.pages.lock().waited.clear();
+    // From the middle of one piece to the middle of another too.
+    for (offset, length) in [(0, LENGTH), (100, LENGTH - 200), (5 * BLOCK_LEN - 1, 2)] {
+        assert!(read(&engine, offset, length).unwrap() == value[offset..offset + length]);
+    }
+    let pages = device.pages.lock();
+    assert_eq!((pages.asked.len(), pages.waited.len()), (0, 0));
+}
+
+#[test]
+fn parts_of_pieces_and_one_piece_alone() {
+    let (device, engine, value) = scattered();
+    for (offset, length) in [(100, 3 * BLOCK_LEN), (20 * BLOCK_LEN + 5, 100), (30 * BLOCK_LEN - 7, 9 * BLOCK_LEN)] {
+        assert!(read(&engine, offset, length).unwrap() == value[offset..offset + length]);
+    }
+    let pages = device.pages.lock();
+    assert!(!pages.waited.is_empty());
+}
+
+#[test]
+fn damage_is_told_by_the_read_of_its_piece() {
+    let (device, engine, value) = scattered();
+    let image = device.memory.to_vec();
+    let piece = &value[17 * BLOCK_LEN..18 * BLOCK_LEN];
+    let at = image.chunks(BLOCK_LEN).position(|block| block == piece).unwrap() * BLOCK_LEN;
+    *device.bad.lock() = Some(at as u64 + 5);
+    for round in ["cold", "warm"] {
+        let error = read(&engine, 0, LENGTH).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{round}");
+        assert!(error.to_string().contains(&format!("byte {at} ")), "{round}: {error}");
+    }
+    assert!(read(&engine, 0, 17 * BLOCK_LEN).unwrap() == value[..17 * BLOCK_LEN]);
+    assert!(read(&engine, 18 * BLOCK_LEN, LENGTH).unwrap() == value[18 * BLOCK_LEN..]);
+}
