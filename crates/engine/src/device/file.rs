@@ -11,23 +11,26 @@
 //! - Interrupted and short calls are taken up again; a caller sees all or an error.
 
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, retry_on_intr};
+use rustix::io::{Errno, pread, retry_on_intr};
 
+use super::aio::Contexts;
 use super::aligned::{AlignedBuffer, BOUNCE_LEN, BouncePool, is_aligned};
 use super::cached::{Streamed, is_cached};
 use super::io_mode::{IoMode, way_to};
 use super::lock::{Hold, hold, is_held_elsewhere, owned, release};
 use super::mapping::Mapping;
+use super::positional::{read_at_least, read_full, read_now, write_full};
 use super::uring::Rings;
-use super::{BLOCK_LEN, Device, ReadMode, block, check_read, check_write};
+use super::{BLOCK_LEN, Device, ReadMode, Writing, block, check_read, check_write};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How to open a [`FileDevice`].
@@ -54,6 +57,7 @@ pub struct FileDevice {
     streamed: Streamed,
     io: IoMode,
     rings: Option<Rings>,
+    contexts: Arc<Contexts>,
     /// Why the device is not reached as was asked.
     fallback: Option<String>,
 }
@@ -62,7 +66,7 @@ struct Handles {
     /// Holds the lock.
     buffered: File,
     /// `None` where the file system refuses direct I/O.
-    direct: Option<File>,
+    direct: Option<Arc<File>>,
 }
 
 impl Drop for Handles {
@@ -101,6 +105,7 @@ impl FileDevice {
             _ => open_direct(path, options, &metadata).map_err(|error| failed("open again", error))?,
         };
         let (rings, fallback) = way_to(io, direct.is_some());
+        let direct = direct.map(Arc::new);
         Ok(FileDevice {
             path: path.to_owned(),
             handles: RwLock::new(Some(Handles { buffered, direct })),
@@ -113,6 +118,7 @@ impl FileDevice {
             streamed: Streamed::default(),
             io: if io == IoMode::Uring && rings.is_none() { IoMode::Direct } else { io },
             rings,
+            contexts: Arc::default(),
             fallback,
         })
     }
@@ -279,6 +285,24 @@ impl Device for FileDevice {
         }
     }
 
+    fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        let direct = self.handles_to_write().and_then(|handles| {
+            check_write(buffer.len(), offset, self.length.load(Ordering::Acquire))?;
+            // Rings and the page cache have ways of their own.
+            Ok(handles.direct.clone().filter(|_| self.rings.is_none()))
+        });
+        let buffer = match direct {
+            Err(error) => return Writing::ended(buffer, Err(error)),
+            Ok(None) => buffer,
+            Ok(Some(file)) => match self.contexts.write(&file, buffer, offset) {
+                Ok(request) => return Writing::under_way(request, file, offset),
+                Err(buffer) => buffer,
+            },
+        };
+        let outcome = self.write_at(&buffer, offset);
+        Writing::ended(buffer, outcome)
+    }
+
     fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let handles = self.handles_to_write()?;
         check_write(data.len(), offset, self.length.load(Ordering::Acquire))?;
@@ -424,61 +448,6 @@ fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
         let piece = zeros.len().min(usize::try_from(to - at).unwrap_or(usize::MAX));
         std::os::unix::fs::FileExt::write_all_at(file, &zeros[..piece], at)?;
         at += piece as u64;
-    }
-    Ok(())
-}
-
-fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    let length = buffer.len();
-    read_at_least(file, buffer, offset, length)
-}
-
-/// Fills at least the first `wanted` bytes of `buffer`.
-fn read_at_least(file: &File, buffer: &mut [u8], offset: u64, wanted: usize) -> io::Result<()> {
-    let mut done = 0;
-    while done < wanted {
-        match retry_on_intr(|| pread(file, &mut buffer[done..], offset + done as u64))? {
-            0 => {
-                let message = format!("the device ends at {}, before what was to be read", offset + done as u64);
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
-            }
-            count => done += count,
-        }
-    }
-    Ok(())
-}
-
-/// Fills the buffer from the page cache, or says that this needs a wait.
-fn read_now(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    let mut done = 0;
-    while done < buffer.len() {
-        let at = offset + done as u64;
-        let mut slices = [IoSliceMut::new(&mut buffer[done..])];
-        match retry_on_intr(|| preadv2(file, &mut slices, at, ReadWriteFlags::NOWAIT)) {
-            // The end of the file where there should be none: the read that waits shall tell.
-            Ok(0) | Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            Ok(count) => done += count,
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-/// Writes everything. After a short write it goes on from a whole block, as direct I/O must.
-fn write_full(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
-    const STALLS_MAX: usize = 16;
-    let (mut done, mut stalls) = (0, 0);
-    while done < data.len() {
-        let count = retry_on_intr(|| pwrite(file, &data[done..], offset + done as u64))?;
-        let whole = count - count % BLOCK_LEN;
-        stalls = if whole == 0 { stalls + 1 } else { 0 };
-        if stalls == STALLS_MAX {
-            let message = format!("the device takes no block at {}", offset + done as u64);
-            return Err(io::Error::new(io::ErrorKind::WriteZero, message));
-        }
-        done += whole;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@
 //!   about any write since the last one that succeeded; it is never retried.
 //! - `read_at` fills the whole buffer or fails; reading past the end fails.
 
+mod aio;
 mod aligned;
 mod block;
 mod cached;
@@ -18,8 +19,10 @@ mod io_mode;
 mod lock;
 mod mapping;
 mod memory;
+mod positional;
 mod recording;
 mod uring;
+mod writing;
 
 use std::io;
 use std::ops::Range;
@@ -34,6 +37,7 @@ pub use lock::owner_pid;
 pub use mapping::Mapping;
 pub use memory::MemoryDevice;
 pub use recording::{ImageWalker, Recording, RecordingDevice};
+pub use writing::Writing;
 
 /// The unit of writing and of allocation, in bytes.
 pub const BLOCK_LEN: usize = 4096;
@@ -71,6 +75,13 @@ pub trait Device: Send + Sync {
 
     /// Writes `data` at `offset`, both multiples of [`BLOCK_LEN`].
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Begins to write `buffer` at `offset`, as `write_at` does, and does not wait for it where that can be. The write has
+    /// returned, for a later `sync`, when [`Writing::wait`] has; until then nobody may read or write the range.
+    fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        let outcome = self.write_at(&buffer, offset);
+        Writing::ended(buffer, outcome)
+    }
 
     /// Writes as `write_at` does, through the page cache where there is one: it returns sooner and survives the end
     /// of the process, and the next `sync` takes longer. For small writes that nobody syncs at once.
@@ -147,6 +158,10 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         (**self).write_at(data, offset)
+    }
+
+    fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        (**self).begin_write(buffer, offset)
     }
 
     fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {

@@ -11,11 +11,12 @@
 mod image;
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::{Device, Image, ReadMode};
+use super::{AlignedBuffer, Device, Image, ReadMode, Writing};
 
 pub use image::ImageWalker;
 
@@ -44,7 +45,7 @@ enum Event {
 pub struct RecordingDevice<D> {
     inner: D,
     initial: Image,
-    events: Mutex<Vec<Event>>,
+    events: Arc<Mutex<Vec<Event>>>,
 }
 
 impl<D: Device> RecordingDevice<D> {
@@ -58,7 +59,7 @@ impl<D: Device> RecordingDevice<D> {
 
     /// As `new`, where it is known already what `inner` holds.
     pub fn holding(inner: D, initial: Image) -> Self {
-        RecordingDevice { inner, initial, events: Mutex::new(Vec::new()) }
+        RecordingDevice { inner, initial, events: Arc::default() }
     }
 
     /// The device beneath.
@@ -117,6 +118,17 @@ impl<D: Device> Device for RecordingDevice<D> {
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let event = Event::Write { offset, data: Bytes::copy_from_slice(data) };
         self.change(event, |inner| inner.write_at(data, offset))
+    }
+
+    // Returned, as far as a sync is concerned, when it was waited for.
+    fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        let position = self.begin(Event::Write { offset, data: Bytes::copy_from_slice(&buffer) });
+        let events = Arc::clone(&self.events);
+        self.inner.begin_write(buffer, offset).telling(move |is_done| {
+            if is_done {
+                events.lock().push(Event::Done(position));
+            }
+        })
     }
 
     // What a power cut leaves of it is the same.

@@ -16,6 +16,36 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length as u64).map(|index| (index.wrapping_mul(0x9E37_79B9) >> 16) as u8).collect()
 }
 
+/// Writes that are under way at once, and what becomes of those that cannot be done.
+fn exercise_begun(device: &FileDevice) {
+    let place = |number: u64| (3 << 20) + number * 3 * B;
+    let begun: Vec<_> = (0..40u64)
+        .map(|number| {
+            let mut buffer = AlignedBuffer::zeroed(2 * BLOCK_LEN);
+            buffer.fill(number as u8 + 1);
+            device.begin_write(buffer, place(number))
+        })
+        .collect();
+    for (number, writing) in begun.into_iter().enumerate().rev() {
+        if number % 3 == 0 {
+            // To drop it is to wait for it.
+            continue;
+        }
+        let (buffer, outcome) = writing.wait();
+        outcome.unwrap();
+        assert!(buffer.len() == 2 * BLOCK_LEN && buffer.iter().all(|byte| usize::from(*byte) == number + 1));
+    }
+    for number in 0..40 {
+        let mut bytes = vec![0; 2 * BLOCK_LEN];
+        device.read_at(&mut bytes, place(number), ReadMode::Direct).unwrap();
+        assert!(bytes.iter().all(|byte| u64::from(*byte) == number + 1));
+    }
+    for (length, offset) in [(BLOCK_LEN, device.len().unwrap()), (BLOCK_LEN, 512), (100, 0)] {
+        let (buffer, outcome) = device.begin_write(AlignedBuffer::zeroed(length), offset).wait();
+        assert!(buffer.len() == length && outcome.is_err());
+    }
+}
+
 /// Writes, reads and syncs in every way that callers may.
 fn exercise(device: &FileDevice) {
     let data = pattern(1 << 20);
@@ -49,6 +79,7 @@ fn exercise(device: &FileDevice) {
         Ok(()) => assert!(now == expected[100..10_100]),
         Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
     }
+    exercise_begun(device);
     // A write past the cache is seen through it.
     device.write_at(&vec![0xAB; BLOCK_LEN], 0).unwrap();
     device.read_at(&mut now, 0, ReadMode::Cached).unwrap();

@@ -53,6 +53,25 @@ fn synced_writes_are_in_every_image_and_later_ones_in_some() {
 }
 
 #[test]
+fn a_write_that_was_begun_has_returned_when_it_was_waited_for() {
+    let filled = |byte| {
+        let mut buffer = AlignedBuffer::zeroed(BLOCK_LEN);
+        buffer.fill(byte);
+        buffer
+    };
+    let device = recorder(2);
+    let early = device.begin_write(filled(1), 0);
+    let late = device.begin_write(filled(2), B);
+    early.wait().1.unwrap();
+    device.sync().unwrap();
+    late.wait().1.unwrap();
+    let recording = device.recording();
+    let mut walker = recording.images(1);
+    walker.advance(recording.len());
+    assert_eq!((walker.in_doubt(), walker.durable().to_vec()), (1, [block(1), block(0)].concat()));
+}
+
+#[test]
 fn before_a_sync_nothing_is_certain_and_order_is_free() {
     let device = recorder(1);
     device.write_at(&block(1), 0).unwrap();
