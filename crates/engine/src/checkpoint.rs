@@ -217,6 +217,11 @@ impl Core {
         let mut book = self.book.lock();
         let cut = {
             let mut head = self.head.lock();
+            while head.unwritten.is_some() {
+                // After a failure nobody ends what is under way.
+                self.check_running()?;
+                self.room.wait(&mut head);
+            }
             head.checkpoint_wanted = false;
             // The superblock will name the end of the last group: nothing may be added to that.
             head.open = None;

@@ -7,18 +7,20 @@
 //!   joins the queue without a record (with one, when the request has an id).
 //! - A batch that can change nothing but take space away is let in while the reserve lasts.
 
+mod begun;
 mod form;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 
-use form::{blocks_needed, check_keys};
+use begun::Unended;
+use form::{blocks_needed, branched, check_keys, encoded, stages_of};
 
 use crate::apply::{Edition, State, condition};
 use crate::batch::{
-    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, RequestId, SpaceId,
+    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, RequestId,
     Version,
 };
 use crate::changes::ChangeSet;
@@ -30,7 +32,7 @@ use crate::log::record::{Outcome, Record, Step, inline_len};
 use crate::promise::draws;
 use crate::requests;
 use crate::space::Class;
-use crate::stage::{StageHint, StageToken};
+use crate::stage::StageHint;
 use crate::staging::{Stage, Staged};
 use crate::ticket::{Completer, Ticket, is_telling};
 
@@ -50,19 +52,21 @@ impl Core {
 
     /// Asks for a batch and waits; writes the group it is in, if nobody else is writing one.
     pub(crate) fn commit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Result<Commit> {
-        let (ticket, completer) = self.new_ticket();
-        self.submit_for(batch, durability, completer.led());
-        self.lead();
-        ticket.wait()
+        self.submit_led(batch, durability).wait()
     }
 
     /// Asks for a batch on behalf of one who will wait at once, and then writes the group if nobody else does: a ticket
     /// that nobody waits on may take for ever.
     pub(crate) fn submit_led(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = self.new_ticket();
-        self.submit_for(batch, durability, completer.led());
-        let core = Arc::clone(self);
-        ticket.with_lead(Arc::new(move || core.lead()))
+        let sealed = if self.may_begin(&batch, durability) {
+            self.begin(batch, completer.led())
+        } else {
+            self.submit_for(batch, durability, completer.led());
+            None
+        };
+        let unended = Mutex::new(Unended { core: Arc::clone(self), sealed });
+        ticket.with_lead(Arc::new(move || unended.lock().lead()))
     }
 
     fn submit_for(self: &Arc<Core>, mut batch: Batch, durability: Durability, completer: Completer) {
@@ -125,9 +129,10 @@ impl Core {
             }
             Payload::Bytes(_) => {}
             Payload::Stage(token) => {
-                if !token.content_ref::<Staged>().is_some_and(|staged| staged.is_of(self)) {
+                let Some(staged) = token.content_ref::<Staged>().filter(|staged| staged.is_of(self)) else {
                     return Err(Error::invalid("the stage belongs to another store"));
-                }
+                };
+                staged.write_out(self)?;
             }
         }
         Ok(operation)
@@ -192,7 +197,7 @@ impl Core {
         let class = if draws(steps) { Class::Promised } else { Class::Data };
         let mut tries = 0;
         loop {
-            let head = self.enter_at_once()?;
+            let mut head = self.enter_at_once()?;
             // Where no checkpoint finds room, what takes space is refused and what gives it back goes on.
             let dirty = head.dirty.exceeds(self.table(&head).and_half());
             if dirty && head.checkpoint_full && need > 0 {
@@ -203,14 +208,33 @@ impl Core {
                 self.wait_for_writer(head, dirty)?;
                 continue;
             }
-            let promised = head.dirty.device_len.min(head.table.device_len) / BLOCK_LEN as u64;
-            if need == 0 || self.allocator.admits(promised + need, class) {
+            if self.waits_for_data(&head, steps) {
+                self.room.wait_for(&mut head, Duration::from_millis(100));
+                continue;
+            }
+            if need == 0 || self.has_room(&head, need, class) {
                 return Ok(head);
             }
+            let promised = promised_blocks(&head);
             drop(head);
             tries += 1;
             self.make_room(promised + need).or_else(|error| if tries > 1 { Err(error) } else { Ok(()) })?;
         }
+    }
+
+    /// Whether there is room for so many blocks, with what waits for a checkpoint.
+    fn has_room(&self, head: &Head, need: u64, class: Class) -> bool {
+        self.allocator.admits(promised_blocks(head) + need, class)
+    }
+
+    /// Whether a step reads bytes of a value whose newest are still on their way: only counters are read here.
+    fn waits_for_data(&self, head: &Head, steps: &[Step]) -> bool {
+        let reads = |unwritten: &Place| {
+            let is_it =
+                |step: &Step| matches!(step, Step::Operation(Operation::AddCounter { at, .. }) if at == unwritten);
+            steps.iter().any(is_it)
+        };
+        head.unwritten.as_ref().is_some_and(reads) && !is_telling()
     }
 
     /// Takes the head's lock, whether there is room or not.
@@ -283,25 +307,31 @@ impl Core {
     /// Applies a commit to the head and gives its record.
     fn apply(&self, head: &mut Head, steps: Vec<Step>, request: Option<RequestId>) -> Result<(Vec<u8>, ChangeSet)> {
         let version = next_version(head)?;
+        let record = Record { version, request, outcome: Outcome::Applied(steps) };
+        let bytes = encoded(&record);
+        let changes = self.apply_record(head, &record, bytes.len())?;
+        Ok((bytes, changes))
+    }
+
+    /// Applies the record of the next commit, which takes so many bytes, to the head; after an error nothing has happened.
+    fn apply_record(&self, head: &mut Head, record: &Record, record_len: usize) -> Result<ChangeSet> {
+        let Outcome::Applied(steps) = &record.outcome else { return Ok(ChangeSet::default()) };
         if steps.iter().any(|step| matches!(step, Step::Operation(Operation::DropSpace { .. }))) {
             self.reap_work.notify_one();
         }
         let mut edition = Edition::new(
             &head.state,
-            version,
+            record.version,
             head.counters,
             self.limits.pending_len_max,
             &self.nodes,
             self.device.as_ref(),
         );
-        let mut done = edition.apply(&steps);
-        if let (Ok(()), Some(request)) = (&done, request) {
+        let mut done = edition.apply(steps);
+        if let (Ok(()), Some(request)) = (&done, record.request) {
             done = edition.remember(request, None, head.requests.to_forget());
         }
-        let record = Record { version, request, outcome: Outcome::Applied(steps) };
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        if done.is_ok() && bytes.len() > self.limits.group_len_max {
+        if done.is_ok() && record_len > self.limits.group_len_max {
             done = Err(Error::invalid("the batch does not fit into the log: split it"));
         }
         if let Err(error) = done {
@@ -311,11 +341,11 @@ impl Core {
         let applied = edition.finish()?;
         let changes = Arc::clone(&applied.changes);
         self.install(head, applied);
-        self.settle_promises(&record);
-        if let Some(request) = request {
-            head.requests.push(version, request, None);
+        self.settle_promises(record);
+        if let Some(request) = record.request {
+            head.requests.push(record.version, request, None);
         }
-        Ok((bytes, changes))
+        Ok(changes)
     }
 
     /// Tells of a refusal; remembers it for a request with an id.
@@ -426,8 +456,8 @@ impl Core {
             let item = Item::answer(&head, durability, outcome, completer.led());
             self.enqueue(&mut head, item);
         }
-        self.lead();
-        ticket.wait().map(|_| ())
+        let core = Arc::clone(self);
+        ticket.with_lead(Arc::new(move || core.lead())).wait().map(|_| ())
     }
 }
 
@@ -451,32 +481,15 @@ impl Item {
     }
 }
 
-/// The space that a step makes a branch of.
-fn branched(step: &Step) -> Option<SpaceId> {
-    match step {
-        Step::Operation(Operation::CloneSpace { from, .. } | Operation::SnapshotSpace { from, .. }) => Some(*from),
-        _ => None,
-    }
-}
-
-/// The stages that steps name, to be held for a while.
-fn stages_of(steps: &[Step]) -> Vec<StageToken> {
-    let payload = |step: &Step| match step {
-        Step::Operation(
-            Operation::Put { value: Payload::Stage(token), .. }
-            | Operation::WriteAt { data: Payload::Stage(token), .. }
-            | Operation::Append { data: Payload::Stage(token), .. },
-        )
-        | Step::Relocate { data: Payload::Stage(token), .. } => Some(token.clone()),
-        _ => None,
-    };
-    steps.iter().filter_map(payload).collect()
-}
-
 fn next_version(head: &Head) -> Result<Version> {
     let next = Version(head.state.version.0 + 1);
     if next > head.reserve {
         return Err(Error::new(ErrorKind::Busy, "the log numbers at hand are used up until the next checkpoint"));
     }
     Ok(next)
+}
+
+/// Blocks that what waits for a checkpoint is going to take from those that are free.
+fn promised_blocks(head: &Head) -> u64 {
+    head.dirty.device_len.min(head.table.device_len) / BLOCK_LEN as u64
 }

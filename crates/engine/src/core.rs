@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Condvar, RwLock};
 
 use crate::apply::{Applied, Counters, State};
-use crate::batch::{Commit, Durability, Version};
+use crate::batch::{Commit, Durability, Place, Version};
 use crate::buffers::Buffers;
 use crate::changes::{ChangeSet, Changes, Watchers};
 use crate::checkpoint::Book;
 use crate::crew::Crew;
-use crate::device::{AlignedBuffer, Device};
+use crate::device::{AlignedBuffer, Device, Writing};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -64,6 +64,13 @@ pub(crate) struct Past {
     _changes: ChangeSet,
 }
 
+impl Past {
+    /// A state that nobody sees any more.
+    pub fn of(state: State) -> Past {
+        Past { _record: None, _state: state, _changes: ChangeSet::default() }
+    }
+}
+
 /// So many may wait to be taken down by who submits next.
 const PAST_MAX: usize = 1024;
 
@@ -101,6 +108,9 @@ pub(crate) struct Head {
     pub untold: usize,
     /// Somebody writes a group; who wants to write the next waits until it is done.
     pub in_flight: bool,
+    /// A place whose new data is written beside the group that names it: until it is there, neither a checkpoint nor a
+    /// commit may need it.
+    pub unwritten: Option<Place>,
     /// The last group, while more may be added to it (see `writer`).
     pub open: Option<OpenGroup>,
     /// Memory for groups; the last group's bytes while that is open. Away while a group is written.
@@ -294,6 +304,20 @@ impl Core {
     pub(crate) fn write_cached(&self, data: &[u8], offset: u64) -> Result<()> {
         self.check_running()?;
         self.device.write_cached(data, offset).map_err(|e| self.failed_write(data.len(), offset, e))
+    }
+
+    /// Begins to write to the device; `end_write` tells what became of it.
+    pub(crate) fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        self.device.begin_write(buffer, offset)
+    }
+
+    /// Waits for a write that was begun, and gives its memory back; a failure stops the store.
+    pub(crate) fn end_write(&self, writing: Writing, offset: u64) -> Result<AlignedBuffer> {
+        let (buffer, outcome) = writing.wait();
+        match outcome {
+            Ok(()) => Ok(buffer),
+            Err(error) => Err(self.failed_write(buffer.len(), offset, error)),
+        }
     }
 
     fn failed_write(&self, length: usize, offset: u64, cause: std::io::Error) -> Error {

@@ -29,8 +29,8 @@ use crate::read_ahead::Readers;
 use crate::recovery::{self, Recovered};
 use crate::requests::Requests;
 use crate::space::{Allocator, ReuseQueue};
-use crate::stage::StageHint;
-use crate::staging::Stage;
+use crate::stage::{StageHint, StageToken};
+use crate::staging::{self, Stage};
 use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, read_newest};
 use crate::ticket::Ticket;
 use crate::tree::{StoreId, Weight};
@@ -178,6 +178,12 @@ impl Engine {
     pub fn stage(&self, hint: StageHint) -> Result<Stage> {
         self.check_writable()?;
         Ok(Stage::new(Arc::clone(&self.core), hint))
+    }
+
+    /// Gives a value its place, to be written with the commit that names it; `None` where it is to be staged.
+    pub(crate) fn place(&self, data: &[u8], hint: StageHint) -> Result<Option<StageToken>> {
+        self.check_writable()?;
+        staging::unwritten::place(&self.core, data, hint)
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -384,6 +390,7 @@ fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &
         queue: Default::default(),
         queue_len: 0,
         in_flight: false,
+        unwritten: None,
         open: None,
         group_buffer: None,
         untold: 0,

@@ -43,9 +43,14 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
+    /// Whether anybody has any.
+    pub(crate) fn are_any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
     /// Blocks that a key has left.
     pub(crate) fn left(&self, at: &Place) -> u64 {
-        if !self.any.load(Ordering::Acquire) {
+        if !self.are_any() {
             return 0;
         }
         self.left.lock().get(at).map_or(0, |left| u64::try_from(*left).unwrap_or(0))
@@ -111,7 +116,7 @@ impl Engine {
 impl Core {
     /// Adds to a batch what it draws on promises, and ends those of keys that it deletes.
     pub(crate) fn draw(self: &Arc<Core>, batch: &mut Batch) -> Result<()> {
-        if !self.promises.any.load(Ordering::Acquire) {
+        if !self.promises.are_any() {
             return Ok(());
         }
         let state = self.head.lock().state.clone();

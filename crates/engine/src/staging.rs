@@ -11,6 +11,7 @@
 pub mod bundle;
 mod flight;
 mod lane;
+pub mod unwritten;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +26,8 @@ use crate::space::Class;
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint, StageToken};
 use crate::value::{BlockRange, Extent, Generation};
 use lane::Lane;
+use parking_lot::Mutex;
+use unwritten::Unwritten;
 
 /// Checksum chunks of values read from front to back.
 const CHUNK_LOG2_SEQUENTIAL: u8 = 15;
@@ -37,18 +40,19 @@ pub struct Staged {
     spilled: u64,
     extents: Vec<Extent>,
     taken: AtomicBool,
+    unwritten: Mutex<Option<Unwritten>>,
     home: Weak<Core>,
 }
 
 impl Staged {
     /// As a record of the log names it: it belongs to that commit.
     pub fn logged(id: u64, spilled: u64, extents: Vec<Extent>) -> Staged {
-        Staged { id, spilled, extents, taken: AtomicBool::new(false), home: Weak::new() }
+        Staged { id, spilled, extents, taken: AtomicBool::new(false), unwritten: Mutex::default(), home: Weak::new() }
     }
 
     /// Without anything yet.
     fn begun(id: u64, home: Weak<Core>) -> Staged {
-        Staged { id, spilled: 0, extents: Vec::new(), taken: AtomicBool::new(false), home }
+        Staged { id, spilled: 0, extents: Vec::new(), taken: AtomicBool::new(false), unwritten: Mutex::default(), home }
     }
 
     /// The stage's number.

@@ -3,6 +3,7 @@
 //! Invariants:
 //! - An outcome is given exactly once; a completer dropped without one gives `Stopped`.
 //! - A callback runs on the thread that completes; it must not block.
+//! - Who waits may be asked to lead: to do a piece of the work first, as it does before it begins to wait.
 
 use std::cell::Cell;
 use std::fmt;
@@ -37,6 +38,8 @@ type Driver = Arc<dyn Fn() + Send + Sync>;
 
 enum State {
     Waiting,
+    /// Whoever waits is to lead once more.
+    Asked,
     Called(Callback),
     Done(Result<Commit>),
     Taken,
@@ -93,21 +96,29 @@ impl Ticket {
             lead();
         }
         loop {
-            {
-                let mut state = self.shared.state.lock();
-                if self.driver.is_none() {
-                    while matches!(*state, State::Waiting) {
-                        self.shared.done.wait(&mut state);
-                    }
-                }
-                if let State::Done(_) = *state
-                    && let State::Done(outcome) = std::mem::replace(&mut *state, State::Taken)
-                {
-                    return outcome;
-                }
+            if let Some(outcome) = self.take_or_wait() {
+                return outcome;
             }
-            if let Some(driver) = &self.driver {
-                driver();
+            if let Some(work) = self.driver.as_ref().or(self.lead.as_ref()) {
+                work();
+            }
+        }
+    }
+
+    /// The outcome; `None` when there is work to do first.
+    fn take_or_wait(&self) -> Option<Result<Commit>> {
+        let mut state = self.shared.state.lock();
+        loop {
+            match std::mem::replace(&mut *state, State::Taken) {
+                State::Done(outcome) => return Some(outcome),
+                State::Waiting if self.driver.is_none() => {
+                    *state = State::Waiting;
+                    self.shared.done.wait(&mut state);
+                }
+                _ => {
+                    *state = State::Waiting;
+                    return None;
+                }
             }
         }
     }
@@ -151,6 +162,11 @@ impl Completer {
         self.is_led
     }
 
+    /// Whoever waits, to be asked to lead.
+    pub(crate) fn waiter(&self) -> Waiter {
+        Waiter(Arc::clone(&self.shared))
+    }
+
     /// Gives the outcome.
     pub fn complete(self, outcome: Result<Commit>) {
         self.give(outcome);
@@ -159,7 +175,7 @@ impl Completer {
     fn give(&self, outcome: Result<Commit>) {
         let mut state = self.shared.state.lock();
         match std::mem::replace(&mut *state, State::Taken) {
-            State::Waiting => {
+            State::Waiting | State::Asked => {
                 *state = State::Done(outcome);
                 self.shared.done.notify_all();
             }
@@ -168,6 +184,31 @@ impl Completer {
                 callback(outcome);
             }
             other => *state = other,
+        }
+    }
+}
+
+/// Whoever waits for an outcome.
+pub(crate) struct Waiter(Arc<Shared>);
+
+impl Waiter {
+    /// Asks it to lead, unless it has its outcome.
+    pub(crate) fn ask(self) {
+        let mut state = self.0.state.lock();
+        if matches!(*state, State::Waiting) {
+            *state = State::Asked;
+            self.0.done.notify_all();
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let Some(lead) = self.lead.take() else { return };
+        let is_waited_for = matches!(*self.shared.state.lock(), State::Waiting | State::Asked);
+        if is_waited_for {
+            // It may have been asked, and others wait for that.
+            lead();
         }
     }
 }
@@ -203,6 +244,21 @@ mod tests {
         ticket.on_done(move |outcome| sender.send(outcome).unwrap());
         completer.complete(Ok(DONE));
         assert_eq!(receiver.recv().unwrap().unwrap(), DONE);
+    }
+
+    #[test]
+    fn who_waits_leads_before_and_whenever_asked() {
+        let (ticket, completer) = Ticket::new();
+        let (tell, told) = std::sync::mpsc::channel();
+        let ticket = ticket.with_lead(Arc::new(move || tell.send(()).unwrap()));
+        let waiter = std::thread::spawn(move || ticket.wait());
+        told.recv().unwrap();
+        for _ in 0..3 {
+            completer.waiter().ask();
+            told.recv().unwrap();
+        }
+        completer.complete(Ok(DONE));
+        assert_eq!(waiter.join().unwrap().unwrap(), DONE);
     }
 
     #[test]

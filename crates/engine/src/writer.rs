@@ -3,13 +3,15 @@
 //! Invariants:
 //! - One thread at a time writes groups: the writer's own, or one that waits for its commit and finds that
 //!   nobody writes ([`Core::lead`]). The next group is gathered in the queue while this one is written and synced.
-//! - The sync is issued after every data write and ring write of the group's commits has returned.
+//! - The sync is issued after every data write and ring write of the group's commits has returned. Data of a group that
+//!   was begun is written while the group is (see `commit::begun`), that of all others before they are queued.
 //! - Nothing of a group is visible or acknowledged before it is as durable as its strictest member asked; only
 //!   commits for which memory is enough are shown at once, when nothing stands before them that is not.
 //! - A group of one block stays open until something was synced after it was begun, a checkpoint names its end, or
 //!   another group follows: until then nobody was promised that it outlives a power cut, so it is written anew with the
 //!   records that follow. A write of one block into the page cache is whole for whoever reads after the process ended.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,13 +19,14 @@ use parking_lot::MutexGuard;
 
 use crate::batch::{Durability, Version};
 use crate::commit::LAZY_LEN_MAX;
-use crate::core::{Core, Cut, Head, Item, OpenGroup};
-use crate::device::{AlignedBuffer, BLOCK_LEN};
+use crate::core::{Core, Cut, Head, Item, OpenGroup, Past};
+use crate::device::{AlignedBuffer, BLOCK_LEN, Writing};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::group::{self, GroupHeader};
 use crate::log::ring::Position;
-use crate::ticket::telling;
+use crate::staging::Staged;
+use crate::ticket::{Completer, telling};
 
 /// How long the writer waits, when idle, before it marks in the ring what is durable.
 const MARK_DELAY: Duration = Duration::from_millis(50);
@@ -38,20 +41,35 @@ const WAITING_BLOCKS_MIN: u64 = 64;
 const GROUP_BUFFER_LEN: usize = 64 << 10;
 
 /// A group on its way.
-struct Sealed {
+pub(crate) struct Sealed {
     items: Vec<Item>,
-    /// None where only outcomes wait.
-    write: Option<Write>,
+    write: Write,
     version: Version,
     sync: bool,
 }
 
-/// The bytes of a group.
-struct Write {
-    position: Position,
-    buffer: AlignedBuffer,
-    /// Through the page cache: where nobody waits for the medium, or part of it is there already.
-    is_cached: bool,
+/// What is still to be done so that a group is in the ring.
+enum Write {
+    /// Nothing: only outcomes wait.
+    Outcomes,
+    /// All of it.
+    Whole {
+        position: Position,
+        buffer: AlignedBuffer,
+        /// Through the page cache: where nobody waits for the medium, or part of it is there already.
+        is_cached: bool,
+    },
+    /// To wait for it; and to write this, which its one record names.
+    Begun(Begun, Option<Arc<Staged>>),
+}
+
+/// A group that is being written.
+pub(crate) struct Begun {
+    pub writing: Writing,
+    /// Where, in bytes.
+    pub offset: u64,
+    end: Position,
+    checksum: u64,
 }
 
 impl Core {
@@ -78,55 +96,84 @@ impl Core {
         if !free {
             return;
         }
-        // A panic must not leave others waiting for a group that never ends.
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.write_group())) {
-            // A failure completes every ticket: the caller's tells of it.
-            Ok(_) => {}
-            Err(panic) => {
-                self.head.lock().in_flight = false;
-                self.fail(&Error::new(ErrorKind::Stopped, "the store panicked while it wrote its log"));
-                self.fail_queue();
-                std::panic::resume_unwind(panic);
-            }
+        // A panic must not leave others waiting for a group that never ends. A failure completes every ticket.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.write_group()))) {
+            self.fail_after_panic();
+            resume_unwind(panic);
         }
+    }
+
+    /// Whoever wrote a group has panicked: nobody knows how far it came.
+    pub(crate) fn fail_after_panic(&self) {
+        {
+            let mut head = self.head.lock();
+            head.in_flight = false;
+            head.unwritten = None;
+        }
+        self.fail(&Error::new(ErrorKind::Stopped, "the store panicked while it wrote its log"));
+        self.fail_queue();
     }
 
     fn write_next(&self) -> Result<bool> {
         self.check_running()?;
-        let Some(mut sealed) = self.seal()? else { return Ok(false) };
-        let written = self.write_sealed(&sealed);
-        let mut head = self.head.lock();
-        head.in_flight = false;
-        if let Err(error) = written {
-            drop(head);
-            self.fail(&error);
-            let stopped = self.check_running().err().unwrap_or(error);
-            sealed.items.into_iter().for_each(|mut item| item.tell(Err(stopped.clone())));
-            return Err(stopped);
-        }
-        if let Some(write) = sealed.write.take()
-            && write.buffer.len() <= GROUP_BUFFER_LEN
-        {
-            head.group_buffer = Some(write.buffer);
-        }
-        if sealed.sync {
-            head.flushed = head.flushed.max(sealed.version);
-            head.unflushed_len = 0;
-        }
-        self.publish(head, sealed.items);
-        Ok(true)
+        let Some(sealed) = self.seal()? else { return Ok(false) };
+        self.end(sealed).map(|()| true)
     }
 
-    fn write_sealed(&self, sealed: &Sealed) -> Result<()> {
-        if let Some(write) = &sealed.write {
-            let offset = self.ring.offset(write.position);
-            if write.is_cached {
-                self.write_cached(&write.buffer, offset)?;
-            } else {
-                self.write(&write.buffer, offset)?;
+    /// Ends a group; when that fails, so does everything that waits.
+    pub(crate) fn end_or_fail(&self, sealed: Sealed) -> Result<()> {
+        self.end(sealed).inspect_err(|error| {
+            self.fail(error);
+            self.fail_queue();
+        })
+    }
+
+    /// Writes what is not written of a group, makes it durable, and shows it.
+    fn end(&self, sealed: Sealed) -> Result<()> {
+        let Sealed { items, write, version, sync } = sealed;
+        let written = self.write_whole(write);
+        let written = written.and_then(|buffer| if sync { self.sync_device().map(|()| buffer) } else { Ok(buffer) });
+        let mut head = self.head.lock();
+        head.in_flight = false;
+        head.unwritten = None;
+        match written {
+            Ok(Some(buffer)) if buffer.len() <= GROUP_BUFFER_LEN => head.group_buffer = Some(buffer),
+            Ok(_) => {}
+            Err(error) => {
+                drop(head);
+                self.fail(&error);
+                let stopped = self.check_running().err().unwrap_or(error);
+                items.into_iter().for_each(|mut item| item.tell(Err(stopped.clone())));
+                return Err(stopped);
             }
         }
-        if sealed.sync { self.sync_device() } else { Ok(()) }
+        if sync {
+            head.flushed = head.flushed.max(version);
+            head.unflushed_len = 0;
+        }
+        self.publish(head, items);
+        Ok(())
+    }
+
+    /// Gives back the memory of the group.
+    fn write_whole(&self, write: Write) -> Result<Option<AlignedBuffer>> {
+        match write {
+            Write::Outcomes => Ok(None),
+            Write::Whole { position, buffer, is_cached } => {
+                let offset = self.ring.offset(position);
+                if is_cached {
+                    self.write_cached(&buffer, offset)?
+                } else {
+                    self.write(&buffer, offset)?
+                }
+                Ok(Some(buffer))
+            }
+            Write::Begun(begun, data) => {
+                let placed = data.map_or(Ok(()), |data| data.write_out(self));
+                let buffer = self.end_write(begun.writing, begun.offset);
+                placed.and(buffer).map(Some)
+            }
+        }
     }
 
     /// Shows a group and tells everyone who waits for it.
@@ -143,15 +190,21 @@ impl Core {
         // The writer takes over what has come in the meantime; its marks begin with something flushed.
         let mark = !head.writer_armed && head.flushed == head.sealed.state.version;
         let left = !head.queue.is_empty() && (head.untold > 0 || !head.writer_armed);
-        let wake = mark || left || head.closing;
+        // Whoever waits for the next group anyway had best write it, and begin before the others are told.
+        let led = || head.queue.iter().filter_map(|item| item.completer.as_ref()).find(|completer| completer.is_led());
+        let leader = if left { led().map(Completer::waiter) } else { None };
+        let wake = mark || (left && leader.is_none()) || head.closing;
         drop(head);
+        if let Some(leader) = leader {
+            leader.ask();
+        }
         if wake {
             self.work.notify_one();
         }
         self.room.notify_all();
-        let past = telling(|| items.into_iter().map(Item::told).collect());
+        let mut past: Vec<Past> = telling(|| items.into_iter().map(Item::told).collect());
+        past.extend(before.map(Past::of));
         self.leave_past(past);
-        drop(before);
         if wanted {
             self.checkpoint_work.notify_one();
         }
@@ -234,7 +287,7 @@ impl Core {
         if sync {
             head.open = None;
         }
-        Sealed { items, write: None, version: head.sealed.state.version, sync }
+        Sealed { items, write: Write::Outcomes, version: head.sealed.state.version, sync }
     }
 
     fn seal_records(&self, head: &mut Head, items: Vec<Item>, position: Position) -> Sealed {
@@ -273,7 +326,43 @@ impl Core {
             || head.unflushed_len > self.limits.unflushed_len_max;
         head.open = (!sync && buffer.len() == BLOCK_LEN).then_some(group);
         let is_cached = !sync || is_cached_before;
-        Sealed { items, version: head.sealed.state.version, write: Some(Write { position, buffer, is_cached }), sync }
+        Sealed { items, version: head.sealed.state.version, write: Write::Whole { position, buffer, is_cached }, sync }
+    }
+
+    /// Begins to write a group of one record, which the head is to be changed by; `None` where the ring has no room.
+    /// Nothing of the head has changed.
+    pub(crate) fn begin_group(&self, head: &mut Head, version: Version, record: &[u8]) -> Option<Begun> {
+        let length = group::length_with(record.len());
+        let position = self.ring.place(head.sealed.position, length as u64);
+        let end = Position(position.0 + length as u64);
+        if end.0 - head.tail.0 > self.ring.length() || record.len() > self.limits.group_len_max {
+            return None;
+        }
+        // What was open is over, and its bytes are not needed any more.
+        head.open = None;
+        let mut buffer = group_memory(head, length);
+        buffer[group::HEADER_LEN..group::HEADER_LEN + record.len()].copy_from_slice(record);
+        let alone =
+            OpenGroup { position, first: version, records: 1, payload_len: record.len(), previous: head.sealed.chain };
+        let checksum = group::seal(self.header(head, &alone), record.len(), &mut buffer).checksum;
+        let offset = self.ring.offset(position);
+        Some(Begun { writing: self.begin_write(buffer, offset), offset, end, checksum })
+    }
+
+    /// The change of a begun group was made: the group has its place.
+    pub(crate) fn seal_begun(&self, head: &mut Head, item: Item, begun: Begun, data: Option<Arc<Staged>>) -> Sealed {
+        head.untold += 1;
+        head.unflushed_len += begun.end.0.saturating_sub(head.sealed.position.0);
+        let version = item.state.version;
+        head.sealed = Cut {
+            position: begun.end,
+            chain: begun.checksum,
+            counters: head.counters,
+            dirty: head.dirty,
+            state: item.state.clone(),
+        };
+        head.in_flight = true;
+        Sealed { items: vec![item], write: Write::Begun(begun, data), version, sync: true }
     }
 
     fn header(&self, head: &Head, group: &OpenGroup) -> GroupHeader {

@@ -1,9 +1,10 @@
-//! What can be told of a batch by its form alone: keys that are too long, and the room that it takes.
+//! What can be told of a batch by its form alone: keys that are too long, the room that it takes, its stages, its record.
 
-use crate::batch::{KEY_LEN_MAX, Operation, Payload};
+use crate::batch::{KEY_LEN_MAX, Operation, Payload, SpaceId};
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
-use crate::log::record::Step;
+use crate::log::record::{Outcome, Record, Step, inline_len};
+use crate::stage::StageToken;
 
 /// Refuses keys that are too long.
 pub(super) fn check_keys(operation: &Operation) -> Result<()> {
@@ -52,12 +53,57 @@ fn blocks_of_step(step: &Step) -> u64 {
             Operation::Put { value: payload, .. }
             | Operation::WriteAt { data: payload, .. }
             | Operation::Append { data: payload, .. },
-        ) => match payload {
-            Payload::Bytes(bytes) => 1 + bytes.len().div_ceil(BLOCK_LEN) as u64,
-            Payload::Stage(_) => 1,
-        },
+        ) => blocks_of_payload(payload),
         Step::StageSlab { extents, .. } => 1 + extents.len() as u64 / 16,
         step if takes_away(step) => 0,
         _ => 1,
+    }
+}
+
+/// About how many blocks a change of one value by this payload takes.
+pub(super) fn blocks_of_payload(payload: &Payload) -> u64 {
+    match payload {
+        Payload::Bytes(bytes) => 1 + bytes.len().div_ceil(BLOCK_LEN) as u64,
+        Payload::Stage(_) => 1,
+    }
+}
+
+/// The stages that steps name, to be held for a while.
+pub(super) fn stages_of(steps: &[Step]) -> Vec<StageToken> {
+    let payload = |step: &Step| match step {
+        Step::Operation(
+            Operation::Put { value: Payload::Stage(token), .. }
+            | Operation::WriteAt { data: Payload::Stage(token), .. }
+            | Operation::Append { data: Payload::Stage(token), .. },
+        )
+        | Step::Relocate { data: Payload::Stage(token), .. } => Some(token.clone()),
+        _ => None,
+    };
+    steps.iter().filter_map(payload).collect()
+}
+
+/// What the stored form of a step takes beside its inline bytes, about.
+const STEP_LEN: usize = 64;
+
+/// The stored form of a record.
+pub(super) fn encoded(record: &Record) -> Vec<u8> {
+    let inline = |step: &Step| match step {
+        Step::Operation(operation) => STEP_LEN + inline_len(operation),
+        _ => STEP_LEN,
+    };
+    let length = match &record.outcome {
+        Outcome::Applied(steps) => steps.iter().map(inline).sum(),
+        Outcome::Refused(_) => 0,
+    };
+    let mut bytes = Vec::with_capacity(STEP_LEN + length);
+    record.encode(&mut bytes);
+    bytes
+}
+
+/// The space that a step makes a branch of.
+pub(super) fn branched(step: &Step) -> Option<SpaceId> {
+    match step {
+        Step::Operation(Operation::CloneSpace { from, .. } | Operation::SnapshotSpace { from, .. }) => Some(*from),
+        _ => None,
     }
 }

@@ -152,7 +152,9 @@ impl Object {
             return self.keep(offset, data, hint);
         }
         let reserved = self.inner.engine.reserved(&object_place(self.number())) > 0;
-        let data = payload(&self.inner.engine, data, hint, reserved)?;
+        let engine = &self.inner.engine;
+        let placed = if durability == Durability::Sync { place(engine, data, hint, reserved)? } else { None };
+        let data = placed.map_or_else(|| payload(engine, data, hint, reserved), Ok)?;
         self.change(Operation::WriteAt { at: object_place(self.number()), offset, data }, durability)
     }
 
@@ -344,6 +346,17 @@ pub(super) fn check_range(offset: u64, length: u64) -> Result<()> {
 /// Reads what a view sees of an object.
 pub(super) fn read_visible(view: &View, number: u64, offset: u64, buffer: &mut [u8]) -> Result<usize> {
     view.read(SPACE, &object_key(number), offset, buffer).map_err(|error| not_there(number, error))
+}
+
+/// Bytes for a batch that is synced at once: placed, to be written with it; `None` where the log takes them, or they are
+/// more than is written so.
+fn place(engine: &Engine, data: &[u8], hint: Hint, reserved: bool) -> Result<Option<Payload>> {
+    if data.len() <= engine.limits().pending_len_max {
+        return Ok(None);
+    }
+    let access = hint.access.unwrap_or(Access::Random);
+    let token = engine.place(data, StageHint { length: Some(data.len() as u64), access, reserved })?;
+    Ok(token.map(Payload::Stage))
 }
 
 /// Bytes for a batch: as they are when the log takes them, else placed on the device now; in space that was set aside

@@ -1,0 +1,185 @@
+//! A synced write that finds nobody writing: its group is on its way to the ring before the change is made in memory,
+//! and the data that it names is written beside it.
+//!
+//! Invariants:
+//! - Only a write into a value is begun so, when all is known that could refuse it: what can still fail is to read the
+//!   nodes that it changes. Then the group is written over and that is synced before anybody is told. A power cut in
+//!   between may leave the commit in the log: nobody was told yet that it did not happen.
+//! - The sync is issued after the group and its data were written. The head says which data is not yet
+//!   ([`Head::unwritten`]): no checkpoint is made meanwhile.
+//! - A begun group always ends: by its ticket's waiter, or when the ticket is dropped.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+
+use super::form::{blocks_of_payload, encoded};
+use super::next_version;
+use crate::apply::condition;
+use crate::batch::{Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, VALUE_LEN_MAX};
+use crate::core::{Core, Head, Item};
+use crate::device::{AlignedBuffer, BLOCK_LEN};
+use crate::error::Result;
+use crate::log::record::{Outcome, Record, Step};
+use crate::space::Class;
+use crate::staging::Staged;
+use crate::ticket::{Completer, is_telling};
+use crate::writer::{Begun, Sealed};
+
+/// A group that was begun, until somebody ends it.
+pub(super) struct Unended {
+    pub core: Arc<Core>,
+    /// `None` once it was ended, and where none was begun.
+    pub sealed: Option<Sealed>,
+}
+
+impl Unended {
+    /// Ends it; where there is none, does what whoever waits does.
+    pub fn lead(&mut self) {
+        match self.sealed.take() {
+            Some(sealed) => self.core.end_begun(sealed),
+            None => self.core.lead(),
+        }
+    }
+}
+
+impl Drop for Unended {
+    fn drop(&mut self) {
+        if let Some(sealed) = self.sealed.take() {
+            self.core.end_begun(sealed);
+        }
+    }
+}
+
+impl Core {
+    /// Whether a batch is of the kind that can be begun, as far as it alone tells.
+    pub(super) fn may_begin(self: &Arc<Core>, batch: &Batch, durability: Durability) -> bool {
+        let [Operation::WriteAt { at, offset, data }] = batch.operations.as_slice() else { return false };
+        let is_ours = match data {
+            Payload::Bytes(bytes) => bytes.len() <= self.limits.pending_len_max,
+            Payload::Stage(token) => token.content_ref::<Staged>().is_some_and(|staged| staged.is_fresh_of(self)),
+        };
+        durability == Durability::Sync
+            && batch.request.is_none()
+            && matches!(batch.conditions.as_slice(), [] | [Condition::Present { .. }])
+            && is_ours
+            && !data.is_empty()
+            && at.key.len() <= KEY_LEN_MAX
+            && offset.checked_add(data.len()).is_some_and(|end| end <= VALUE_LEN_MAX)
+            && !self.promises.are_any()
+            && self.check_takes_writes().is_ok()
+            && !is_telling()
+    }
+
+    /// Asks for a batch that may be begun; gives what the one who waits has to end. None where it goes the usual way.
+    pub(super) fn begin(self: &Arc<Core>, batch: Batch, completer: Completer) -> Option<Sealed> {
+        let begun = self.enter_free(&batch).and_then(|head| Some((next_version(&head).ok()?, head)));
+        let Some((version, head)) = begun else {
+            self.submit_for(batch, Durability::Sync, completer);
+            return None;
+        };
+        let (staged, conditions) = (unwritten_of(&batch), batch.conditions);
+        let steps = batch.operations.into_iter().map(Step::Operation).collect();
+        let record = Record { version, request: None, outcome: Outcome::Applied(steps) };
+        let sealed = match self.begin_record(head, record, staged.as_ref(), completer) {
+            Ok(sealed) => sealed,
+            Err((record, completer)) => {
+                // The ring is full: the usual way waits for it.
+                let steps = match record.outcome {
+                    Outcome::Applied(steps) => steps,
+                    Outcome::Refused(_) => Vec::new(),
+                };
+                match staged.map_or(Ok(()), |(_, staged)| staged.write_out(self)) {
+                    Ok(()) => self.sequence(&conditions, steps, None, Durability::Sync, completer),
+                    Err(error) => completer.complete(Err(error)),
+                }
+                None
+            }
+        };
+        self.drop_past();
+        sealed
+    }
+
+    /// The head, when nobody writes a group, nothing waits to be written, and nothing refuses the batch.
+    fn enter_free(&self, batch: &Batch) -> Option<MutexGuard<'_, Head>> {
+        let head = self.head.lock();
+        if head.in_flight || !head.queue.is_empty() || head.closing || self.check_running().is_err() {
+            return None;
+        }
+        let (at, data) = write_of(batch)?;
+        let is_dirty = head.dirty.exceeds(self.table(&head).and_half());
+        if is_dirty || !self.has_room(&head, blocks_of_payload(data), Class::Data) {
+            return None;
+        }
+        let broken = condition::first_broken(&batch.conditions, &head.state, &self.nodes, &head.changes);
+        let is_writable =
+            head.state.look(&self.nodes, at.space, |root| Ok(root.is_some_and(|root| !root.is_read_only())));
+        // What is not known now is told by the usual way.
+        matches!((broken, is_writable), (Ok(None), Ok(true))).then_some(head)
+    }
+
+    /// Begins the group of one record and makes the change; gives the record back where the ring has no room.
+    /// `None`: the change could not be made, and that was told.
+    fn begin_record(
+        &self,
+        mut head: MutexGuard<'_, Head>,
+        record: Record,
+        staged: Option<&(Place, Arc<Staged>)>,
+        completer: Completer,
+    ) -> std::result::Result<Option<Sealed>, (Record, Completer)> {
+        let bytes = encoded(&record);
+        let Some(begun) = self.begin_group(&mut head, record.version, &bytes) else { return Err((record, completer)) };
+        match self.apply_record(&mut head, &record, bytes.len()) {
+            Ok(changes) => {
+                let outcome = Ok(Commit { version: record.version, repeated: false });
+                let state = head.state.clone();
+                let item = Item::new(bytes, state, Durability::Sync, outcome, completer, changes);
+                head.unwritten = staged.map(|(at, _)| at.clone());
+                Ok(Some(self.seal_begun(&mut head, item, begun, staged.map(|(_, staged)| Arc::clone(staged)))))
+            }
+            Err(error) => {
+                let undone = self.undo(begun);
+                drop(head);
+                completer.complete(undone.and(Err(error)));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes a group back that was begun: from now on nobody finds it.
+    fn undo(&self, begun: Begun) -> Result<()> {
+        let offset = begun.offset;
+        drop(self.end_write(begun.writing, offset)?);
+        self.write(&AlignedBuffer::zeroed(BLOCK_LEN), offset)?;
+        self.sync_device()
+    }
+
+    /// Ends a group in the thread that waits for it.
+    fn end_begun(&self, sealed: Sealed) {
+        // A panic must not leave others waiting for a group that never ends. A failure completes every ticket.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.end_or_fail(sealed)))) {
+            self.fail_after_panic();
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// Where a batch writes, and what.
+fn write_of(batch: &Batch) -> Option<(&Place, &Payload)> {
+    match batch.operations.first() {
+        Some(Operation::WriteAt { at, data, .. }) => Some((at, data)),
+        _ => None,
+    }
+}
+
+/// The data that a batch names and nobody has written, and where it belongs.
+fn unwritten_of(batch: &Batch) -> Option<(Place, Arc<Staged>)> {
+    match write_of(batch)? {
+        (at, Payload::Stage(token)) => Some((at.clone(), token.content::<Staged>()?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

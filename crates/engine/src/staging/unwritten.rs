@@ -1,0 +1,82 @@
+//! Values of one run that have their place and their checksums, and are written when their commit is.
+//!
+//! Invariants:
+//! - Whoever takes what is to be written writes it; the token's commit is told only after that.
+//! - A stage that is dropped before gives its blocks back: nobody is writing to them then.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{CHUNK_LOG2_RANDOM, CHUNK_LOG2_SEQUENTIAL, Staged, extent_of};
+use crate::buffers::{BUFFER_LEN, Lent};
+use crate::core::Core;
+use crate::device::BLOCK_LEN;
+use crate::error::Result;
+use crate::space::Class;
+use crate::stage::{Access, StageHint, StageToken};
+use crate::value::BlockRange;
+
+/// What an extent takes in the log beside its checksums, and more.
+const EXTENT_LEN: usize = 40;
+
+/// Bytes that have a place and are not there yet.
+pub struct Unwritten {
+    buffer: Lent,
+    /// In the order of the buffer's blocks.
+    runs: Vec<BlockRange>,
+}
+
+impl Unwritten {
+    /// Writes them; a failure stops the store.
+    fn write(&self, core: &Core) -> Result<()> {
+        let mut at = 0;
+        for run in &self.runs {
+            let end = at + run.count as usize * BLOCK_LEN;
+            core.write(&self.buffer[at..end], run.start * BLOCK_LEN as u64)?;
+            at = end;
+        }
+        Ok(())
+    }
+}
+
+impl Staged {
+    /// Whether it belongs to this store and no commit has taken it.
+    pub(crate) fn is_fresh_of(&self, core: &Arc<Core>) -> bool {
+        self.is_of(core) && !self.taken.load(Ordering::Acquire)
+    }
+
+    /// Writes what is not written yet.
+    pub(crate) fn write_out(&self, core: &Core) -> Result<()> {
+        let unwritten = self.unwritten.lock().take();
+        unwritten.map_or(Ok(()), |unwritten| unwritten.write(core))
+    }
+}
+
+/// Gives bytes their place and leaves it to their commit to write them; `None` where they are more than one run, or
+/// their checksums more than one record shall hold.
+pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Option<StageToken>> {
+    let chunk_log2 = if hint.access == Access::Random { CHUNK_LOG2_RANDOM } else { CHUNK_LOG2_SEQUENTIAL };
+    let extents_len = EXTENT_LEN + 4 * data.len().div_ceil(1 << chunk_log2);
+    if data.len() > BUFFER_LEN || extents_len > core.limits.slab_len_max {
+        return Ok(None);
+    }
+    let padded = data.len().next_multiple_of(BLOCK_LEN);
+    let lent = if padded == BUFFER_LEN { core.buffers.lend() } else { None };
+    let mut buffer = lent.unwrap_or_else(|| Lent::own(padded));
+    buffer[..data.len()].copy_from_slice(data);
+    buffer[data.len()..].fill(0);
+    let class = if hint.reserved { Class::Promised } else { Class::Data };
+    let turn = core.allocator.next_turn();
+    // Its drop gives back what was taken, should the next part find no room.
+    let mut staged = Staged::begun(core.next_stage(), Arc::downgrade(core));
+    let (mut runs, mut rest) = (Vec::with_capacity(1), data);
+    while !rest.is_empty() {
+        let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, turn)?;
+        let (part, after) = rest.split_at(rest.len().min(run.count as usize * BLOCK_LEN));
+        staged.extents.push(extent_of(part, run, hint.access));
+        runs.push(run);
+        rest = after;
+    }
+    *staged.unwritten.get_mut() = Some(Unwritten { buffer, runs });
+    Ok(Some(StageToken::new(data.len() as u64, Arc::new(staged))))
+}
