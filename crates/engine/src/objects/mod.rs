@@ -59,6 +59,7 @@ mod node;
 mod numbers;
 mod object;
 mod pending;
+mod placing;
 mod status;
 mod status_cell;
 mod store;

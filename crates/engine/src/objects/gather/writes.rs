@@ -2,43 +2,24 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-
 use super::submit::{Set, Submitted};
 use super::{Gather, Next};
 use crate::batch::{Batch, Condition, Operation, Payload};
-use crate::device::BLOCK_LEN;
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::objects::layout::{SPACE, object_key, object_place};
 use crate::objects::node::{Node, NodeState, absent};
-use crate::objects::write_behind::{Taken, Verdict};
+use crate::objects::placing::{Range, Source, payloads};
+use crate::objects::write_behind::Verdict;
 use crate::stage::Access;
-use crate::staging::bundle::Bundle;
 
-/// As little as this goes through the log whole.
-const SMALL_LEN: u64 = 64 << 10;
-/// What a range in the log weighs beside its bytes.
-const INLINE_COST: usize = 32;
 /// Of a store's length one part of so many is left to checkpoints, …
 const SLACK_SHARE: u64 = 8;
 /// … and at most so much.
 const SLACK_LEN_MAX: u64 = 64 << 20;
-/// Ranges from this length on may be read with large checksum chunks.
-const IN_ORDER_LEN_MIN: u64 = 32 << 10;
-
 /// What is to be written to one object.
 pub(super) struct Parts {
     number: u64,
     parts: Vec<(u64, Payload)>,
-}
-
-/// A range that is to be placed on the device.
-struct Placing<'s> {
-    written: &'s (Arc<Node>, Taken),
-    offset: u64,
-    length: u64,
-    /// Its place among the parts: the object's, and its own.
-    at: (usize, usize),
 }
 
 impl Gather {
@@ -84,57 +65,23 @@ impl Gather {
 
     /// What the writes of a set are as parts of a batch, their bytes on the device where they are many.
     pub(super) fn place(&self, set: &Set) -> Result<Vec<Parts>> {
-        let limits = self.engine.limits();
-        let mut inline_left = limits.batch_bytes_max / 2;
-        let total: u64 = set.written.iter().flat_map(|(_, taken)| taken.ranges.runs()).map(|(_, length)| length).sum();
-        let is_small = total <= SMALL_LEN.min(inline_left as u64);
-        let mut all = Vec::with_capacity(set.written.len());
-        let (mut plain, mut reserved) = (Vec::new(), Vec::new());
-        for (index, written) in set.written.iter().enumerate() {
-            let (node, taken) = written;
-            let set_aside = self.engine.reserved(&object_place(node.number())) > 0;
-            let mut parts = Vec::new();
+        let (mut all, mut ranges) = (Vec::with_capacity(set.written.len()), Vec::new());
+        for (node, taken) in &set.written {
+            let reserved = self.engine.reserved(&object_place(node.number())) > 0;
+            let mut offsets = Vec::new();
             for (offset, length) in taken.ranges.runs() {
-                let is_short = length < BLOCK_LEN as u64 || is_small && length <= limits.pending_len_max as u64;
-                let inline_len = length as usize + INLINE_COST;
-                if is_short && inline_len <= inline_left {
-                    inline_left -= inline_len;
-                    parts.push((offset, Payload::Bytes(bytes_of(taken, offset, length))));
-                    continue;
-                }
-                let placing = Placing { written, offset, length, at: (index, parts.len()) };
-                if set_aside {
-                    reserved.push(placing)
-                } else {
-                    plain.push(placing)
-                }
-                parts.push((offset, Payload::Bytes(Bytes::new())));
+                let source = Source::Kept(&taken.ranges, offset);
+                ranges.push(Range { source, length, access: taken.access, reserved });
+                offsets.push(offset);
             }
-            all.push(Parts { number: node.number(), parts });
+            all.push((node.number(), offsets));
         }
-        for (placings, set_aside) in [(plain, false), (reserved, true)] {
-            self.place_all(placings, set_aside, &mut all)?;
-        }
-        Ok(all)
-    }
-
-    fn place_all(&self, placings: Vec<Placing<'_>>, reserved: bool, all: &mut [Parts]) -> Result<()> {
-        if placings.is_empty() {
-            return Ok(());
-        }
-        let length = placings.iter().map(|placing| placing.length.next_multiple_of(BLOCK_LEN as u64)).sum();
-        let mut bundle = Bundle::new(Arc::clone(self.engine.shared()), length, reserved);
-        for Placing { written: (_, taken), offset, length, .. } in &placings {
-            let access = if *length < IN_ORDER_LEN_MIN { Access::Random } else { taken.access };
-            bundle.push(access, taken.ranges.within(*offset, offset + length).map(|(_, bytes)| bytes))?;
-        }
-        for (placing, token) in placings.iter().zip(bundle.finish()?) {
-            let (object, part) = placing.at;
-            if let Some((_, payload)) = all.get_mut(object).and_then(|parts| parts.parts.get_mut(part)) {
-                *payload = Payload::Stage(token);
-            }
-        }
-        Ok(())
+        let mut payloads = payloads(&self.engine, &ranges)?.into_iter();
+        let parts = |(number, offsets): (u64, Vec<u64>)| Parts {
+            number,
+            parts: offsets.into_iter().zip(payloads.by_ref()).collect(),
+        };
+        Ok(all.into_iter().map(parts).collect())
     }
 
     /// Submits the operations that came after the first write and the writes, in one commit.
@@ -210,10 +157,4 @@ impl Parts {
             data: data.clone(),
         })
     }
-}
-
-fn bytes_of(taken: &Taken, offset: u64, length: u64) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(length as usize);
-    taken.ranges.within(offset, offset + length).for_each(|(_, part)| bytes.extend_from_slice(part));
-    bytes.freeze()
 }

@@ -9,11 +9,12 @@
 use super::writes::Part;
 use super::{Executed, Transaction};
 use crate::batch::{Batch, Condition, Durability, Operation, Payload, Place};
+use crate::device::BLOCK_LEN;
 use crate::error::{Error, Refusal, Result};
-use crate::objects::hint::Hint;
 use crate::objects::layout::{SPACE, object_key, object_place};
 use crate::objects::node::{Node, NodeState, absent};
-use crate::objects::object::payload;
+use crate::objects::placing;
+use crate::stage::Access;
 
 /// The most operations of one commit of ours; less where the log is small.
 const OPERATIONS_MAX: usize = 16_384;
@@ -38,9 +39,8 @@ impl Transaction<'_> {
     pub fn execute(mut self, durability: Durability) -> Result<Executed> {
         self.answer_reads()?;
         let limits = *self.inner.engine.limits();
-        // Half of a batch for bytes, half of a group of the log for the operations around them.
+        // Half of a group of the log; the other half is for bytes.
         let most = OPERATIONS_MAX.min(limits.group_len_max / 2 / OPERATION_LEN);
-        let inline_max = limits.batch_bytes_max / 2;
         let written: usize = self.objects.values().filter(|queue| queue.writes.len() > 0).count();
         if written == 0 {
             if durability > Durability::Memory {
@@ -48,12 +48,13 @@ impl Transaction<'_> {
             }
             return Ok(std::mem::take(&mut self.done));
         }
+        if self.memory_len > limits.batch_bytes_max / 2 && self.is_in_short_runs() {
+            // In blocks of their own they would take many times their room.
+            self.spool_memory()?;
+        }
         if 2 * written + 1 > most {
             let message = format!("a transaction over {written} objects; the most is {}: split it", (most - 1) / 2);
             return Err(Error::invalid(message));
-        }
-        if self.memory_len > inline_max {
-            self.spool_memory()?;
         }
         let changes = self.changes()?;
         let aside = changes.len() + written + 1 > most;
@@ -61,14 +62,18 @@ impl Transaction<'_> {
         Ok(std::mem::take(&mut self.done))
     }
 
+    /// Whether what is in memory is less than a block a range.
+    fn is_in_short_runs(&self) -> bool {
+        self.memory_len < self.ranges * BLOCK_LEN
+    }
+
     /// All changes, in order, with what is in memory made ready.
     fn changes(&mut self) -> Result<Vec<Change>> {
-        let mut changes = Vec::new();
+        let (mut changes, mut runs) = (Vec::new(), Vec::new());
         for (number, queue) in &mut self.objects {
             let reserved = self.inner.engine.reserved(&object_place(*number)) > 0;
             for (offset, run) in queue.writes.take_memory() {
-                let from = Source::Payload(payload(&self.inner.engine, &run, Hint::default(), reserved)?);
-                changes.push(Change { number: *number, offset, from });
+                runs.push((*number, offset, run, reserved));
             }
             // Ranges do not overlap: their order does not matter.
             for (offset, part) in queue.writes.iter() {
@@ -78,6 +83,17 @@ impl Transaction<'_> {
                 }
             }
         }
+        self.memory_len = 0;
+        let mut ranges = Vec::with_capacity(runs.len());
+        for (_, _, run, reserved) in &runs {
+            let (source, length) = (placing::Source::Slice(run), run.len() as u64);
+            ranges.push(placing::Range { source, length, access: Access::Random, reserved: *reserved });
+        }
+        let payloads = placing::payloads(&self.inner.engine, &ranges)?;
+        for ((number, offset, ..), payload) in runs.into_iter().zip(payloads) {
+            changes.push(Change { number, offset, from: Source::Payload(payload) });
+        }
+        changes.sort_by_key(|change| (change.number, change.offset));
         Ok(changes)
     }
 

@@ -29,10 +29,14 @@ use super::object::{Object, check_range, read_visible};
 use crate::error::{Error, Result};
 use crate::view::View;
 
+/// What a separate range takes in memory beside its bytes; as much for all of them as for the bytes, and they go to the
+/// device.
+const RANGE_COST: usize = 64;
+
 /// How a transaction gathers.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionOptions {
-    /// How much memory its queued writes may take, in bytes.
+    /// How many bytes of queued writes it keeps in memory.
     pub queue_len_max: usize,
 }
 
@@ -69,8 +73,10 @@ pub struct Transaction<'b> {
     inner: Arc<Inner>,
     options: TransactionOptions,
     objects: BTreeMap<u64, Queue>,
-    /// Memory in use by queued writes.
+    /// Bytes of queued writes that are in memory.
     memory_len: usize,
+    /// About how many ranges of them there are.
+    ranges: usize,
     reads: Vec<QueuedRead<'b>>,
     spool: Spool,
     done: Executed,
@@ -86,6 +92,7 @@ impl<'b> Transaction<'b> {
             options,
             objects: BTreeMap::new(),
             memory_len: 0,
+            ranges: 0,
             reads: Vec::new(),
             done: Executed::default(),
         })
@@ -122,10 +129,16 @@ impl<'b> Transaction<'b> {
         if data.len() >= room {
             self.spool_run(number, offset, data)?;
         } else {
-            if self.memory_len + data.len() > room {
+            if self.memory_len + data.len() > room || self.ranges * RANGE_COST > room {
                 self.spool_memory()?;
             }
-            self.edit(number, |writes| writes.write(offset, data));
+            let mut more = (0, 0);
+            self.edit(number, |writes| {
+                let before = writes.len();
+                writes.write(offset, data);
+                more = (writes.len(), before);
+            });
+            self.ranges = (self.ranges + more.0).saturating_sub(more.1);
         }
         self.done.written += data.len() as u64;
         Ok(())

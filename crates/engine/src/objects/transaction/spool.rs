@@ -125,7 +125,7 @@ impl Transaction<'_> {
         for (number, queue) in &mut self.objects {
             taken.extend(queue.writes.take_memory().into_iter().map(|(offset, run)| (*number, offset, run)));
         }
-        self.memory_len = 0;
+        (self.memory_len, self.ranges) = (0, 0);
         let runs: Vec<&[u8]> = taken.iter().map(|(_, _, run)| run.as_slice()).collect();
         let starts = if runs.is_empty() { Ok(Vec::new()) } else { self.spool.add(&self.inner, &runs) };
         for (at, (number, offset, run)) in taken.iter().enumerate() {

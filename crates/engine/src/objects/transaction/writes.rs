@@ -44,14 +44,11 @@ impl Part {
 
     fn memory_len(&self) -> usize {
         match self {
-            Part::Memory(bytes) => bytes.len() + PART_COST,
+            Part::Memory(bytes) => bytes.len(),
             Part::Spooled { .. } => 0,
         }
     }
 }
-
-/// What a range costs beside its bytes.
-const PART_COST: usize = 64;
 
 /// The writes of one object.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +58,7 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// Memory in use, in bytes.
+    /// How many bytes are in memory.
     pub fn memory_len(&self) -> usize {
         self.memory_len
     }
@@ -99,7 +96,6 @@ impl Writes {
             bytes.extend_from_slice(data);
             return;
         }
-        self.memory_len += PART_COST;
         self.parts.insert(offset, Part::Memory(data.to_vec()));
     }
 

@@ -1,0 +1,123 @@
+//! Ranges of objects that are written together become payloads of one batch: short ones go through the log, the others
+//! to the device side by side.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::write_behind::Ranges;
+use crate::batch::Payload;
+use crate::device::BLOCK_LEN;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint};
+use crate::staging::bundle::Bundle;
+
+/// As little as this goes through the log whole.
+const SMALL_LEN: u64 = 64 << 10;
+/// What a range in the log weighs beside its bytes.
+const INLINE_COST: usize = 32;
+/// Ranges from this length on may be read with large checksum chunks.
+const IN_ORDER_LEN_MIN: u64 = 32 << 10;
+
+/// The extents of so many bytes take a byte in the log. A range whose extents take more than a slab of them is staged alone,
+/// so that they are logged before the batch.
+const EXTENT_SHARE: u64 = 512;
+
+/// Where bytes are.
+#[derive(Clone, Copy)]
+pub enum Source<'s> {
+    /// Here.
+    Slice(&'s [u8]),
+    /// In ranges, from this offset on.
+    Kept(&'s Ranges, u64),
+}
+
+/// A range that is to be written.
+pub struct Range<'s> {
+    /// Its bytes.
+    pub source: Source<'s>,
+    /// How many they are.
+    pub length: u64,
+    /// How they will be read.
+    pub access: Access,
+    /// Space was set aside for the object.
+    pub reserved: bool,
+}
+
+impl<'s> Source<'s> {
+    fn parts(self, length: u64) -> impl Iterator<Item = &'s [u8]> {
+        let (slice, kept) = match self {
+            Source::Slice(bytes) => (Some(bytes), None),
+            Source::Kept(ranges, offset) => (None, Some(ranges.within(offset, offset + length))),
+        };
+        slice.into_iter().chain(kept.into_iter().flatten().map(|(_, bytes)| bytes))
+    }
+}
+
+impl Range<'_> {
+    fn copied(&self) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(self.length as usize);
+        self.source.parts(self.length).for_each(|part| bytes.extend_from_slice(part));
+        bytes.freeze()
+    }
+}
+
+/// The payload of each range, in order.
+pub fn payloads(engine: &Engine, ranges: &[Range<'_>]) -> Result<Vec<Payload>> {
+    let limits = engine.limits();
+    let mut inline_left = limits.batch_bytes_max / 2;
+    let total: u64 = ranges.iter().map(|range| range.length).sum();
+    let is_small = total <= SMALL_LEN.min(inline_left as u64);
+    let mut all = Vec::with_capacity(ranges.len());
+    let mut placed = [Vec::new(), Vec::new()];
+    for (index, range) in ranges.iter().enumerate() {
+        let is_short = range.length < BLOCK_LEN as u64 || is_small && range.length <= limits.pending_len_max as u64;
+        let inline_len = range.length as usize + INLINE_COST;
+        if is_short && inline_len <= inline_left {
+            inline_left -= inline_len;
+            all.push(Payload::Bytes(range.copied()));
+            continue;
+        }
+        if range.length > limits.slab_len_max as u64 * EXTENT_SHARE {
+            all.push(alone(engine, range)?);
+            continue;
+        }
+        placed[usize::from(range.reserved)].push(index);
+        all.push(Payload::Bytes(Bytes::new()));
+    }
+    for (indexes, reserved) in placed.into_iter().zip([false, true]) {
+        place(engine, ranges, &indexes, reserved, &mut all)?;
+    }
+    Ok(all)
+}
+
+/// Places a long range.
+fn alone(engine: &Engine, range: &Range<'_>) -> Result<Payload> {
+    let hint = StageHint { length: Some(range.length), access: range.access, reserved: range.reserved };
+    let mut stage = engine.stage(hint)?;
+    for part in range.source.parts(range.length) {
+        part.chunks(STAGE_PIECE_LEN_MAX).try_for_each(|piece| stage.write(piece))?;
+    }
+    Ok(Payload::Stage(stage.finish()?))
+}
+
+/// Places those of the ranges that have these numbers.
+fn place(engine: &Engine, ranges: &[Range<'_>], indexes: &[usize], reserved: bool, all: &mut [Payload]) -> Result<()> {
+    if indexes.is_empty() {
+        return Ok(());
+    }
+    let chosen = || indexes.iter().filter_map(|index| ranges.get(*index));
+    let length = chosen().map(|range| range.length.next_multiple_of(BLOCK_LEN as u64)).sum();
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), length, reserved);
+    for range in chosen() {
+        let access = if range.length < IN_ORDER_LEN_MIN { Access::Random } else { range.access };
+        bundle.push(access, range.source.parts(range.length))?;
+    }
+    for (index, token) in indexes.iter().zip(bundle.finish()?) {
+        if let Some(payload) = all.get_mut(*index) {
+            *payload = Payload::Stage(token);
+        }
+    }
+    Ok(())
+}
