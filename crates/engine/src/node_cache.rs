@@ -1,9 +1,13 @@
 //! Nodes of the index in memory: verified once, on the way in.
 //!
-//! Invariant: a node is known by its block *and* its birth, so that a block that was written anew never
-//! answers for its predecessor.
+//! Invariants:
+//! - A node is known by its block *and* its birth, so that a block that was written anew never answers for its
+//!   predecessor.
+//! - Fetching around a node is a hint to the device alone: only nodes that somebody asked for are read and taken in, and
+//!   a place that nobody was near of lately costs one node.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use quick_cache::Weighter;
@@ -20,6 +24,11 @@ type Key = (u64, Generation);
 
 /// What a node costs besides its own memory, in bytes: counts, its place in the cache, what the allocator rounds up.
 const CACHED_LEN: usize = 128;
+
+/// Where a second node has to be read, so many bytes around it are fetched.
+const NEIGHBOURHOOD_LEN: u64 = 64 << 10;
+/// So many neighbourhoods are remembered: those of 64 MiB of an index.
+const NEIGHBOURHOODS_MAX: usize = 1024;
 
 #[derive(Clone)]
 struct ByLength;
@@ -38,6 +47,7 @@ pub struct NodeCache {
     nodes: Cache<Key, Arc<Node>, ByLength>,
     mode: ReadMode,
     leases: Arc<Leases>,
+    missed: Neighbourhoods,
 }
 
 impl NodeCache {
@@ -45,7 +55,7 @@ impl NodeCache {
     pub fn new(device: Arc<dyn Device>, store: StoreId, budget_len: u64, mode: ReadMode) -> NodeCache {
         let items = (budget_len / 8192).max(16) as usize;
         let nodes = Cache::with_weighter(items, budget_len.max(1 << 20), ByLength);
-        NodeCache { device, store, nodes, mode, leases: Arc::default() }
+        NodeCache { device, store, nodes, mode, leases: Arc::default(), missed: Neighbourhoods::default() }
     }
 
     /// Blocks of nodes that changes in memory still read.
@@ -69,6 +79,11 @@ impl NodeCache {
     fn read(&self, at: &NodeRef) -> Result<Arc<Node>> {
         let mut bytes = vec![0; usize::from(at.blocks) * BLOCK_LEN];
         let offset = at.start_block * BLOCK_LEN as u64;
+        if self.mode == ReadMode::Cached
+            && let Some(start) = self.missed.again(offset)
+        {
+            self.device.prefetch(start, NEIGHBOURHOOD_LEN);
+        }
         self.device.read_at(&mut bytes, offset, self.mode).map_err(|e| read_failed(offset, e))?;
         match Node::decode(Bytes::from(bytes), at, self.store) {
             Err(error) if error.kind() == ErrorKind::Damaged && self.mode == ReadMode::Cached => {
@@ -98,6 +113,24 @@ impl NodeSource for NodeCache {
     }
 }
 
+/// Where nodes had to be read lately: what a checkpoint wrote lies side by side, so who comes back is likely to want more.
+struct Neighbourhoods(Box<[AtomicU64]>);
+
+impl Default for Neighbourhoods {
+    fn default() -> Neighbourhoods {
+        Neighbourhoods((0..NEIGHBOURHOODS_MAX).map(|_| AtomicU64::new(u64::MAX)).collect())
+    }
+}
+
+impl Neighbourhoods {
+    /// Where the neighbourhood of a place begins, if somebody was there lately; from now on somebody was.
+    fn again(&self, offset: u64) -> Option<u64> {
+        let number = offset / NEIGHBOURHOOD_LEN;
+        let slot = self.0.get((number % self.0.len() as u64) as usize)?;
+        (slot.swap(number, Ordering::Relaxed) == number).then_some(number * NEIGHBOURHOOD_LEN)
+    }
+}
+
 /// Only what is in the cache.
 pub struct CachedOnly<'a>(&'a NodeCache);
 
@@ -110,3 +143,6 @@ impl NodeSource for CachedOnly<'_> {
         self.0.lease(at)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,19 +2,21 @@
 //!
 //! Invariants:
 //! - Every part is verified before it is handed out, and its own read tells what is wrong with it.
-//! - Where one part has to be waited for, all the others are asked for first, in the order of the device: it fetches
-//!   them at the same time, and finds what lies close together. Only then is any of them waited for.
+//! - Where one part has to be waited for, all the others are asked for first, in the order of the device, those that lie
+//!   close together as one: it fetches them at the same time. Only then is any of them waited for.
 //! - While nothing has to be waited for, each part is asked for once, and nothing else is done.
 
 use std::ops::Range;
 
-use super::{Notes, Reading, first_damaged, read_failed};
+use super::{Notes, Reading, STREAM_LEN_MIN, first_damaged, read_failed};
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{ErrorKind, Result};
 use crate::value::{Extent, Piece};
 
 /// So many bytes of a read are asked for before any of them is waited for.
 const PARTS_LEN_MAX: u64 = 4 << 20;
+/// What lies no further apart than this on the device is fetched with what is between.
+const GAP_MAX: u64 = 16 << 10;
 
 /// A part of a read.
 pub(super) enum Part {
@@ -77,14 +79,30 @@ impl Parts {
 }
 
 impl Part {
-    /// Where it lies on the device; what is in memory comes first.
-    fn start_block(&self) -> u64 {
+    /// What has to be read for it on the device, in whole chunks; nothing for what is in memory.
+    fn on_device(&self) -> Range<u64> {
         match self {
-            Part::Row(row) => row.extents.first().map_or(0, |extent| extent.start_block),
-            Part::Piece { piece: Piece::Disk(extent), .. } => extent.start_block,
-            Part::Piece { .. } => 0,
+            Part::Row(row) => {
+                let at = row.extents.first().map_or(0, |extent| extent.start_block * BLOCK_LEN as u64);
+                at..at + row.length
+            }
+            Part::Piece { piece: Piece::Disk(extent), start, range } => {
+                let (at, chunk) = (extent.start_block * BLOCK_LEN as u64, 1u64 << extent.chunk_log2);
+                let within = |place: u64| u64::from(extent.skip) + (place - start);
+                let first = within(range.start) / chunk * chunk;
+                let last = within(range.end).next_multiple_of(chunk).min(u64::from(extent.run_length));
+                at + first..at + last.max(first)
+            }
+            Part::Piece { .. } => 0..0,
         }
     }
+}
+
+/// Whether two ranges, one behind the other, are fetched sooner with what is between them. Long ones are none: they are
+/// streams, which go past the page cache.
+fn lie_close(one: &Range<u64>, other: &Range<u64>) -> bool {
+    let is_short = |range: &Range<u64>| range.end > 0 && range.end - range.start < STREAM_LEN_MIN as u64;
+    is_short(one) && is_short(other) && other.start <= one.end + GAP_MAX
 }
 
 impl Reading<'_> {
@@ -111,11 +129,18 @@ impl Reading<'_> {
             return Ok(());
         }
         notes.cold.set(true);
-        let mut rest: Vec<&Part> = rest.collect();
-        rest.sort_unstable_by_key(|part| part.start_block());
-        for part in rest {
-            if !is_there(part)? {
-                waiting.push(part);
+        let mut rest: Vec<(Range<u64>, &Part)> = rest.map(|part| (part.on_device(), part)).collect();
+        rest.sort_unstable_by_key(|(range, _)| range.start);
+        for cluster in rest.chunk_by(|(one, _), (other, _)| lie_close(one, other)) {
+            match cluster {
+                [(_, part)] if is_there(part)? => {}
+                [(_, part)] => waiting.push(part),
+                _ => {
+                    let start = cluster.iter().map(|(range, _)| range.start).min().unwrap_or_default();
+                    let end = cluster.iter().map(|(range, _)| range.end).max().unwrap_or_default();
+                    self.device.prefetch(start, end - start);
+                    waiting.extend(cluster.iter().map(|(_, part)| *part));
+                }
             }
         }
         waiting.into_iter().try_for_each(|part| self.read_part_of(part, offset, buffer, notes))

@@ -251,6 +251,10 @@ impl<D: Device> Device for FaultyDevice<D> {
         Ok(())
     }
 
+    fn prefetch(&self, offset: u64, length: u64) {
+        self.inner.prefetch(offset, length);
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let mut state = self.state.lock();
         let troubles = state.count(Call::Write);

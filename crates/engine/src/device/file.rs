@@ -276,6 +276,13 @@ impl Device for FileDevice {
         }
     }
 
+    fn prefetch(&self, offset: u64, length: u64) {
+        if let (Ok(handles), Some(length)) = (self.handles(), NonZeroU64::new(length)) {
+            // Only a hint: the read will tell what is wrong.
+            let _ = fadvise(&handles.buffered, offset, Some(length), Advice::WillNeed);
+        }
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let handles = self.handles_to_write()?;
         check_write(data.len(), offset, self.length.load(Ordering::Acquire))?;

@@ -73,6 +73,12 @@ pub trait Device: Send + Sync {
     /// Fills `buffer` from `offset`.
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()>;
 
+    /// Says that a range will be read soon through the page cache: the device begins to fetch all of it and does not
+    /// wait. A hint: may do nothing, and tells of no error, which the read will meet.
+    fn prefetch(&self, offset: u64, length: u64) {
+        let _ = (offset, length);
+    }
+
     /// Writes `data` at `offset`, both multiples of [`BLOCK_LEN`].
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
 
@@ -156,6 +162,10 @@ impl<D: Device + ?Sized> Device for Arc<D> {
         (**self).read_at(buffer, offset, mode)
     }
 
+    fn prefetch(&self, offset: u64, length: u64) {
+        (**self).prefetch(offset, length);
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         (**self).write_at(data, offset)
     }
@@ -192,3 +202,6 @@ impl<D: Device + ?Sized> Device for Arc<D> {
         (**self).refresh()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -115,6 +115,10 @@ impl<D: Device> Device for RecordingDevice<D> {
         self.inner.read_at(buffer, offset, mode)
     }
 
+    fn prefetch(&self, offset: u64, length: u64) {
+        self.inner.prefetch(offset, length);
+    }
+
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let event = Event::Write { offset, data: Bytes::copy_from_slice(data) };
         self.change(event, |inner| inner.write_at(data, offset))

@@ -53,6 +53,9 @@ impl Device for Counted {
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
         self.device.read_at(buffer, offset, mode)
     }
+    fn prefetch(&self, offset: u64, length: u64) {
+        self.device.prefetch(offset, length);
+    }
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.device.write_at(data, offset)
     }

@@ -21,8 +21,10 @@ const LENGTH: usize = 48 * BLOCK_LEN;
 #[derive(Default)]
 struct Pages {
     there: BTreeSet<u64>,
+    /// What was asked for without waiting, piece by piece, and several at once.
     asked: Vec<u64>,
-    /// Reads that waited, each with how many were asked for before.
+    fetched: Vec<(u64, u64)>,
+    /// Reads that waited, each with how much was asked for before.
     waited: Vec<(u64, usize)>,
 }
 
@@ -51,7 +53,7 @@ impl Device for Paged {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             ReadMode::Cached if pages.there.insert(offset) => {
-                let asked = pages.asked.len();
+                let asked = pages.asked.len() + pages.fetched.len();
                 pages.waited.push((offset, asked));
             }
             _ => {}
@@ -62,6 +64,9 @@ impl Device for Paged {
             *byte ^= 1;
         }
         Ok(())
+    }
+    fn prefetch(&self, offset: u64, length: u64) {
+        self.pages.lock().fetched.push((offset, length));
     }
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.memory.write_at(data, offset)
@@ -96,8 +101,12 @@ fn scattered() -> (Arc<Paged>, Engine, Vec<u8>) {
     let made = Batch::new().then(Operation::CreateSpace { space: SPACE });
     engine.commit(made, Durability::Sync).unwrap();
     let value: Vec<u8> = (0..LENGTH).map(|index| (index * 7 + index / 251 + index / 65_521) as u8).collect();
-    // Each block comes to lie where the checkpoint that it goes into finds room.
+    // Each block comes to lie where the checkpoint that it goes into finds room, half of them far from the others.
     for turn in 0..48 {
+        if turn % 4 < 2 {
+            let far = Batch::new().put(SPACE, format!("{turn}"), vec![turn as u8; 30_000]);
+            engine.commit(far, Durability::Memory).unwrap();
+        }
         let offset = turn * 29 % 48 * BLOCK_LEN;
         let data = Payload::Bytes(value[offset..offset + BLOCK_LEN].to_vec().into());
         let write = Operation::WriteAt { at: Place::new(SPACE, KEY), offset: offset as u64, data };
@@ -120,28 +129,31 @@ fn all_is_asked_for_before_anything_is_waited_for() {
     let (device, engine, value) = scattered();
     assert!(read(&engine, 0, LENGTH).unwrap() == value);
     let pages = std::mem::take(&mut *device.pages.lock());
-    assert!(pages.asked.len() >= 24, "{} pieces lie apart", pages.asked.len());
-    assert!(pages.asked[1..].is_sorted(), "in the order of the device, after the first: {:?}", pages.asked);
-    let asked: BTreeSet<u64> = pages.asked.iter().copied().collect();
-    assert_eq!(asked.len(), pages.asked.len(), "each once");
-    for (offset, before) in &pages.waited {
-        assert!(asked.contains(offset) && *before == asked.len(), "{offset} was waited for after {before}");
+    let (asked, fetched) = (&pages.asked, &pages.fetched);
+    assert!(asked.len() > 4 && asked[1..].is_sorted(), "in the order of the device, after the first: {asked:?}");
+    assert!(fetched.len() > 2 && fetched.is_sorted(), "what lies close at once: {fetched:?}");
+    let is_fetched = |place: &u64| fetched.iter().any(|(start, length)| (*start..start + length).contains(place));
+    for (place, before) in &pages.waited {
+        assert!(asked.contains(place) || is_fetched(place), "{place} was not asked for");
+        assert_eq!(*before, asked.len() + fetched.len(), "{place} was waited for too early");
     }
-    assert_eq!(pages.waited.len(), asked.len());
+    assert!(pages.waited.len() > 40 && asked.len() + fetched.len() < 40, "{} waits", pages.waited.len());
+    let most = fetched.iter().map(|(_, length)| *length).max();
+    assert!(most > Some(2 * BLOCK_LEN as u64), "{fetched:?}");
 }
 
 #[test]
 fn what_is_there_is_read_at_once() {
     let (device, engine, value) = scattered();
     read(&engine, 0, LENGTH).unwrap();
-    device.pages.lock().asked.clear();
-    device.pages.lock().waited.clear();
+    let there = std::mem::take(&mut *device.pages.lock()).there;
+    device.pages.lock().there = there;
     // From the middle of one piece to the middle of another too.
     for (offset, length) in [(0, LENGTH), (100, LENGTH - 200), (5 * BLOCK_LEN - 1, 2)] {
         assert!(read(&engine, offset, length).unwrap() == value[offset..offset + length]);
     }
     let pages = device.pages.lock();
-    assert_eq!((pages.asked.len(), pages.waited.len()), (0, 0));
+    assert_eq!((pages.asked.len(), pages.fetched.len(), pages.waited.len()), (0, 0, 0));
 }
 
 #[test]

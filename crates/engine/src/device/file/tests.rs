@@ -239,14 +239,24 @@ fn now_says_would_block_for_what_is_not_in_memory() {
     device.write_at(&pattern(1 << 20), 0).unwrap();
     device.sync().unwrap();
     fadvise(&device.handles().unwrap().buffered, 0, None, Advice::DontNeed).unwrap();
+    // Hints, also where there is nothing.
+    device.prefetch(8192, 0);
+    device.prefetch(2 << 20, 4096);
+    device.prefetch(300_000, u64::MAX);
+    fadvise(&device.handles().unwrap().buffered, 0, None, Advice::DontNeed).unwrap();
     let mut buffer = vec![0; 5000];
     // Some file systems (those in memory) always have everything; then it must be right.
     match device.read_at(&mut buffer, 300_000, ReadMode::Now) {
         Ok(()) => assert!(buffer == pattern(1 << 20)[300_000..305_000]),
         Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
     }
-    device.read_at(&mut buffer, 300_000, ReadMode::Cached).unwrap();
-    assert!(buffer == pattern(1 << 20)[300_000..305_000]);
+    device.prefetch(700_000, 10_000);
+    for at in [300_000, 700_000] {
+        device.read_at(&mut buffer, at as u64, ReadMode::Cached).unwrap();
+        assert!(buffer == pattern(1 << 20)[at..at + 5000]);
+    }
+    device.close().unwrap();
+    device.prefetch(0, 4096);
 }
 
 /// A loop device over a file, taken down at the end.
