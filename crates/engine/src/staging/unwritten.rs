@@ -19,6 +19,10 @@ use crate::value::BlockRange;
 /// What an extent takes in the log beside its checksums, and more.
 const EXTENT_LEN: usize = 40;
 
+/// All of them begin to look in one group of the allocator: one behind the other, and in room that was written before,
+/// they cost a thin medium half of what they cost spread over groups that were never written to.
+const TURN: usize = 0;
+
 /// Bytes that have a place and are not there yet.
 pub struct Unwritten {
     buffer: Lent,
@@ -66,12 +70,11 @@ pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Op
     buffer[..data.len()].copy_from_slice(data);
     buffer[data.len()..].fill(0);
     let class = if hint.reserved { Class::Promised } else { Class::Data };
-    let turn = core.allocator.next_turn();
     // Its drop gives back what was taken, should the next part find no room.
     let mut staged = Staged::begun(core.next_stage(), Arc::downgrade(core));
     let (mut runs, mut rest) = (Vec::with_capacity(1), data);
     while !rest.is_empty() {
-        let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, turn)?;
+        let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, TURN)?;
         let (part, after) = rest.split_at(rest.len().min(run.count as usize * BLOCK_LEN));
         staged.extents.push(extent_of(part, run, hint.access));
         runs.push(run);
