@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use super::write_behind::Ranges;
+use super::write_behind::{Kept, Ranges};
 use crate::batch::Payload;
-use crate::device::BLOCK_LEN;
+use crate::device::{BLOCK_LEN, is_aligned};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint};
-use crate::staging::bundle::Bundle;
+use crate::staging::bundle::{Bundle, Part};
 
 /// As little as this goes through the log whole.
 const SMALL_LEN: u64 = 64 << 10;
@@ -20,6 +20,8 @@ const INLINE_COST: usize = 32;
 /// Ranges from this length on may be read with large checksum chunks.
 const IN_ORDER_LEN_MIN: u64 = 32 << 10;
 
+/// Parts of at least this length are not copied once more.
+const SHARED_LEN_MIN: usize = 256 << 10;
 /// The extents of so many bytes take a byte in the log. A range whose extents take more than a slab of them is staged alone,
 /// so that they are logged before the batch.
 const EXTENT_SHARE: u64 = 512;
@@ -30,7 +32,7 @@ pub enum Source<'s> {
     /// Here.
     Slice(&'s [u8]),
     /// In ranges, from this offset on.
-    Kept(&'s Ranges, u64),
+    Kept(&'s Arc<Ranges>, u64),
 }
 
 /// A range that is to be written.
@@ -45,22 +47,38 @@ pub struct Range<'s> {
     pub reserved: bool,
 }
 
-impl<'s> Source<'s> {
-    fn parts(self, length: u64) -> impl Iterator<Item = &'s [u8]> {
-        let (slice, kept) = match self {
+impl<'s> Range<'s> {
+    /// Its bytes; long parts that can be written from where they are as such.
+    fn parts(&self) -> impl Iterator<Item = Part<'s>> {
+        let (slice, kept) = match self.source {
+            Source::Slice(bytes) => (Some(Part::Bytes(bytes)), None),
+            Source::Kept(ranges, offset) => (None, Some(ranges.shared_within(offset, offset + self.length))),
+        };
+        let part = |(bytes, kept): (&'s [u8], _)| {
+            let is_whole = bytes.len() >= SHARED_LEN_MIN && bytes.len().is_multiple_of(BLOCK_LEN) && is_aligned(bytes);
+            if is_whole { Part::Shared(Box::new(keep(kept))) } else { Part::Bytes(bytes) }
+        };
+        slice.into_iter().chain(kept.into_iter().flatten().map(part))
+    }
+
+    /// Its bytes, to be copied.
+    fn slices(&self) -> impl Iterator<Item = &'s [u8]> {
+        let (slice, kept) = match self.source {
             Source::Slice(bytes) => (Some(bytes), None),
-            Source::Kept(ranges, offset) => (None, Some(ranges.within(offset, offset + length))),
+            Source::Kept(ranges, offset) => (None, Some(ranges.within(offset, offset + self.length))),
         };
         slice.into_iter().chain(kept.into_iter().flatten().map(|(_, bytes)| bytes))
     }
-}
 
-impl Range<'_> {
     fn copied(&self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(self.length as usize);
-        self.source.parts(self.length).for_each(|part| bytes.extend_from_slice(part));
+        self.slices().for_each(|part| bytes.extend_from_slice(part));
         bytes.freeze()
     }
+}
+
+fn keep(kept: impl FnOnce() -> Kept) -> Kept {
+    kept()
 }
 
 /// The payload of each range, in order.
@@ -96,7 +114,7 @@ pub fn payloads(engine: &Engine, ranges: &[Range<'_>]) -> Result<Vec<Payload>> {
 fn alone(engine: &Engine, range: &Range<'_>) -> Result<Payload> {
     let hint = StageHint { length: Some(range.length), access: range.access, reserved: range.reserved };
     let mut stage = engine.stage(hint)?;
-    for part in range.source.parts(range.length) {
+    for part in range.slices() {
         part.chunks(STAGE_PIECE_LEN_MAX).try_for_each(|piece| stage.write(piece))?;
     }
     Ok(Payload::Stage(stage.finish()?))
@@ -112,7 +130,7 @@ fn place(engine: &Engine, ranges: &[Range<'_>], indexes: &[usize], reserved: boo
     let mut bundle = Bundle::new(Arc::clone(engine.shared()), length, reserved);
     for range in chosen() {
         let access = if range.length < IN_ORDER_LEN_MIN { Access::Random } else { range.access };
-        bundle.push(access, range.source.parts(range.length))?;
+        bundle.push(access, range.parts())?;
     }
     for (index, token) in indexes.iter().zip(bundle.finish()?) {
         if let Some(payload) = all.get_mut(*index) {

@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::flight::Shared;
 use super::lane::Lane;
 use super::{Staged, extent_of};
 use crate::core::Core;
@@ -31,6 +32,23 @@ struct Value {
     staged: Staged,
 }
 
+/// Bytes of a value.
+pub enum Part<'b> {
+    /// To be copied.
+    Bytes(&'b [u8]),
+    /// Whole blocks in aligned memory, to be written from there.
+    Shared(Shared),
+}
+
+impl Part<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Shared(shared) => shared.as_ref().as_ref().len(),
+        }
+    }
+}
+
 impl Bundle {
     /// Of `length` bytes in all, every value rounded up to whole blocks. `reserved`: they may take from space that was
     /// set aside.
@@ -40,7 +58,7 @@ impl Bundle {
     }
 
     /// Adds a value.
-    pub fn push<'b>(&mut self, access: Access, parts: impl Iterator<Item = &'b [u8]>) -> Result<()> {
+    pub fn push<'b>(&mut self, access: Access, parts: impl Iterator<Item = Part<'b>>) -> Result<()> {
         self.lane.check()?;
         let number = self.values.len();
         let core = self.lane.core();
@@ -48,16 +66,16 @@ impl Bundle {
         self.values.push(Value { length: 0, access, staged });
         let (mut from, mut length) = (self.lane.filled(), 0);
         for part in parts {
+            let at = length;
             length += part.len() as u64;
-            let mut rest = part;
-            while !rest.is_empty() {
-                if self.lane.is_full() {
+            match part {
+                Part::Bytes(bytes) => from = self.copy(number, from, bytes)?,
+                Part::Shared(shared) if at.is_multiple_of(BLOCK_LEN as u64) => {
                     self.close_segment(number, from);
-                    self.send(false)?;
+                    self.send_shared(number, shared)?;
                     from = 0;
                 }
-                let count = self.lane.fill(rest);
-                rest = rest.get(count..).unwrap_or_default();
+                Part::Shared(shared) => from = self.copy(number, from, shared.as_ref().as_ref())?,
             }
         }
         self.close_segment(number, from);
@@ -66,6 +84,21 @@ impl Bundle {
             value.length = length;
         }
         Ok(())
+    }
+
+    /// Copies bytes of a value whose segment in the buffer begins at `from`; where it begins then.
+    fn copy(&mut self, number: usize, mut from: usize, bytes: &[u8]) -> Result<usize> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.lane.is_full() {
+                self.close_segment(number, from);
+                self.send(false)?;
+                from = 0;
+            }
+            let count = self.lane.fill(rest);
+            rest = rest.get(count..).unwrap_or_default();
+        }
+        Ok(from)
     }
 
     /// A value's bytes in the buffer end here.
@@ -99,6 +132,16 @@ impl Bundle {
         })?;
         self.segments.clear();
         Ok(())
+    }
+
+    fn send_shared(&mut self, number: usize, memory: Shared) -> Result<()> {
+        if self.lane.filled() > 0 {
+            self.send(false)?;
+        }
+        let Some(value) = self.values.get_mut(number) else { return Ok(()) };
+        self.lane.send_shared(memory, |bytes, run, blocks| {
+            value.staged.extents.push(extent_of(&bytes[run], blocks, value.access));
+        })
     }
 
     /// No more values. Gives their tokens, in the order in which they were added.

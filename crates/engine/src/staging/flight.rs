@@ -1,6 +1,6 @@
 //! Runs of a stage while the crew writes them.
 //!
-//! Invariant: a flight always lands: with its buffer, or with what went wrong; also when its writer panicked.
+//! Invariant: a flight always lands, when nobody uses its memory any more: with its buffer, or with what went wrong; also when its writer panicked.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,6 +11,34 @@ use crate::buffers::Lent;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, ErrorKind, Result};
+
+/// Memory of somebody else, kept until it is written.
+pub type Shared = Box<dyn AsRef<[u8]> + Send>;
+
+/// What is written from.
+pub enum Memory {
+    /// A buffer that is filled again afterwards.
+    Lent(Lent),
+    /// Memory of somebody else.
+    Shared(Shared),
+}
+
+impl Memory {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Memory::Lent(buffer) => buffer,
+            Memory::Shared(shared) => shared.as_ref().as_ref(),
+        }
+    }
+
+    /// The buffer, if it is one; what is somebody else's is let go of.
+    fn into_lent(self) -> Option<Lent> {
+        match self {
+            Memory::Lent(buffer) => Some(buffer),
+            Memory::Shared(_) => None,
+        }
+    }
+}
 
 /// Where bytes of a buffer belong.
 pub struct Target {
@@ -29,23 +57,24 @@ impl Target {
 
 #[derive(Default)]
 struct Runway {
-    landed: Mutex<Option<Result<Lent>>>,
+    landed: Mutex<Option<Result<Option<Lent>>>>,
     told: Condvar,
 }
 
-/// A buffer on its way to the device.
+/// Memory on its way to the device.
 pub struct Flight {
     runway: Arc<Runway>,
 }
 
 impl Flight {
-    /// Hands a buffer over to be written.
-    pub fn begin(core: &Arc<Core>, buffer: Lent, targets: Vec<Target>) -> Flight {
+    /// Hands memory over to be written.
+    pub fn begin(core: &Arc<Core>, memory: Memory, targets: Vec<Target>) -> Flight {
         let runway = Arc::new(Runway::default());
         let mut pilot = Pilot(Some(Arc::clone(&runway)));
         let worker = Arc::clone(core);
         core.crew.run(Box::new(move || {
-            let written = targets.iter().try_for_each(|target| target.write(&worker, &buffer));
+            let written = targets.iter().try_for_each(|target| target.write(&worker, memory.bytes()));
+            let buffer = memory.into_lent();
             pilot.land(written.map(|()| buffer));
         }));
         Flight { runway }
@@ -56,8 +85,8 @@ impl Flight {
         self.runway.landed.lock().is_some()
     }
 
-    /// Waits for it.
-    pub fn land(self) -> Result<Lent> {
+    /// Waits for it; gives the buffer that was lent.
+    pub fn land(self) -> Result<Option<Lent>> {
         let mut landed = self.runway.landed.lock();
         loop {
             match landed.take() {
@@ -72,7 +101,7 @@ impl Flight {
 struct Pilot(Option<Arc<Runway>>);
 
 impl Pilot {
-    fn land(&mut self, outcome: Result<Lent>) {
+    fn land(&mut self, outcome: Result<Option<Lent>>) {
         if let Some(runway) = self.0.take() {
             *runway.landed.lock() = Some(outcome);
             runway.told.notify_one();

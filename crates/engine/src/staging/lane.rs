@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flight::{Flight, Target};
+use super::flight::{Flight, Memory, Shared, Target};
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
@@ -115,16 +115,53 @@ impl Lane {
         self.failed = Some(error.clone());
     }
 
-    /// Waits for the oldest write that is under way; gives its buffer for the next.
+    /// Waits for the oldest write that is under way; gives its buffer, if it had one, for the next.
     fn land(&mut self) -> Result<Option<Lent>> {
         let Some(flight) = self.flights.pop_front() else { return Ok(None) };
-        flight.land().map(Some).inspect_err(|error| self.failed = Some(error.clone()))
+        flight.land().inspect_err(|error| self.failed = Some(error.clone()))
     }
 
     /// Waits for every write that is under way.
     pub fn land_all(&mut self) -> Result<()> {
-        while self.land()?.is_some() {}
+        while !self.flights.is_empty() {
+            self.land()?;
+        }
         Ok(())
+    }
+
+    /// Places memory of somebody else, whole blocks of it, and has it written; what was filled is sent off before. `name`
+    /// as for `send`.
+    pub fn send_shared(&mut self, memory: Shared, mut name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<()> {
+        let mut place = || {
+            let bytes = memory.as_ref().as_ref();
+            let (mut targets, mut done) = (Vec::with_capacity(1), 0);
+            while done < bytes.len() {
+                let range = self.allocate(((bytes.len() - done) / BLOCK_LEN) as u32, done)?;
+                let end = bytes.len().min(done + range.count as usize * BLOCK_LEN);
+                name(bytes, done..end, range);
+                targets.push(Target { bytes: done..end, block: range.start });
+                done = end;
+            }
+            self.placed += bytes.len() as u64;
+            if !self.core.crew.is_at_work() {
+                return targets.iter().try_for_each(|target| target.write(&self.core, bytes)).map(|()| None);
+            }
+            while self.flights.len() >= FLIGHTS_MAX {
+                self.land()?;
+            }
+            Ok(Some(targets))
+        };
+        match place() {
+            Ok(None) => Ok(()),
+            Ok(Some(targets)) => {
+                self.flights.push_back(Flight::begin(&self.core, Memory::Shared(memory), targets));
+                Ok(())
+            }
+            Err(error) => {
+                self.fail(&error);
+                Err(error)
+            }
+        }
     }
 
     /// Places what the buffer holds and has it written: meanwhile, or, what comes last, before this returns. `name` gets
@@ -153,7 +190,7 @@ impl Lane {
         match next {
             Some(next) => {
                 let full = std::mem::replace(&mut self.buffer, next);
-                self.flights.push_back(Flight::begin(&self.core, full, targets));
+                self.flights.push_back(Flight::begin(&self.core, Memory::Lent(full), targets));
                 Ok(())
             }
             None => targets.iter().try_for_each(|target| target.write(&self.core, &self.buffer)),
@@ -167,7 +204,12 @@ impl Lane {
         {
             return Ok(Some(next));
         }
-        self.land()
+        while !self.flights.is_empty() {
+            if let Some(buffer) = self.land()? {
+                return Ok(Some(buffer));
+            }
+        }
+        Ok(None)
     }
 
     /// Up to `blocks` blocks in a row, from what was taken before or anew.

@@ -5,10 +5,10 @@ use std::io;
 use koine_env::SeededRandom;
 use parking_lot::{Condvar, Mutex};
 
-use super::bundle::Bundle;
+use super::bundle::{Bundle, Part};
 use super::lane::FLIGHTS_MAX;
 use super::*;
-use crate::device::{Call, Device, Fault, FaultyDevice, MemoryDevice, ReadMode, Times, Trouble};
+use crate::device::{AlignedBuffer, Call, Device, Fault, FaultyDevice, MemoryDevice, ReadMode, Times, Trouble};
 use crate::{Background, Batch, Engine, FormatOptions, Operation, Options, Payload, Place, SpaceId};
 
 const SPACE: SpaceId = SpaceId(20);
@@ -237,7 +237,7 @@ fn values_of_a_bundle_lie_apart_and_can_go_one_by_one() {
         lengths.iter().enumerate().map(|(n, length)| piece(n).repeat(4)[..*length].to_vec()).collect();
     for (number, value) in values.iter().enumerate() {
         let access = if number % 2 == 0 { Access::Random } else { Access::Sequential };
-        bundle.push(access, value.chunks(70_000)).unwrap();
+        bundle.push(access, value.chunks(70_000).map(Part::Bytes)).unwrap();
     }
     let mut tokens = bundle.finish().unwrap();
     assert!(tokens.iter().map(StageToken::length).eq(lengths.iter().map(|length| *length as u64)));
@@ -269,15 +269,42 @@ fn a_bundle_that_is_given_up_leaves_nothing() {
     let (_device, engine) = open(MemoryDevice::fixed(16 << 20));
     let before = engine.usage().free;
     let mut bundle = Bundle::new(Arc::clone(engine.shared()), 4 << 20, false);
-    (0..3).for_each(|n| bundle.push(Access::Random, [piece(n).as_slice()].into_iter()).unwrap());
+    (0..3).for_each(|n| bundle.push(Access::Random, [Part::Bytes(&piece(n))].into_iter()).unwrap());
     drop(bundle);
     assert_eq!(engine.usage().free, before);
     // One for which there is no room.
     let mut bundle = Bundle::new(Arc::clone(engine.shared()), 64 << 20, false);
-    let full = (0..64).find_map(|n| bundle.push(Access::Random, [piece(n).as_slice()].into_iter()).err());
+    let full = (0..64).find_map(|n| bundle.push(Access::Random, [Part::Bytes(&piece(n))].into_iter()).err());
     assert_eq!(full.unwrap().kind(), ErrorKind::Full);
-    assert!(bundle.push(Access::Random, [piece(0).as_slice()].into_iter()).is_err());
+    assert!(bundle.push(Access::Random, [Part::Bytes(&piece(0))].into_iter()).is_err());
     drop(bundle);
     // But for what a checkpoint wrote to find some.
     assert!(engine.usage().free + (64 << 10) > before);
+}
+
+#[test]
+fn memory_of_others_is_written_from_where_it_is() {
+    let (_device, engine) = open(MemoryDevice::fixed(64 << 20));
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 12 << 20, false);
+    let aligned = |number: usize| Box::new(AlignedBuffer::padded(&piece(number)));
+    // Blocks, then a few bytes after which nothing lies at a block.
+    let parts = [Part::Bytes(&[1; 8192]), Part::Shared(aligned(0)), Part::Shared(aligned(1)), Part::Bytes(&[2; 77])];
+    bundle.push(Access::Random, parts.into_iter().chain([Part::Shared(aligned(2)), Part::Bytes(&[3; 10])])).unwrap();
+    bundle.push(Access::Sequential, (3..9).map(|number| Part::Shared(aligned(number)))).unwrap();
+    let mut tokens = bundle.finish().unwrap().into_iter();
+    let mut batch = Batch::new();
+    for key in [b"a", b"b"] {
+        let value = Payload::Stage(tokens.next().unwrap());
+        batch = batch.then(Operation::Put { at: Place::new(SPACE, &key[..]), value });
+    }
+    engine.commit(batch, Durability::Sync).unwrap();
+    let expected = [
+        [&[1; 8192][..], &piece(0), &piece(1), &[2; 77], &piece(2), &[3; 10]].concat(),
+        (3..9).flat_map(piece).collect(),
+    ];
+    for (key, expected) in [b"a", b"b"].into_iter().zip(expected) {
+        let mut read = vec![0; expected.len() + 1];
+        assert_eq!(engine.view().read(SPACE, key, 0, &mut read).unwrap(), expected.len());
+        assert!(read[..expected.len()] == expected[..]);
+    }
 }

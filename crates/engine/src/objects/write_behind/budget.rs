@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::ranges::{Ranges, SLAB_LEN};
+use crate::device::AlignedBuffer;
 use crate::lock::Mutex;
 
 /// The most ranges that one commit names.
@@ -18,7 +19,7 @@ const BYTES_TO_LOG: usize = 64;
 /// From so much on long ranges are submitted while more is written.
 const STREAM_LEN: usize = 16 << 20;
 /// Ranges that are so long on the average gain nothing by waiting.
-const LONG_RUN_LEN: usize = 256 << 10;
+const LONG_RUN_LEN: usize = 48 << 10;
 /// The most that is kept whatever the budget.
 const KEPT_LEN_MAX: u64 = 256 << 20;
 /// A write is kept when it is no longer than one part of so many of the budget, …
@@ -49,7 +50,7 @@ pub struct Budget {
     /// There is room for so many bytes.
     assured: AtomicU64,
     /// Slabs to be used again.
-    idle: Mutex<Vec<Vec<u8>>>,
+    idle: Mutex<Vec<AlignedBuffer>>,
 }
 
 impl Budget {
@@ -83,10 +84,10 @@ impl Budget {
         self.open_len.load(Ordering::Relaxed) + self.flying_len.load(Ordering::Relaxed)
     }
 
-    /// Empty memory of this capacity.
-    pub fn slab(&self, length: usize) -> Vec<u8> {
+    /// Memory of this length, with anything in it.
+    pub fn slab(&self, length: usize) -> AlignedBuffer {
         let idle = if length == SLAB_LEN { self.idle.lock().pop() } else { None };
-        idle.unwrap_or_else(|| Vec::with_capacity(length))
+        idle.unwrap_or_else(|| AlignedBuffer::zeroed(length))
     }
 
     /// A write took so much more memory, and changed the number of ranges of its object.
@@ -134,15 +135,11 @@ impl Budget {
     }
 
     fn keep_slabs(&self, ranges: Ranges) {
-        let slabs = ranges.into_slabs();
+        let slabs = ranges.into_slabs().filter(|slab| slab.len() == SLAB_LEN);
         let most = self.most / SLAB_LEN;
         let mut idle = self.idle.lock();
-        for mut slab in slabs.into_iter().filter(|slab| slab.capacity() == SLAB_LEN) {
-            if idle.len() < most {
-                slab.clear();
-                idle.push(slab);
-            }
-        }
+        let room = most.saturating_sub(idle.len());
+        idle.extend(slabs.take(room));
     }
 
     /// Gives memory back that nobody has used for a while.
@@ -164,9 +161,9 @@ mod tests {
         let full = Budget::new(64 << 20, 8 << 20);
         assert!(!full.takes(4096, || 4096), "no room");
         assert!(full.takes(4096, || 8192));
-        budget.note(20 << 20, 0, 100);
+        budget.note(20 << 20, 0, 1000);
         assert_eq!(budget.verdict(), Verdict::Wait);
-        budget.note(0, 100, 2);
+        budget.note(0, 1000, 2);
         assert_eq!(budget.verdict(), Verdict::Begin);
         budget.take();
         assert_eq!((budget.verdict(), budget.kept()), (Verdict::Wait, 20 << 20));
@@ -190,7 +187,7 @@ mod tests {
         budget.land(ranges);
         assert_eq!((budget.kept(), budget.idle.lock().len()), (0, 3));
         let slab = budget.slab(SLAB_LEN);
-        assert!(slab.is_empty() && slab.capacity() == SLAB_LEN && budget.idle.lock().len() == 2);
+        assert!(slab.len() == SLAB_LEN && budget.idle.lock().len() == 2);
         budget.give_back();
         assert!(budget.idle.lock().is_empty());
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use budget::{Budget, Verdict};
-pub use ranges::Ranges;
+pub use ranges::{Kept, Ranges};
 
 use crate::lock::Mutex;
 use crate::stage::Access;

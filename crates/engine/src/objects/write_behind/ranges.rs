@@ -6,6 +6,9 @@
 //! - A slab's bytes never move while parts name them; those that no part names any more are wasted until all go.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::device::AlignedBuffer;
 
 /// The longest slab in bytes, and the length of those that are used again.
 pub const SLAB_LEN: usize = 1 << 20;
@@ -20,11 +23,23 @@ struct Part {
     len: usize,
 }
 
+/// Memory that is filled from the front.
+struct Slab {
+    memory: AlignedBuffer,
+    filled: usize,
+}
+
+impl Slab {
+    fn is_full(&self) -> bool {
+        self.filled == self.memory.len()
+    }
+}
+
 /// Bytes at offsets.
 #[derive(Default)]
 pub struct Ranges {
     parts: BTreeMap<u64, Part>,
-    slabs: Vec<Vec<u8>>,
+    slabs: Vec<Slab>,
     slabs_len: usize,
     runs: usize,
 }
@@ -50,14 +65,16 @@ impl Ranges {
         self.parts.last_key_value().map_or(0, |(start, part)| start + part.len as u64)
     }
 
-    /// Puts bytes at an offset. `slab` gives memory of at least the length asked for, empty.
-    pub fn write(&mut self, offset: u64, data: &[u8], mut slab: impl FnMut(usize) -> Vec<u8>) {
+    /// Puts bytes at an offset. `slab` gives memory of the length asked for.
+    pub fn write(&mut self, offset: u64, data: &[u8], mut slab: impl FnMut(usize) -> AlignedBuffer) {
         let end = offset + data.len() as u64;
         if let Some((start, part)) = self.parts.range(..=offset).next_back()
             && end <= start + part.len as u64
         {
             let at = part.at + (offset - start) as usize;
-            if let Some(target) = self.slabs.get_mut(part.slab).and_then(|slab| slab.get_mut(at..at + data.len())) {
+            if let Some(target) =
+                self.slabs.get_mut(part.slab).and_then(|slab| slab.memory.get_mut(at..at + data.len()))
+            {
                 target.copy_from_slice(data);
             }
             return;
@@ -66,22 +83,22 @@ impl Ranges {
         let (mut at, mut rest) = (offset, data);
         while !rest.is_empty() {
             let slab = self.slab_with_room(rest.len(), &mut slab);
-            let Some(memory) = self.slabs.get_mut(slab) else { return };
-            let (head, tail) = rest.split_at(rest.len().min(memory.capacity() - memory.len()));
-            let part = Part { slab, at: memory.len(), len: head.len() };
-            memory.extend_from_slice(head);
+            let Some(Slab { memory, filled }) = self.slabs.get_mut(slab) else { return };
+            let (head, tail) = rest.split_at(rest.len().min(memory.len() - *filled));
+            let part = Part { slab, at: *filled, len: head.len() };
+            *filled += head.len();
+            memory[part.at..*filled].copy_from_slice(head);
             self.add(at, part);
             (at, rest) = (at + head.len() as u64, tail);
         }
     }
 
     /// The number of a slab that is not full.
-    fn slab_with_room(&mut self, wanted: usize, slab: &mut impl FnMut(usize) -> Vec<u8>) -> usize {
-        if self.slabs.last().is_none_or(|last| last.len() == last.capacity()) {
+    fn slab_with_room(&mut self, wanted: usize, slab: &mut impl FnMut(usize) -> AlignedBuffer) -> usize {
+        if self.slabs.last().is_none_or(Slab::is_full) {
             let length = wanted.max(self.slabs_len).next_power_of_two().clamp(SLAB_LEN_MIN, SLAB_LEN);
-            let slab = slab(length);
-            self.slabs_len += slab.capacity();
-            self.slabs.push(slab);
+            self.slabs_len += length;
+            self.slabs.push(Slab { memory: slab(length), filled: 0 });
         }
         self.slabs.len() - 1
     }
@@ -135,16 +152,35 @@ impl Ranges {
         }
     }
 
-    /// The bytes of `from..to`, as far as there are any: where each part of them begins, and the part.
-    pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &[u8])> {
+    /// The parts of `from..to`: where each begins, and where its bytes are.
+    fn parts_within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Part)> {
         let before = self.parts.range(..from).next_back();
         let before = before.filter(|(start, part)| *start + part.len as u64 > from).map_or(from, |(start, _)| *start);
         self.parts.range(before..to.max(before)).map(move |(start, part)| {
             let (head, tail) = (from.max(*start), to.min(start + part.len as u64));
-            let at = part.at + (head - start) as usize;
-            let bytes = self.slabs.get(part.slab).and_then(|slab| slab.get(at..at + (tail - head) as usize));
-            (head, bytes.unwrap_or_default())
+            let part = Part { at: part.at + (head - start) as usize, len: (tail - head) as usize, ..*part };
+            (head, part)
         })
+    }
+
+    fn bytes(&self, part: Part) -> &[u8] {
+        let slab = self.slabs.get(part.slab);
+        slab.and_then(|slab| slab.memory.get(part.at..part.at + part.len)).unwrap_or_default()
+    }
+
+    /// The bytes of `from..to`, as far as there are any: where each part of them begins, and the part.
+    pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &[u8])> {
+        self.parts_within(from, to).map(|(start, part)| (start, self.bytes(part)))
+    }
+
+    /// As `within`, in order, each part with what keeps it where it is.
+    pub fn shared_within(
+        self: &Arc<Ranges>,
+        from: u64,
+        to: u64,
+    ) -> impl Iterator<Item = (&[u8], impl FnOnce() -> Kept)> {
+        self.parts_within(from, to)
+            .map(move |(_, part)| (self.bytes(part), move || Kept { ranges: Arc::clone(self), part }))
     }
 
     /// Offset and length of each range, in order, neighbours joined.
@@ -175,8 +211,20 @@ impl Ranges {
     }
 
     /// Its memory, to be used again.
-    pub fn into_slabs(self) -> Vec<Vec<u8>> {
-        self.slabs
+    pub fn into_slabs(self) -> impl Iterator<Item = AlignedBuffer> {
+        self.slabs.into_iter().map(|slab| slab.memory)
+    }
+}
+
+/// A part of ranges that stays where it is.
+pub struct Kept {
+    ranges: Arc<Ranges>,
+    part: Part,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        self.ranges.bytes(self.part)
     }
 }
 
@@ -192,7 +240,7 @@ mod tests {
             let (mut ranges, mut model) = (Ranges::default(), vec![None; 40_000]);
             for (offset, length, byte) in writes {
                 let data: Vec<u8> = (0..length).map(|at| byte.wrapping_add(at as u8)).collect();
-                ranges.write(offset, &data, Vec::with_capacity);
+                ranges.write(offset, &data, AlignedBuffer::zeroed);
                 for (at, byte) in data.iter().enumerate() {
                     model[offset as usize + at] = Some(*byte);
                 }
@@ -227,12 +275,12 @@ mod tests {
         for at in 0..1024u64 {
             ranges.write(at * 4096, &[7; 4096], |length| {
                 lengths.push(length);
-                Vec::with_capacity(length)
+                AlignedBuffer::zeroed(length)
             });
         }
         assert_eq!((ranges.run_count(), ranges.parts.len()), (1, lengths.len()));
         assert_eq!((lengths[0], *lengths.last().unwrap()), (SLAB_LEN_MIN, SLAB_LEN));
         assert!(ranges.memory_len() < 5 << 20);
-        assert_eq!(ranges.into_slabs().len(), lengths.len());
+        assert_eq!(ranges.into_slabs().count(), lengths.len());
     }
 }
