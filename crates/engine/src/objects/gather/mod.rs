@@ -51,8 +51,8 @@ const WAKE_AT: usize = 2048;
 const DELAY: Duration = Duration::from_millis(10);
 /// How long the first write waits: others may come to its neighbourhood.
 const WRITE_DELAY: Duration = Duration::from_millis(500);
-/// Memory for writes that nobody used for so long is given back.
-const MEMORY_DELAY: Duration = Duration::from_secs(1);
+/// Memory for writes that nobody used for so long is given back: getting it anew costs more than filling it.
+const MEMORY_DELAY: Duration = Duration::from_secs(10);
 /// With so many free blocks a store that was full has room again.
 const ROOM: u64 = 512;
 
