@@ -23,21 +23,37 @@ pub struct Usage {
 impl Engine {
     /// How full the store is.
     pub fn usage(&self) -> Usage {
+        let book = self.shared().book.lock();
+        let (blocks, blocks_max) = (book.newest.blocks, book.newest.blocks_max);
+        drop(book);
+        self.usage_at(blocks, blocks_max)
+    }
+
+    /// The same, unless a checkpoint is under way: `usage` waits for that.
+    pub(crate) fn usage_now(&self) -> Option<Usage> {
+        let book = self.shared().book.try_lock()?;
+        let (blocks, blocks_max) = (book.newest.blocks, book.newest.blocks_max);
+        drop(book);
+        Some(self.usage_at(blocks, blocks_max))
+    }
+
+    /// What new data can get without growing, in bytes.
+    pub(crate) fn free_len(&self) -> u64 {
+        let allocator = &self.shared().allocator;
+        let kept = allocator.reserve_blocks() + allocator.promised_blocks();
+        allocator.free_blocks().saturating_sub(kept) * BLOCK_LEN as u64
+    }
+
+    fn usage_at(&self, blocks: u64, blocks_max: u64) -> Usage {
         let core = self.shared();
-        let (blocks, blocks_max) = {
-            let book = core.book.lock();
-            (book.newest.blocks, book.newest.blocks_max)
-        };
         let bytes = |blocks: u64| blocks * BLOCK_LEN as u64;
-        let free = core.allocator.free_blocks();
         let waiting = core.reuse.lock().queue.blocks();
-        let promised = core.allocator.promised_blocks();
         let limit = if core.device.is_fixed() { Some(blocks) } else { Some(blocks_max).filter(|max| *max > 0) };
         Usage {
             total: bytes(blocks),
-            used: bytes(blocks.saturating_sub(free)),
-            free: bytes(free.saturating_sub(core.allocator.reserve_blocks() + promised)),
-            promised: bytes(promised),
+            used: bytes(blocks.saturating_sub(core.allocator.free_blocks())),
+            free: self.free_len(),
+            promised: bytes(core.allocator.promised_blocks()),
             waiting: bytes(waiting),
             limit: limit.map(bytes),
         }

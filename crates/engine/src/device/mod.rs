@@ -19,6 +19,8 @@ mod io_mode;
 mod lock;
 mod mapping;
 mod memory;
+#[cfg(test)]
+mod passing;
 mod positional;
 mod recording;
 mod uring;
@@ -36,6 +38,8 @@ pub use io_mode::IoMode;
 pub use lock::owner_pid;
 pub use mapping::Mapping;
 pub use memory::MemoryDevice;
+#[cfg(test)]
+pub(crate) use passing::pass_on;
 pub use recording::{ImageWalker, Recording, RecordingDevice};
 pub use writing::Writing;
 

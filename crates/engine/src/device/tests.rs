@@ -11,35 +11,10 @@ struct Noting {
 }
 
 impl Device for Noting {
-    fn len(&self) -> io::Result<u64> {
-        self.memory.len()
-    }
-    fn grow(&self, length: u64) -> io::Result<()> {
-        self.memory.grow(length)
-    }
-    fn holds(&self, offset: u64, length: usize) -> bool {
-        self.memory.holds(offset, length)
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
-        self.memory.read_at(buffer, offset, mode)
-    }
+    pass_on!(memory: len, grow, holds, read_at, write_at, sync, discard, close, is_fixed);
+
     fn prefetch(&self, offset: u64, length: u64) {
         self.fetched.lock().push((offset, length));
-    }
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.memory.write_at(data, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.memory.sync()
-    }
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.memory.discard(offset, length)
-    }
-    fn close(&self) -> io::Result<()> {
-        self.memory.close()
-    }
-    fn is_fixed(&self) -> bool {
-        self.memory.is_fixed()
     }
 }
 

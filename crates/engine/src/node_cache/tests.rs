@@ -8,7 +8,7 @@ use koine_env::SeededRandom;
 use parking_lot::Mutex;
 
 use super::NEIGHBOURHOOD_LEN;
-use crate::device::{Device, MemoryDevice, ReadMode};
+use crate::device::{Device, MemoryDevice, ReadMode, pass_on};
 use crate::{Background, Batch, Durability, Engine, FormatOptions, Operation, Options, SpaceId};
 
 const SPACE: SpaceId = SpaceId(20);
@@ -26,15 +26,8 @@ struct Noting {
 }
 
 impl Device for Noting {
-    fn len(&self) -> io::Result<u64> {
-        self.memory.len()
-    }
-    fn grow(&self, length: u64) -> io::Result<()> {
-        self.memory.grow(length)
-    }
-    fn holds(&self, offset: u64, length: usize) -> bool {
-        self.memory.holds(offset, length)
-    }
+    pass_on!(memory: len, grow, holds, write_at, sync, discard, close, is_fixed);
+
     fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
         if mode == ReadMode::Cached {
             self.calls.lock().push(Call::Read(offset));
@@ -43,21 +36,6 @@ impl Device for Noting {
     }
     fn prefetch(&self, offset: u64, length: u64) {
         self.calls.lock().push(Call::Fetch(offset, length));
-    }
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.memory.write_at(data, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.memory.sync()
-    }
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.memory.discard(offset, length)
-    }
-    fn close(&self) -> io::Result<()> {
-        self.memory.close()
-    }
-    fn is_fixed(&self) -> bool {
-        self.memory.is_fixed()
     }
 }
 

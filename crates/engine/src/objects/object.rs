@@ -14,6 +14,7 @@ use super::hint::Hint;
 use super::inner::Inner;
 use super::layout::{SPACE, object_key, object_place};
 use super::node::{Node, absent};
+use super::placing::staged;
 use super::status::ObjectStatus;
 use super::status_cell::KnownStatus;
 use super::transaction::{Transaction, TransactionOptions};
@@ -22,7 +23,7 @@ use crate::content::Notes;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read_ahead::{ReadAhead, Reader, Source};
-use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint};
+use crate::stage::{Access, StageHint};
 use crate::view::View;
 
 /// So often a read looks again when what it reads has changed meanwhile.
@@ -152,9 +153,10 @@ impl Object {
             return self.keep(offset, data, hint);
         }
         let reserved = self.inner.engine.reserved(&object_place(self.number())) > 0;
-        let engine = &self.inner.engine;
-        let placed = if durability == Durability::Sync { place(engine, data, hint, reserved)? } else { None };
-        let data = placed.map_or_else(|| payload(engine, data, hint, reserved), Ok)?;
+        // Who says nothing may read small pieces anywhere: a chunk is what each of them has to read and verify.
+        let access = hint.access.unwrap_or(Access::Random);
+        let hint = StageHint { length: Some(data.len() as u64), access, reserved };
+        let data = payload(&self.inner.engine, data, hint, durability)?;
         self.change(Operation::WriteAt { at: object_place(self.number()), offset, data }, durability)
     }
 
@@ -348,28 +350,16 @@ pub(super) fn read_visible(view: &View, number: u64, offset: u64, buffer: &mut [
     view.read(SPACE, &object_key(number), offset, buffer).map_err(|error| not_there(number, error))
 }
 
-/// Bytes for a batch that is synced at once: placed, to be written with it; `None` where the log takes them, or they are
-/// more than is written so.
-fn place(engine: &Engine, data: &[u8], hint: Hint, reserved: bool) -> Result<Option<Payload>> {
-    if data.len() <= engine.limits().pending_len_max {
-        return Ok(None);
-    }
-    let access = hint.access.unwrap_or(Access::Random);
-    let token = engine.place(data, StageHint { length: Some(data.len() as u64), access, reserved })?;
-    Ok(token.map(Payload::Stage))
-}
-
-/// Bytes for a batch: as they are when the log takes them, else placed on the device now; in space that was set aside
-/// where there is such.
-pub(super) fn payload(engine: &Engine, data: &[u8], hint: Hint, reserved: bool) -> Result<Payload> {
+/// Bytes for a batch: as they are when the log takes them; else placed, to be written with a batch that is synced at
+/// once where they are few enough, or written now.
+fn payload(engine: &Engine, data: &[u8], hint: StageHint, durability: Durability) -> Result<Payload> {
     if data.len() <= engine.limits().pending_len_max {
         return Ok(Payload::Bytes(Bytes::copy_from_slice(data)));
     }
-    // Who says nothing may read small pieces anywhere: a chunk is what each of them has to read and verify.
-    let access = hint.access.unwrap_or(Access::Random);
-    let mut stage = engine.stage(StageHint { length: Some(data.len() as u64), access, reserved })?;
-    for piece in data.chunks(STAGE_PIECE_LEN_MAX) {
-        stage.write(piece)?;
+    if durability == Durability::Sync
+        && let Some(token) = engine.place(data, hint)?
+    {
+        return Ok(Payload::Stage(token));
     }
-    Ok(Payload::Stage(stage.finish()?))
+    staged(engine, hint, std::iter::once(data))
 }

@@ -98,7 +98,8 @@ pub fn payloads(engine: &Engine, ranges: &[Range<'_>]) -> Result<Vec<Payload>> {
             continue;
         }
         if range.length > limits.slab_len_max as u64 * EXTENT_SHARE {
-            all.push(alone(engine, range)?);
+            let hint = StageHint { length: Some(range.length), access: range.access, reserved: range.reserved };
+            all.push(staged(engine, hint, range.slices())?);
             continue;
         }
         placed[usize::from(range.reserved)].push(index);
@@ -110,11 +111,10 @@ pub fn payloads(engine: &Engine, ranges: &[Range<'_>]) -> Result<Vec<Payload>> {
     Ok(all)
 }
 
-/// Places a long range.
-fn alone(engine: &Engine, range: &Range<'_>) -> Result<Payload> {
-    let hint = StageHint { length: Some(range.length), access: range.access, reserved: range.reserved };
+/// Places bytes of a known length by themselves.
+pub fn staged<'b>(engine: &Engine, hint: StageHint, parts: impl Iterator<Item = &'b [u8]>) -> Result<Payload> {
     let mut stage = engine.stage(hint)?;
-    for part in range.slices() {
+    for part in parts {
         part.chunks(STAGE_PIECE_LEN_MAX).try_for_each(|piece| stage.write(piece))?;
     }
     Ok(Payload::Stage(stage.finish()?))

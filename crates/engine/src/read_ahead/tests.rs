@@ -7,7 +7,7 @@ use koine_env::SeededRandom;
 use parking_lot::Mutex;
 use std::thread::ThreadId;
 
-use crate::device::{Device, MemoryDevice, ReadMode};
+use crate::device::{Device, MemoryDevice, ReadMode, pass_on};
 use crate::objects::{Hint, Store, StoreOptions};
 use crate::{
     Access, Background, Batch, Durability, Engine, ErrorKind, FormatOptions, Operation, Options, Payload, Place,
@@ -38,12 +38,8 @@ impl Slow {
 }
 
 impl Device for Slow {
-    fn len(&self) -> io::Result<u64> {
-        self.memory.len()
-    }
-    fn grow(&self, length: u64) -> io::Result<()> {
-        self.memory.grow(length)
-    }
+    pass_on!(memory: len, grow, write_at, sync, discard, close, is_fixed);
+
     fn holds(&self, _offset: u64, _length: usize) -> bool {
         !self.cold.load(Ordering::SeqCst)
     }
@@ -63,21 +59,6 @@ impl Device for Slow {
             *byte ^= 1;
         }
         Ok(())
-    }
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.memory.write_at(data, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.memory.sync()
-    }
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.memory.discard(offset, length)
-    }
-    fn close(&self) -> io::Result<()> {
-        self.memory.close()
-    }
-    fn is_fixed(&self) -> bool {
-        self.memory.is_fixed()
     }
 }
 

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 use super::bundle::{Bundle, Part};
 use super::lane::FLIGHTS_MAX;
 use super::*;
-use crate::device::{AlignedBuffer, Call, Device, Fault, FaultyDevice, MemoryDevice, ReadMode, Times, Trouble};
+use crate::device::{AlignedBuffer, Call, Device, Fault, FaultyDevice, MemoryDevice, Times, Trouble, pass_on};
 use crate::{Background, Batch, Engine, FormatOptions, Operation, Options, Payload, Place, SpaceId};
 
 const SPACE: SpaceId = SpaceId(20);
@@ -29,18 +29,8 @@ impl Gated {
 }
 
 impl Device for Gated {
-    fn len(&self) -> io::Result<u64> {
-        self.memory.len()
-    }
-    fn grow(&self, length: u64) -> io::Result<()> {
-        self.memory.grow(length)
-    }
-    fn holds(&self, offset: u64, length: usize) -> bool {
-        self.memory.holds(offset, length)
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
-        self.memory.read_at(buffer, offset, mode)
-    }
+    pass_on!(memory: len, grow, holds, read_at, sync, discard, close, is_fixed);
+
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let mut shut = self.shut.lock();
         while *shut {
@@ -48,18 +38,6 @@ impl Device for Gated {
         }
         drop(shut);
         self.memory.write_at(data, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.memory.sync()
-    }
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.memory.discard(offset, length)
-    }
-    fn close(&self) -> io::Result<()> {
-        self.memory.close()
-    }
-    fn is_fixed(&self) -> bool {
-        self.memory.is_fixed()
     }
 }
 

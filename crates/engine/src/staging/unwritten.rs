@@ -1,4 +1,4 @@
-//! Values of one run that have their place and their checksums, and are written when their commit is.
+//! Values of at most one buffer that have their place and their checksums, and are written when their commit is.
 //!
 //! Invariants:
 //! - Whoever takes what is to be written writes it; the token's commit is told only after that.
@@ -56,7 +56,7 @@ impl Staged {
     }
 }
 
-/// Gives bytes their place and leaves it to their commit to write them; `None` where they are more than one run, or
+/// Gives bytes their place and leaves it to their commit to write them; `None` where they are more than one buffer, or
 /// their checksums more than one record shall hold.
 pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Option<StageToken>> {
     let chunk_log2 = if hint.access == Access::Random { CHUNK_LOG2_RANDOM } else { CHUNK_LOG2_SEQUENTIAL };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use koine_env::SeededRandom;
 use parking_lot::Mutex;
 
-use crate::device::{BLOCK_LEN, Device, MemoryDevice, ReadMode};
+use crate::device::{BLOCK_LEN, Device, MemoryDevice, ReadMode, pass_on};
 use crate::{
     Background, Batch, Durability, Engine, ErrorKind, FormatOptions, Operation, Options, Payload, Place, SpaceId,
 };
@@ -36,12 +36,8 @@ struct Paged {
 }
 
 impl Device for Paged {
-    fn len(&self) -> io::Result<u64> {
-        self.memory.len()
-    }
-    fn grow(&self, length: u64) -> io::Result<()> {
-        self.memory.grow(length)
-    }
+    pass_on!(memory: len, grow, write_at, sync, discard, close, is_fixed);
+
     fn holds(&self, offset: u64, _length: usize) -> bool {
         self.pages.lock().there.contains(&offset)
     }
@@ -67,21 +63,6 @@ impl Device for Paged {
     }
     fn prefetch(&self, offset: u64, length: u64) {
         self.pages.lock().fetched.push((offset, length));
-    }
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.memory.write_at(data, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.memory.sync()
-    }
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.memory.discard(offset, length)
-    }
-    fn close(&self) -> io::Result<()> {
-        self.memory.close()
-    }
-    fn is_fixed(&self) -> bool {
-        self.memory.is_fixed()
     }
 }
 

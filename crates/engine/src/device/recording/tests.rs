@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::device::pass_on;
 use crate::device::{BLOCK_LEN, MemoryDevice};
 
 const B: u64 = BLOCK_LEN as u64;
@@ -93,21 +94,8 @@ struct Gate {
 }
 
 impl Device for Gate {
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-    fn grow(&self, length: u64) -> io::Result<()> {
-        self.inner.grow(length)
-    }
-    fn holds(&self, offset: u64, length: usize) -> bool {
-        self.inner.holds(offset, length)
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64, mode: ReadMode) -> io::Result<()> {
-        self.inner.read_at(buffer, offset, mode)
-    }
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.inner.write_at(data, offset)
-    }
+    pass_on!(inner: len, grow, holds, read_at, write_at);
+
     fn sync(&self) -> io::Result<()> {
         self.steps.wait();
         self.steps.wait();

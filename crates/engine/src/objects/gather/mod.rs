@@ -41,6 +41,7 @@ use crate::batch::{Batch, Durability};
 use crate::engine::{Background, Engine};
 use crate::error::{Error, Result};
 use crate::ticket::Ticket;
+use crate::usage::Usage;
 use submit::{COMMIT_MAX, Set, WITH_WRITES_MAX};
 
 /// How many operations wait at most.
@@ -53,6 +54,10 @@ const DELAY: Duration = Duration::from_millis(10);
 const WRITE_DELAY: Duration = Duration::from_millis(500);
 /// Memory for writes that nobody used for so long is given back: getting it anew costs more than filling it.
 const MEMORY_DELAY: Duration = Duration::from_secs(10);
+/// Of a store's length one part of so many is left to checkpoints when writes are gathered, …
+const SLACK_SHARE: u64 = 8;
+/// … and at most so much.
+const SLACK_LEN_MAX: u64 = 64 << 20;
 /// With so many free blocks a store that was full has room again.
 const ROOM: u64 = 512;
 
@@ -184,7 +189,19 @@ impl Gather {
 
     /// How many bytes the device has room for, with what it can grow.
     pub fn room(&self) -> u64 {
-        let usage = self.engine.usage();
+        self.room_of(&self.engine.usage())
+    }
+
+    /// The same for writes that are to be gathered: without what checkpoints may take meanwhile, and, while one is under
+    /// way, without growth, since nobody shall wait for it.
+    fn room_for_writes(&self) -> u64 {
+        match self.engine.usage_now() {
+            Some(usage) => self.room_of(&usage).saturating_sub((usage.total / SLACK_SHARE).min(SLACK_LEN_MAX)),
+            None => self.engine.free_len().saturating_sub(SLACK_LEN_MAX),
+        }
+    }
+
+    fn room_of(&self, usage: &Usage) -> u64 {
         let growth = match usage.limit {
             Some(limit) => limit.saturating_sub(usage.total),
             None => self.path.as_deref().map_or(u64::MAX, room_beside),

@@ -12,10 +12,6 @@ use crate::objects::placing::{Range, Source, payloads};
 use crate::objects::write_behind::Verdict;
 use crate::stage::Access;
 
-/// Of a store's length one part of so many is left to checkpoints, …
-const SLACK_SHARE: u64 = 8;
-/// … and at most so much.
-const SLACK_LEN_MAX: u64 = 64 << 20;
 /// What is to be written to one object.
 pub(super) struct Parts {
     number: u64,
@@ -25,11 +21,7 @@ pub(super) struct Parts {
 impl Gather {
     /// Whether a write of so many bytes may be kept.
     pub fn takes(&self, length: usize) -> bool {
-        self.budget.takes(length, || {
-            // What checkpoints take meanwhile is not there for writes.
-            let slack = (self.engine.usage().total / SLACK_SHARE).min(SLACK_LEN_MAX);
-            self.room().saturating_sub(slack)
-        })
+        self.budget.takes(length, || self.room_for_writes())
     }
 
     /// Keeps a write of an object whose node the caller has locked.
