@@ -65,6 +65,15 @@ def test_large_values_and_opening_are_judged_against_their_limits(folder):
         assert rows[case]["references"]["limit"] == limit and rows[case]["ours"] > 0
 
 
+def test_hints_stand_beside_the_same_without(folder):
+    rows = bench(folder, "hints")
+    assert len(rows) == 5
+    for row in rows.values():
+        assert row["ours"] > 0 and row["references"]["without"] > 0
+    runs = rows["lifetime: free runs once what goes soon is gone"]
+    assert runs["better"] == "lower" and runs["ours"] < runs["references"]["without"] / 2
+
+
 def test_file_systems_stand_beside_objects_or_are_null(folder):
     rows = bench(folder, "small", "metadata")
     write = rows["4 KiB random private write synced x1"]

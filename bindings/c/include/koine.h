@@ -78,13 +78,13 @@ typedef enum koine_access {
 
 typedef enum koine_lifetime {
     KOINE_LIFETIME_UNKNOWN = 0,
-    KOINE_LIFETIME_SHORT = 1,
-    KOINE_LIFETIME_LONG = 2
+    KOINE_LIFETIME_SHORT = 1, /* gone soon: placed from the end of the store */
+    KOINE_LIFETIME_LONG = 2   /* stays: placed from its begin */
 } koine_lifetime;
 
 typedef struct koine_hint {
     koine_access access;
-    koine_lifetime lifetime; /* no effect yet */
+    koine_lifetime lifetime;
     uint64_t expected_size;  /* creating fails with KOINE_FULL when so much is not free; 0: not known */
 } koine_hint;
 
@@ -150,6 +150,7 @@ typedef struct koine_object_status {
     uint64_t number;
     uint64_t size;      /* in bytes, holes included */
     uint64_t allocated; /* bytes of the device, in whole blocks */
+    uint64_t reserved;  /* bytes set aside for first writes, and for the index of them */
     uint64_t version;   /* grows with each change */
 } koine_object_status;
 

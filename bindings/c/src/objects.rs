@@ -22,6 +22,7 @@ pub struct ObjectStatus {
     number: u64,
     size: u64,
     allocated: u64,
+    reserved: u64,
     version: u64,
 }
 
@@ -166,6 +167,7 @@ pub unsafe extern "C" fn koine_object_get_status(
             number: told.number,
             size: told.size,
             allocated: told.allocated,
+            reserved: told.reserved,
             version: told.version.0,
         };
         // SAFETY: the header asks for a place for a status.

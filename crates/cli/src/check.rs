@@ -43,7 +43,7 @@ pub fn run(args: &CheckArgs, output: Output) -> Outcome {
     }
     let began = Instant::now();
     let store = koine::inspect(&args.store)?;
-    let recovered = store.info().recovered;
+    let (recovered, block_len) = (store.info().recovered, store.info().block_len);
     let bar = output.bytes_bar(store.usage().used, &args.store.display().to_string());
     let report = store.check(&mut |progress| {
         bar.set_length(progress.blocks_total.max(progress.blocks_done) * BLOCK_LEN);
@@ -53,6 +53,7 @@ pub fn run(args: &CheckArgs, output: Output) -> Outcome {
     let report = report?;
     output.json(&json!({
         "type": "checked", "store": args.store.display().to_string(), "sound": report.is_sound(),
+        "block_size": block_len,
         "spaces": report.spaces, "keys": report.keys, "nodes": report.nodes, "pieces": report.pieces,
         "data_bytes": report.data_len, "blocks_shared": report.blocks_shared, "blocks_free": report.blocks_free,
         "log_commits": recovered.commits, "closed_in_order": recovered.clean, "findings": report.findings,

@@ -18,7 +18,7 @@ use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
-use crate::space::{Class, Runs, free_list};
+use crate::space::{Class, Runs, Spot, free_list};
 use crate::superblock::{Slot, Superblock, write_slot};
 use crate::tree::{Encoded, NodeRef, NodeSink, NodeSource, Stamp, Weight, unplaced, write_dirty};
 use crate::value::{BlockRange, Extent, Generation, Pending};
@@ -420,7 +420,7 @@ impl Core {
                 return Ok(());
             }
             let want = free_list::page_blocks(missing);
-            let found = self.allocator.allocate(want, Class::Checkpoint, 0);
+            let found = self.allocator.allocate(want, Class::Checkpoint, Spot::default());
             let page = found.ok_or_else(|| Error::new(ErrorKind::Full, "no space is left for the free list"))?;
             book.free.remove(page.start, u64::from(page.count))?;
             pages.push(page);

@@ -30,7 +30,7 @@ use crate::node_cache::NodeCache;
 use crate::promise::Promises;
 use crate::read_ahead::Readers;
 use crate::requests::Requests;
-use crate::space::{Allocator, Class, ReuseQueue};
+use crate::space::{Allocator, Class, ReuseQueue, Spot};
 use crate::ticket::{Completer, Ticket};
 use crate::tree::{StoreId, Weight};
 use crate::value::{BlockRange, Extent};
@@ -337,16 +337,16 @@ impl Core {
     }
 
     /// Blocks for new data, waiting for freed ones or growing where that helps.
-    pub(crate) fn allocate(self: &Arc<Core>, want: u32, class: Class, turn: usize) -> Result<BlockRange> {
+    pub(crate) fn allocate(self: &Arc<Core>, want: u32, class: Class, spot: Spot) -> Result<BlockRange> {
         self.check_running()?;
         self.grow_for_units(want)?;
         loop {
-            if let Some(range) = self.allocator.allocate(want, class, turn) {
+            if let Some(range) = self.allocator.allocate(want, class, spot) {
                 return Ok(range);
             }
             let made = self.make_room(u64::from(want));
             if class == Class::Promised
-                && let Some(range) = self.allocator.allocate(want, class, turn)
+                && let Some(range) = self.allocator.allocate(want, class, spot)
             {
                 // There is room for nobody else.
                 return Ok(range);

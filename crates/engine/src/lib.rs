@@ -76,7 +76,7 @@ pub use requests::REQUESTS_KEPT;
 pub use salvage::{LostKeys, Origin, PartialValue, SalvageProgress, SalvageReport, SalvageSink, StoreSink, salvage};
 pub use scrub::{Concern, Finding, Scrub, ScrubOptions, ScrubPosition, ScrubStep};
 pub use spaces::SpaceInfo;
-pub use stage::{Access, StageHint, StageToken};
+pub use stage::{Access, Lifetime, StageHint, StageToken};
 pub use staging::Stage;
 pub use stream::{ReceiveOptions, Received, Sending};
 pub use superblock::FORMAT;

@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
 use crate::apply::State;
-use crate::batch::{Batch, Durability, KEY_LEN_MAX, KeyRange, Operation, Place, SpaceId};
+use crate::batch::{Batch, Condition, Durability, KEY_LEN_MAX, KeyRange, Operation, Place, SpaceId};
 use crate::content::{Pieces, Reading, as_record, find_record, record_range, user_key};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
@@ -36,10 +36,32 @@ const INDEX_BLOCKS_MIN: u64 = 8;
 /// What is promised, in memory.
 #[derive(Default)]
 pub(crate) struct Promises {
-    left: Mutex<HashMap<Place, i64>>,
+    books: Mutex<Books>,
     any: AtomicBool,
     /// One promise is given at a time.
     giving: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Books {
+    /// Blocks of each; below zero never for long: draws are applied in the order of commits.
+    left: HashMap<Place, i64>,
+    /// What all have together.
+    all: u64,
+}
+
+impl Books {
+    /// Adds to what is left of one, or ends it.
+    fn change(&mut self, whose: Place, delta: Option<i64>) {
+        let blocks = |left: i64| u64::try_from(left).unwrap_or(0);
+        let before = self.left.get(&whose).copied().unwrap_or(0);
+        let after = delta.map_or(0, |delta| before.saturating_add(delta));
+        self.all = (self.all + blocks(after)).saturating_sub(blocks(before));
+        match after {
+            0 => drop(self.left.remove(&whose)),
+            after => drop(self.left.insert(whose, after)),
+        }
+    }
 }
 
 impl Promises {
@@ -53,16 +75,15 @@ impl Promises {
         if !self.are_any() {
             return 0;
         }
-        self.left.lock().get(at).map_or(0, |left| u64::try_from(*left).unwrap_or(0))
+        self.books.lock().left.get(at).map_or(0, |left| u64::try_from(*left).unwrap_or(0))
     }
 
-    /// Changes what is left for a key; gives what all have now.
-    fn change(&self, change: impl FnOnce(&mut HashMap<Place, i64>)) -> u64 {
-        let mut left = self.left.lock();
-        change(&mut left);
-        left.retain(|_, blocks| *blocks != 0);
-        self.any.store(!left.is_empty(), Ordering::Release);
-        left.values().map(|blocks| u64::try_from(*blocks).unwrap_or(0)).sum()
+    /// Adds to what is left for keys, or ends their promises; gives what all have now.
+    fn change(&self, changes: impl IntoIterator<Item = (Place, Option<i64>)>) -> u64 {
+        let mut books = self.books.lock();
+        changes.into_iter().for_each(|(whose, delta)| books.change(whose, delta));
+        self.any.store(!books.left.is_empty(), Ordering::Release);
+        books.all
     }
 }
 
@@ -82,17 +103,25 @@ impl Engine {
     /// Sets space aside for bytes that a value does not have yet: writing them for the first time will not fail for want of it.
     /// The key must be there. `Full` when so much is not free.
     pub fn reserve(&self, at: &Place, length: u64, durability: Durability) -> Result<()> {
+        self.reserve_each(std::slice::from_ref(at), length, durability)
+    }
+
+    /// The same for several values, so much for each, in one commit: for all of them or for none.
+    pub fn reserve_each(&self, places: &[Place], length: u64, durability: Durability) -> Result<()> {
         let core = self.shared();
-        if at.key.len() + 8 > KEY_LEN_MAX {
+        if places.iter().any(|at| at.key.len() + 8 > KEY_LEN_MAX) {
             return Err(Error::invalid(format!("space is set aside for keys of at most {} bytes", KEY_LEN_MAX - 8)));
         }
-        let blocks = length.div_ceil(BLOCK_LEN as u64);
-        let blocks = blocks + (blocks / INDEX_SHARE).max(INDEX_BLOCKS_MIN);
-        let delta = i64::try_from(blocks).map_err(|_| Error::invalid("more is to be set aside than there can be"))?;
+        let each = length.div_ceil(BLOCK_LEN as u64);
+        let each = each + (each / INDEX_SHARE).max(INDEX_BLOCKS_MIN);
+        let too_much = || Error::invalid("more is to be set aside than there can be");
+        let blocks = each.checked_mul(places.len() as u64).ok_or_else(too_much)?;
+        let delta = i64::try_from(blocks).and_then(|_| i64::try_from(each)).map_err(|_| too_much())?;
         let _giving = core.promises.giving.lock();
         if !core.allocator.admits(blocks, Class::Data) {
             core.make_room(blocks)?;
             if !core.allocator.admits(blocks, Class::Data) {
+                let length = length.saturating_mul(places.len() as u64);
                 let message = format!("{length} bytes cannot be set aside: the store has not so much free space");
                 return Err(Error::new(ErrorKind::Full, message));
             }
@@ -101,9 +130,10 @@ impl Engine {
         if core.head.lock().state.space(&core.nodes, PROMISES)?.is_none() {
             batch.operations.push(Operation::CreateSpace { space: PROMISES });
         }
-        let batch = batch
-            .when(crate::batch::Condition::Present { space: at.space, key: at.key.clone() })
-            .then(Operation::AddCounter { at: promise_place(at), delta });
+        for at in places {
+            batch.conditions.push(Condition::Present { space: at.space, key: at.key.clone() });
+            batch.operations.push(Operation::AddCounter { at: promise_place(at), delta });
+        }
         core.submit(batch, durability).wait().map(drop)
     }
 
@@ -175,18 +205,16 @@ impl Core {
     /// A commit was applied: memory follows.
     pub(crate) fn settle_promises(&self, record: &Record) {
         let Outcome::Applied(steps) = &record.outcome else { return };
-        for step in steps {
-            let (at, delta) = match step {
-                Step::Operation(Operation::AddCounter { at, delta }) if at.space == PROMISES => (at, Some(*delta)),
-                Step::Operation(Operation::Delete { at }) if at.space == PROMISES => (at, None),
-                _ => continue,
-            };
-            let Some(whose) = promised_to(&at.key) else { continue };
-            let all = self.promises.change(|left| match delta {
-                Some(delta) => *left.entry(whose).or_default() += delta,
-                None => drop(left.remove(&whose)),
-            });
-            self.allocator.set_promised(all);
+        let change = |step: &Step| match step {
+            Step::Operation(Operation::AddCounter { at, delta }) if at.space == PROMISES => {
+                Some((promised_to(&at.key)?, Some(*delta)))
+            }
+            Step::Operation(Operation::Delete { at }) if at.space == PROMISES => Some((promised_to(&at.key)?, None)),
+            _ => None,
+        };
+        let mut changes = steps.iter().filter_map(change).peekable();
+        if changes.peek().is_some() {
+            self.allocator.set_promised(self.promises.change(changes));
         }
     }
 
@@ -195,7 +223,7 @@ impl Core {
         let state = self.head.lock().state.clone();
         let Some(root) = state.space(&self.nodes, PROMISES)? else { return Ok(()) };
         let reading = Reading { source: &self.nodes, device: self.device.as_ref(), mode: ReadMode::Cached };
-        let mut found = HashMap::new();
+        let mut found = Vec::new();
         let mut cursor = root.tree.cursor(record_range(&KeyRange::all()));
         while let Some((key, value)) = cursor.next(&self.nodes)? {
             let record = as_record(value)?;
@@ -205,11 +233,10 @@ impl Core {
             let space = state.space(&self.nodes, whose.space)?;
             let there = space.map_or(Ok(None), |space| find_record(&space.tree, &self.nodes, &whose.key))?;
             if there.is_some() {
-                found.insert(whose, i64::from_le_bytes(bytes));
+                found.push((whose, Some(i64::from_le_bytes(bytes))));
             }
         }
-        let all = self.promises.change(|left| *left = found);
-        self.allocator.set_promised(all);
+        self.allocator.set_promised(self.promises.change(found));
         Ok(())
     }
 }

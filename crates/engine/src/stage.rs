@@ -20,6 +20,21 @@ pub struct StageHint {
     pub access: Access,
     /// It is written to a value that space was set aside for: it may take from that.
     pub reserved: bool,
+    /// How long it will be kept.
+    pub lifetime: Lifetime,
+}
+
+/// How long data will live, as far as the caller knows. Data that goes soon lies apart from data that stays, so that
+/// it leaves long free runs behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// Deleted or overwritten soon.
+    Short,
+    /// Kept.
+    Long,
 }
 
 /// How a value will be read.

@@ -22,7 +22,6 @@ use crate::checksum::crc32c;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::record::Step;
-use crate::space::Class;
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint, StageToken};
 use crate::value::{BlockRange, Extent, Generation};
 use lane::Lane;
@@ -126,8 +125,13 @@ impl Stage {
     /// Begins a stage of a store.
     pub(crate) fn new(core: Arc<Core>, hint: StageHint) -> Stage {
         let staged = Staged::begun(core.next_stage(), Arc::downgrade(&core));
-        let class = if hint.reserved { Class::Promised } else { Class::Data };
-        Stage { lane: Lane::new(core, hint.length, class), hint, length: 0, staged, extents_len: 0 }
+        Stage {
+            lane: Lane::new(core, hint.length, hint.reserved, hint.lifetime),
+            hint,
+            length: 0,
+            staged,
+            extents_len: 0,
+        }
     }
 
     /// Adds a piece of at most [`STAGE_PIECE_LEN_MAX`] bytes.

@@ -10,6 +10,7 @@ mod data;
 mod figures;
 mod fio;
 mod flushes;
+mod hints;
 mod kv;
 mod large;
 mod metadata;
@@ -45,6 +46,8 @@ pub enum Group {
     Large,
     /// Opening a store clean and after a kill; the evenness of a long load
     Open,
+    /// The same work with a hint and without it
+    Hints,
 }
 
 /// What is measured and how long.
@@ -192,6 +195,9 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     if arguments.wants(Group::Open) {
         open::measure(arguments, &mut budget, &mut report)?;
         open::measure_stall(arguments, &mut report)?;
+    }
+    if arguments.wants(Group::Hints) {
+        hints::measure(arguments, &mut budget, &mut report)?;
     }
     if arguments.wants(Group::Small) {
         small::measure(arguments, &mut budget, &mut report)?;

@@ -188,11 +188,12 @@ impl FileDevice {
         }
     }
 
-    /// Writes aligned memory.
+    /// Writes aligned memory. To a block device never asynchronously: the kernel drops pages of its page cache before
+    /// such a write and not after it, and one that was read ahead meanwhile would keep old bytes.
     fn store(&self, file: &File, data: &[u8], offset: u64) -> io::Result<()> {
         match &self.rings {
-            Some(rings) => rings.write(file, data, offset),
-            None => write_full(file, data, offset),
+            Some(rings) if !self.is_block => rings.write(file, data, offset),
+            _ => write_full(file, data, offset),
         }
     }
 

@@ -151,6 +151,18 @@ impl Inner {
         })
     }
 
+    /// The same for objects that nobody has opened.
+    pub fn preallocate_many(&self, numbers: Range<u64>, size: u64, durability: Durability) -> Result<()> {
+        if size == 0 {
+            return Ok(());
+        }
+        let places: Vec<_> = numbers.clone().map(object_place).collect();
+        self.engine.reserve_each(&places, size, durability).inspect_err(|_| {
+            // As above.
+            let _ = self.delete_many(&numbers.collect::<Vec<_>>(), Durability::Memory);
+        })
+    }
+
     /// Refuses what there is no room for at the moment.
     pub fn check_room(&self, size: u64) -> Result<()> {
         if size == 0 {

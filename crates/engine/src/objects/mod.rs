@@ -69,7 +69,8 @@ mod tests;
 mod transaction;
 mod write_behind;
 
-pub use hint::{Hint, Lifetime};
+pub use crate::stage::Lifetime;
+pub use hint::Hint;
 pub use layout::SPACE;
 pub use object::Object;
 pub use status::{ObjectStatus, StoreStatus};

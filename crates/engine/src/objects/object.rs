@@ -152,10 +152,10 @@ impl Object {
         if durability == Durability::Memory && self.inner.gather.takes(data.len()) {
             return self.keep(offset, data, hint);
         }
-        let reserved = self.inner.engine.reserved(&object_place(self.number())) > 0;
+        let reserved = self.reserved() > 0;
         // Who says nothing may read small pieces anywhere: a chunk is what each of them has to read and verify.
         let access = hint.access.unwrap_or(Access::Random);
-        let hint = StageHint { length: Some(data.len() as u64), access, reserved };
+        let hint = StageHint { length: Some(data.len() as u64), access, reserved, lifetime: hint.lifetime };
         let data = payload(&self.inner.engine, data, hint, durability)?;
         self.change(Operation::WriteAt { at: object_place(self.number()), offset, data }, durability)
     }
@@ -167,7 +167,7 @@ impl Object {
         let next = {
             let mut state = self.node.lock()?;
             self.node.forget_status();
-            gather.write(&self.node, &mut state, offset, data, hint.access)
+            gather.write(&self.node, &mut state, offset, data, hint)
         };
         gather.after(next);
         Ok(())
@@ -217,9 +217,16 @@ impl Object {
             number: self.number(),
             size: known.size,
             allocated: known.allocated,
+            reserved: self.reserved(),
             version: known.version,
             store: Arc::clone(&self.inner.name),
         })
+    }
+
+    /// Bytes that are set aside for it.
+    fn reserved(&self) -> u64 {
+        let engine = &self.inner.engine;
+        if engine.shared().promises.are_any() { engine.reserved(&object_place(self.number())) } else { 0 }
     }
 
     fn look_at_status(&self) -> Result<KnownStatus> {

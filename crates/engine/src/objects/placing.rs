@@ -10,7 +10,7 @@ use crate::batch::Payload;
 use crate::device::{BLOCK_LEN, is_aligned};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint};
+use crate::stage::{Access, Lifetime, STAGE_PIECE_LEN_MAX, StageHint};
 use crate::staging::bundle::{Bundle, Part};
 
 /// As little as this goes through the log whole.
@@ -45,6 +45,8 @@ pub struct Range<'s> {
     pub access: Access,
     /// Space was set aside for the object.
     pub reserved: bool,
+    /// How long they will be kept.
+    pub lifetime: Lifetime,
 }
 
 impl<'s> Range<'s> {
@@ -88,7 +90,8 @@ pub fn payloads(engine: &Engine, ranges: &[Range<'_>]) -> Result<Vec<Payload>> {
     let total: u64 = ranges.iter().map(|range| range.length).sum();
     let is_small = total <= SMALL_LEN.min(inline_left as u64);
     let mut all = Vec::with_capacity(ranges.len());
-    let mut placed = [Vec::new(), Vec::new()];
+    // Whether space was set aside, how long they live, and which of the ranges.
+    let mut placed: Vec<(bool, Lifetime, Vec<usize>)> = Vec::new();
     for (index, range) in ranges.iter().enumerate() {
         let is_short = range.length < BLOCK_LEN as u64 || is_small && range.length <= limits.pending_len_max as u64;
         let inline_len = range.length as usize + INLINE_COST;
@@ -98,15 +101,20 @@ pub fn payloads(engine: &Engine, ranges: &[Range<'_>]) -> Result<Vec<Payload>> {
             continue;
         }
         if range.length > limits.slab_len_max as u64 * EXTENT_SHARE {
-            let hint = StageHint { length: Some(range.length), access: range.access, reserved: range.reserved };
+            let Range { access, reserved, lifetime, .. } = *range;
+            let hint = StageHint { length: Some(range.length), access, reserved, lifetime };
             all.push(staged(engine, hint, range.slices())?);
             continue;
         }
-        placed[usize::from(range.reserved)].push(index);
         all.push(Payload::Bytes(Bytes::new()));
+        match placed.iter_mut().find(|of| (of.0, of.1) == (range.reserved, range.lifetime)) {
+            Some((.., indexes)) => indexes.push(index),
+            None => placed.push((range.reserved, range.lifetime, vec![index])),
+        }
     }
-    for (indexes, reserved) in placed.into_iter().zip([false, true]) {
-        place(engine, ranges, &indexes, reserved, &mut all)?;
+    for (reserved, lifetime, indexes) in placed {
+        let bundle = |length| Bundle::new(Arc::clone(engine.shared()), length, reserved, lifetime);
+        place(ranges, &indexes, bundle, &mut all)?;
     }
     Ok(all)
 }
@@ -120,14 +128,16 @@ pub fn staged<'b>(engine: &Engine, hint: StageHint, parts: impl Iterator<Item = 
     Ok(Payload::Stage(stage.finish()?))
 }
 
-/// Places those of the ranges that have these numbers.
-fn place(engine: &Engine, ranges: &[Range<'_>], indexes: &[usize], reserved: bool, all: &mut [Payload]) -> Result<()> {
-    if indexes.is_empty() {
-        return Ok(());
-    }
+/// Places those of the ranges that have these numbers, in a bundle of so many bytes.
+fn place(
+    ranges: &[Range<'_>],
+    indexes: &[usize],
+    bundle: impl FnOnce(u64) -> Bundle,
+    all: &mut [Payload],
+) -> Result<()> {
     let chosen = || indexes.iter().filter_map(|index| ranges.get(*index));
     let length = chosen().map(|range| range.length.next_multiple_of(BLOCK_LEN as u64)).sum();
-    let mut bundle = Bundle::new(Arc::clone(engine.shared()), length, reserved);
+    let mut bundle = bundle(length);
     for range in chosen() {
         let access = if range.length < IN_ORDER_LEN_MIN { Access::Random } else { range.access };
         bundle.push(access, range.parts())?;

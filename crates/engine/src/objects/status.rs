@@ -14,6 +14,8 @@ pub struct ObjectStatus {
     /// Bytes of the device that its data takes, in whole blocks, data not placed yet included. Holes take none, nor
     /// does what lies in the index itself (objects up to 1 KiB).
     pub allocated: u64,
+    /// Bytes that are set aside for what is written to it for the first time, and for the index of that.
+    pub reserved: u64,
     /// The commit that last changed it.
     pub version: Version,
     /// The store's name: its path where it has one.

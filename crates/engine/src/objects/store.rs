@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Creates up to [`CREATE_MANY_MAX`] objects of `size` bytes in one commit, without opening them, and gives
-    /// their numbers. All are made or none.
+    /// their numbers. All are made or none; space is set aside as [`CreateOptions::size`] tells.
     pub fn create_many(&self, many: usize, size: u64, durability: Durability) -> Result<Range<u64>> {
         check_many(many)?;
         self.inner.within(|| {
@@ -110,6 +110,7 @@ impl Store {
             let (numbers, pending) = self.inner.create(many as u64, size, durability)?;
             // Nobody has them open: so that whoever opens one finds it.
             pending.wait()?;
+            self.inner.preallocate_many(numbers.clone(), size, durability)?;
             Ok(numbers)
         })
     }

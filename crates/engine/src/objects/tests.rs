@@ -267,6 +267,69 @@ fn a_size_at_creation_is_checked_against_what_is_free() {
 }
 
 #[test]
+fn many_at_once_have_their_space_too() {
+    let device = Arc::new(MemoryDevice::fixed(64 << 20));
+    format(&device, 0);
+    let store = over(engine_on(device.clone(), Background::Threads), None).unwrap();
+    let numbers = store.create_many(20, 1 << 20, SYNC).unwrap();
+    assert_eq!(kind(store.create_many(60, 1 << 20, SYNC)), ErrorKind::Full);
+    assert_eq!(store.status().unwrap().objects, 20);
+    let filler = store.create(0).unwrap();
+    assert_eq!(filler.status().unwrap().reserved, 0);
+    let mut at = 0;
+    while filler.write(at, &[9; 256 << 10], Durability::Written).is_ok() {
+        at += 256 << 10;
+    }
+    assert!(at > 10 << 20);
+    for number in numbers.clone() {
+        let object = store.open_object(number).unwrap();
+        assert!(object.status().unwrap().reserved >= 1 << 20);
+        object.write(0, &[number as u8; 1 << 20], Durability::Written).unwrap();
+        assert!(object.status().unwrap().reserved < 1 << 20);
+    }
+    for number in numbers {
+        assert_eq!(content(&store.open_object(number).unwrap()), vec![number as u8; 1 << 20]);
+    }
+}
+
+#[test]
+fn what_goes_soon_leaves_long_runs() {
+    let runs_after = |short: Lifetime, long: Lifetime, aside: bool| {
+        let device = Arc::new(MemoryDevice::fixed(96 << 20));
+        format(&device, 0);
+        let engine = engine_on(device, Background::Threads);
+        let store = over(engine.clone(), None).unwrap();
+        let create = |lifetime| {
+            let hint = Hint { lifetime, ..Hint::default() };
+            store.create_with(CreateOptions { hint, ..CreateOptions::default() }).unwrap()
+        };
+        let pairs: Vec<_> = (0..100).map(|_| (create(short), create(long))).collect();
+        for (gone, kept) in &pairs {
+            for object in [gone, kept] {
+                // Small enough for what is written at once, or not.
+                let durability = if aside { SYNC } else { MEMORY };
+                object.write(0, &[object.number() as u8; 100_000], durability).unwrap();
+            }
+        }
+        store.sync().unwrap();
+        let kept: Vec<_> = pairs.into_iter().map(|(gone, kept)| gone.delete(SYNC).map(|()| kept).unwrap()).collect();
+        // Twice: what a checkpoint frees waits for the next one.
+        (0..2).for_each(|_| engine.checkpoint().unwrap());
+        assert!(kept.iter().all(|object| content(object) == vec![object.number() as u8; 100_000]));
+        let mut runs = 0;
+        engine.shared().allocator.each_run(&mut |_, _| runs += 1);
+        runs
+    };
+    for aside in [true, false] {
+        let (mixed, apart) = (
+            runs_after(Lifetime::Unknown, Lifetime::Unknown, aside),
+            runs_after(Lifetime::Short, Lifetime::Long, aside),
+        );
+        assert!(mixed > 80 && apart < 20, "{apart} free runs with hints, {mixed} without");
+    }
+}
+
+#[test]
 fn statuses_tell_what_is_there() {
     let (store, _) = new_store(None);
     let object = store.create(0).unwrap();

@@ -20,6 +20,7 @@ use parking_lot::RwLock;
 use crate::error::Result;
 use crate::lock::Mutex;
 use crate::space::group::Group;
+use crate::stage::Lifetime;
 use crate::value::BlockRange;
 
 /// Blocks of a group: 1 GiB.
@@ -34,6 +35,34 @@ pub enum Class {
     Promised,
     /// Nodes, packed values and the free list of a checkpoint: may use the reserve.
     Checkpoint,
+}
+
+/// Where a writer would like its blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spot {
+    /// The group it begins to look in, where nothing else decides.
+    pub turn: usize,
+    /// Data that goes soon comes from the last group on backwards, data that stays from the first one on.
+    pub lifetime: Lifetime,
+}
+
+impl Spot {
+    /// Which of `count` groups is asked after so many others.
+    fn group(self, step: usize, count: usize) -> usize {
+        match self.lifetime {
+            Lifetime::Unknown => (self.turn + step) % count,
+            Lifetime::Long => step,
+            Lifetime::Short => count - 1 - step,
+        }
+    }
+
+    fn fit(self) -> Fit {
+        match self.lifetime {
+            Lifetime::Unknown => Group::fit_aligned,
+            Lifetime::Long => Group::fit_front,
+            Lifetime::Short => Group::fit_back,
+        }
+    }
 }
 
 /// Takes so many blocks out of a group.
@@ -155,25 +184,25 @@ impl Allocator {
 
     /// Up to `want` blocks in one run: as many as asked for where there is such a run, else the longest
     /// run; `None` when there is nothing for this class. Data begins on a boundary, if in fewer blocks, where there is one.
-    pub fn allocate(&self, want: u32, class: Class, turn: usize) -> Option<BlockRange> {
+    pub fn allocate(&self, want: u32, class: Class, spot: Spot) -> Option<BlockRange> {
         if !self.admits(u64::from(want).min(1), class) {
             return None;
         }
         let mut want = u64::from(want);
         if class != Class::Checkpoint {
             want = want.min(self.free_blocks().saturating_sub(self.kept_from(class))).max(1);
-            if self.unit > 1
-                && let Some(range) = self.allocate_longest(want, turn, Group::fit_aligned, Group::longest_aligned)
+            if (self.unit > 1 || spot.lifetime != Lifetime::Unknown)
+                && let Some(range) = self.allocate_longest(want, spot, spot.fit(), Group::longest_aligned)
             {
                 return Some(range);
             }
         }
-        self.allocate_longest(want, turn, Group::fit, Group::longest)
+        self.allocate_longest(want, spot, Group::fit, Group::longest)
     }
 
-    fn allocate_longest(&self, mut want: u64, turn: usize, fit: Fit, longest: fn(&Group) -> u64) -> Option<BlockRange> {
+    fn allocate_longest(&self, mut want: u64, spot: Spot, fit: Fit, longest: fn(&Group) -> u64) -> Option<BlockRange> {
         loop {
-            if let Some(range) = self.take(turn, |group| fit(group, want)) {
+            if let Some(range) = self.take(spot, |group| fit(group, want)) {
                 return Some(range);
             }
             let groups: Vec<_> = self.groups.read().clone();
@@ -192,11 +221,11 @@ impl Allocator {
     }
 
     /// Exactly `count` blocks in one run that begins on a boundary.
-    pub fn allocate_exact(&self, count: u32, class: Class, turn: usize) -> Option<BlockRange> {
+    pub fn allocate_exact(&self, count: u32, class: Class, spot: Spot) -> Option<BlockRange> {
         if !self.admits(u64::from(count), class) {
             return None;
         }
-        self.take(turn, |group| group.fit_aligned(u64::from(count)))
+        self.take(spot, |group| spot.fit()(group, u64::from(count)))
     }
 
     /// For nodes and values that a checkpoint writes one behind the other: `most` blocks where there are so many in a
@@ -210,9 +239,9 @@ impl Allocator {
                 return Some(self.taken(start, count));
             }
         }
-        self.take(0, |group| group.fit_aligned(most))
-            .or_else(|| self.take(0, |group| group.fit(most)))
-            .or_else(|| self.take(0, |group| group.fit(least)))
+        self.take(Spot::default(), |group| group.fit_aligned(most))
+            .or_else(|| self.take(Spot::default(), |group| group.fit(most)))
+            .or_else(|| self.take(Spot::default(), |group| group.fit(least)))
     }
 
     /// Takes back what a checkpoint has not used of its last run.
@@ -251,11 +280,11 @@ impl Allocator {
     }
 
     /// What the first group has that has it.
-    fn take(&self, turn: usize, mut fit: impl FnMut(&mut Group) -> Option<(u64, u64)>) -> Option<BlockRange> {
+    fn take(&self, spot: Spot, mut fit: impl FnMut(&mut Group) -> Option<(u64, u64)>) -> Option<BlockRange> {
         let groups: Vec<_> = self.groups.read().clone();
         let count = groups.len();
         for step in 0..count {
-            let found = fit(&mut groups[(turn + step) % count].lock());
+            let found = fit(&mut groups[spot.group(step, count)].lock());
             if let Some((start, blocks)) = found {
                 return Some(self.taken(start, blocks));
             }

@@ -9,7 +9,7 @@ use crate::defrag::{DefragOptions, DefragPosition};
 use crate::device::{BLOCK_LEN, Device, MemoryDevice};
 use crate::engine::{Background, Engine, FormatOptions, Options};
 use crate::error::{ErrorKind, Result};
-use crate::stage::{Access, StageHint};
+use crate::stage::StageHint;
 use crate::value::{BlockRange, Content, Extent, Piece, Value};
 
 const SPACE: SpaceId = SpaceId::FIRST;
@@ -221,7 +221,7 @@ fn space_that_was_set_aside_is_there_when_no_whole_block_is() {
     put(&engine, "promised", b"x").unwrap();
     engine.reserve(&place("promised"), 2 * MIB as u64, Durability::Sync).unwrap();
     fill(&engine, 40 * KIB);
-    let hint = StageHint { reserved: true, access: Access::Sequential, length: None };
+    let hint = StageHint { reserved: true, ..StageHint::default() };
     let data = staged(&engine, &bytes(2 * MIB, 5), hint).unwrap();
     commit(&engine, Operation::WriteAt { at: place("promised"), offset: 1, data }).unwrap();
     must_be_sound(&engine);

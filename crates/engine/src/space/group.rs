@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 use crate::error::Result;
 use crate::space::runs::Runs;
 
+/// So many runs are looked at for one that lies near an end of the group.
+const SEARCHED_MAX: usize = 64;
+
 /// Free runs of a group.
 pub struct Group {
     /// Blocks of a unit; a group begins on a boundary.
@@ -96,6 +99,30 @@ impl Group {
         }
         let (_, start) = *self.by_aligned.range((want, 0)..).next()?;
         let start = start.next_multiple_of(self.unit);
+        self.remove(start, want).ok()?;
+        Some((start, want))
+    }
+
+    /// `want` blocks from a boundary on, as near to the begin of the group as a short search finds them.
+    pub fn fit_front(&mut self, want: u64) -> Option<(u64, u64)> {
+        let fits = |(run, count): (u64, u64)| {
+            let start = run.next_multiple_of(self.unit);
+            (start + want <= run + count).then_some(start)
+        };
+        let Some(start) = self.runs.iter().take(SEARCHED_MAX).find_map(fits) else { return self.fit_aligned(want) };
+        self.remove(start, want).ok()?;
+        Some((start, want))
+    }
+
+    /// `want` blocks from a boundary on, as near to the end of the group as a short search finds them.
+    pub fn fit_back(&mut self, want: u64) -> Option<(u64, u64)> {
+        let fits = |(run, count): (u64, u64)| {
+            let start = (run + count).checked_sub(want)? / self.unit * self.unit;
+            (start >= run).then_some(start)
+        };
+        let found = self.runs.iter().rev().take(SEARCHED_MAX).find_map(fits);
+        let start = found.or_else(|| self.by_count.last().and_then(|(count, run)| fits((*run, *count))));
+        let Some(start) = start else { return self.fit_aligned(want) };
         self.remove(start, want).ok()?;
         Some((start, want))
     }

@@ -32,7 +32,7 @@ impl Runs {
     }
 
     /// The runs in order: start and count.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.by_start.iter().map(|(start, count)| (*start, *count))
     }
 

@@ -13,8 +13,7 @@ use super::{Staged, extent_of};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
-use crate::space::Class;
-use crate::stage::{Access, StageToken};
+use crate::stage::{Access, Lifetime, StageToken};
 use crate::value::BlockRange;
 
 /// Many values on their way in.
@@ -52,9 +51,8 @@ impl Part<'_> {
 impl Bundle {
     /// Of `length` bytes in all, every value rounded up to whole blocks. `reserved`: they may take from space that was
     /// set aside.
-    pub fn new(core: Arc<Core>, length: u64, reserved: bool) -> Bundle {
-        let class = if reserved { Class::Promised } else { Class::Data };
-        Bundle { lane: Lane::new(core, Some(length), class), values: Vec::new(), segments: Vec::new() }
+    pub fn new(core: Arc<Core>, length: u64, reserved: bool, lifetime: Lifetime) -> Bundle {
+        Bundle { lane: Lane::new(core, Some(length), reserved, lifetime), values: Vec::new(), segments: Vec::new() }
     }
 
     /// Adds a value.

@@ -14,7 +14,8 @@ use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
-use crate::space::Class;
+use crate::space::{Class, Spot};
+use crate::stage::Lifetime;
 use crate::value::BlockRange;
 
 /// The longest run of data, in bytes: what is written at once.
@@ -34,7 +35,7 @@ pub struct Lane {
     filled: usize,
     /// Bytes that have their place.
     placed: u64,
-    turn: usize,
+    spot: Spot,
     /// Blocks that were taken and are not used yet.
     taken: BlockRange,
     /// Runs that are written at the moment, oldest first.
@@ -44,13 +45,14 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Without a byte yet.
-    pub fn new(core: Arc<Core>, expected: Option<u64>, class: Class) -> Lane {
+    /// Without a byte yet. `reserved`: it may take from space that was set aside.
+    pub fn new(core: Arc<Core>, expected: Option<u64>, reserved: bool, lifetime: Lifetime) -> Lane {
+        let class = if reserved { Class::Promised } else { Class::Data };
         let first = expected.map_or(RUN_LEN_MAX, |length| length.min(RUN_LEN_MAX as u64) as usize);
         let capacity = first.next_multiple_of(BLOCK_LEN).max(BLOCK_LEN);
         let lent = if capacity == BUFFER_LEN { core.buffers.lend() } else { None };
         Lane {
-            turn: core.allocator.next_turn(),
+            spot: Spot { turn: core.allocator.next_turn(), lifetime },
             core,
             class,
             expected,
@@ -220,7 +222,7 @@ impl Lane {
         }
         if self.taken.count == 0 {
             self.taken =
-                self.take_ahead(blocks, done).map_or_else(|| self.core.allocate(blocks, self.class, self.turn), Ok)?;
+                self.take_ahead(blocks, done).map_or_else(|| self.core.allocate(blocks, self.class, self.spot), Ok)?;
         }
         let count = blocks.min(self.taken.count);
         let range = BlockRange { start: self.taken.start, count };
@@ -239,7 +241,7 @@ impl Lane {
         self.core.check_running().ok()?;
         let need = self.expected?.saturating_sub(self.placed + done as u64).div_ceil(BLOCK_LEN as u64);
         let want = need.min(TAKE_BLOCKS_MAX) as u32;
-        if want <= blocks { None } else { self.core.allocator.allocate_exact(want, Class::Data, self.turn) }
+        if want <= blocks { None } else { self.core.allocator.allocate_exact(want, Class::Data, self.spot) }
     }
 }
 

@@ -9,7 +9,7 @@ use super::bundle::{Bundle, Part};
 use super::lane::FLIGHTS_MAX;
 use super::*;
 use crate::device::{AlignedBuffer, Call, Device, Fault, FaultyDevice, MemoryDevice, Times, Trouble, pass_on};
-use crate::{Background, Batch, Engine, FormatOptions, Operation, Options, Payload, Place, SpaceId};
+use crate::{Background, Batch, Engine, FormatOptions, Lifetime, Operation, Options, Payload, Place, SpaceId};
 
 const SPACE: SpaceId = SpaceId(20);
 const MIB: usize = 1 << 20;
@@ -210,7 +210,7 @@ fn values_of_a_bundle_lie_apart_and_can_go_one_by_one() {
     let before = engine.usage().free;
     let lengths = [5000, 4096, 3 * MIB + 77, 1, 2 * MIB, 8192];
     let whole = lengths.iter().map(|length: &usize| length.next_multiple_of(4096) as u64).sum();
-    let mut bundle = Bundle::new(Arc::clone(engine.shared()), whole, false);
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), whole, false, Lifetime::Unknown);
     let values: Vec<Vec<u8>> =
         lengths.iter().enumerate().map(|(n, length)| piece(n).repeat(4)[..*length].to_vec()).collect();
     for (number, value) in values.iter().enumerate() {
@@ -246,12 +246,12 @@ fn values_of_a_bundle_lie_apart_and_can_go_one_by_one() {
 fn a_bundle_that_is_given_up_leaves_nothing() {
     let (_device, engine) = open(MemoryDevice::fixed(16 << 20));
     let before = engine.usage().free;
-    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 4 << 20, false);
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 4 << 20, false, Lifetime::Unknown);
     (0..3).for_each(|n| bundle.push(Access::Random, [Part::Bytes(&piece(n))].into_iter()).unwrap());
     drop(bundle);
     assert_eq!(engine.usage().free, before);
     // One for which there is no room.
-    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 64 << 20, false);
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 64 << 20, false, Lifetime::Unknown);
     let full = (0..64).find_map(|n| bundle.push(Access::Random, [Part::Bytes(&piece(n))].into_iter()).err());
     assert_eq!(full.unwrap().kind(), ErrorKind::Full);
     assert!(bundle.push(Access::Random, [Part::Bytes(&piece(0))].into_iter()).is_err());
@@ -263,7 +263,7 @@ fn a_bundle_that_is_given_up_leaves_nothing() {
 #[test]
 fn memory_of_others_is_written_from_where_it_is() {
     let (_device, engine) = open(MemoryDevice::fixed(64 << 20));
-    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 12 << 20, false);
+    let mut bundle = Bundle::new(Arc::clone(engine.shared()), 12 << 20, false, Lifetime::Unknown);
     let aligned = |number: usize| Box::new(AlignedBuffer::padded(&piece(number)));
     // Blocks, then a few bytes after which nothing lies at a block.
     let parts = [Part::Bytes(&[1; 8192]), Part::Shared(aligned(0)), Part::Shared(aligned(1)), Part::Bytes(&[2; 77])];

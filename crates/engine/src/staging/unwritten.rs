@@ -12,7 +12,7 @@ use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
-use crate::space::Class;
+use crate::space::{Class, Spot};
 use crate::stage::{Access, StageHint, StageToken};
 use crate::value::BlockRange;
 
@@ -70,11 +70,12 @@ pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Op
     buffer[..data.len()].copy_from_slice(data);
     buffer[data.len()..].fill(0);
     let class = if hint.reserved { Class::Promised } else { Class::Data };
+    let spot = Spot { turn: TURN, lifetime: hint.lifetime };
     // Its drop gives back what was taken, should the next part find no room.
     let mut staged = Staged::begun(core.next_stage(), Arc::downgrade(core));
     let (mut runs, mut rest) = (Vec::with_capacity(1), data);
     while !rest.is_empty() {
-        let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, TURN)?;
+        let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, spot)?;
         let (part, after) = rest.split_at(rest.len().min(run.count as usize * BLOCK_LEN));
         staged.extents.push(extent_of(part, run, hint.access));
         runs.push(run);

@@ -2,7 +2,7 @@
 
 use super::{Item, Level, Memory, Outcome, Pending, Session, Store, failed};
 use bytes::Bytes;
-use koine_engine::device::{Device, FileDevice, IoMode, Mapping, OpenOptions, ReadMode};
+use koine_engine::device::{AlignedBuffer, Device, FileDevice, IoMode, Mapping, OpenOptions, ReadMode, Writing};
 use koine_engine::{
     Batch, Durability, Engine, FormatOptions, KeyRange, Operation, Options, Payload, Place, SpaceId, StageHint, Ticket,
     View,
@@ -58,6 +58,9 @@ impl Device for Counted {
     }
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.device.write_at(data, offset)
+    }
+    fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        self.device.begin_write(buffer, offset)
     }
     fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.device.write_cached(data, offset)

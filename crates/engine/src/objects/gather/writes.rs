@@ -6,11 +6,11 @@ use super::submit::{Set, Submitted};
 use super::{Gather, Next};
 use crate::batch::{Batch, Condition, Operation, Payload};
 use crate::error::{Error, ErrorKind, Refusal, Result};
+use crate::objects::hint::Hint;
 use crate::objects::layout::{SPACE, object_key, object_place};
 use crate::objects::node::{Node, NodeState, absent};
 use crate::objects::placing::{Range, Source, payloads};
-use crate::objects::write_behind::Verdict;
-use crate::stage::Access;
+use crate::objects::write_behind::{Taken, Verdict};
 
 /// What is to be written to one object.
 pub(super) struct Parts {
@@ -25,17 +25,10 @@ impl Gather {
     }
 
     /// Keeps a write of an object whose node the caller has locked.
-    pub fn write(
-        &self,
-        node: &Arc<Node>,
-        state: &mut NodeState,
-        offset: u64,
-        data: &[u8],
-        access: Option<Access>,
-    ) -> Next {
+    pub fn write(&self, node: &Arc<Node>, state: &mut NodeState, offset: u64, data: &[u8], hint: Hint) -> Next {
         let _gate = self.gate.read();
         let mut next = Next::Nothing;
-        if node.behind().write(offset, data, access, &self.budget) {
+        if node.behind().write(offset, data, hint, &self.budget) {
             let mut open = self.open.lock();
             if open.nodes.is_empty() {
                 open.before_writes = open.operations.len();
@@ -63,7 +56,8 @@ impl Gather {
             let mut offsets = Vec::new();
             for (offset, length) in taken.ranges.runs() {
                 let source = Source::Kept(&taken.ranges, offset);
-                ranges.push(Range { source, length, access: taken.access, reserved });
+                let Taken { access, lifetime, .. } = *taken;
+                ranges.push(Range { source, length, access, reserved, lifetime });
                 offsets.push(offset);
             }
             all.push((node.number(), offsets));

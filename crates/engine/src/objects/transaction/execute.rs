@@ -73,7 +73,7 @@ impl Transaction<'_> {
         for (number, queue) in &mut self.objects {
             let reserved = self.inner.engine.reserved(&object_place(*number)) > 0;
             for (offset, run) in queue.writes.take_memory() {
-                runs.push((*number, offset, run, reserved));
+                runs.push((*number, offset, run, (reserved, queue.lifetime)));
             }
             // Ranges do not overlap: their order does not matter.
             for (offset, part) in queue.writes.iter() {
@@ -85,9 +85,15 @@ impl Transaction<'_> {
         }
         self.memory_len = 0;
         let mut ranges = Vec::with_capacity(runs.len());
-        for (_, _, run, reserved) in &runs {
+        for (_, _, run, (reserved, lifetime)) in &runs {
             let (source, length) = (placing::Source::Slice(run), run.len() as u64);
-            ranges.push(placing::Range { source, length, access: Access::Random, reserved: *reserved });
+            ranges.push(placing::Range {
+                source,
+                length,
+                access: Access::Random,
+                reserved: *reserved,
+                lifetime: *lifetime,
+            });
         }
         let payloads = placing::payloads(&self.inner.engine, &ranges)?;
         for ((number, offset, ..), payload) in runs.into_iter().zip(payloads) {

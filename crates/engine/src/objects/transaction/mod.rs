@@ -27,6 +27,7 @@ use super::inner::Inner;
 use super::node::Node;
 use super::object::{Object, check_range, read_visible};
 use crate::error::{Error, Result};
+use crate::stage::Lifetime;
 use crate::view::View;
 
 /// What a separate range takes in memory beside its bytes; as much for all of them as for the bytes, and they go to the
@@ -65,6 +66,8 @@ impl Executed {
 /// An object's part of a transaction.
 struct Queue {
     node: Arc<Node>,
+    /// How long its data will be kept, as the handle said that queued first.
+    lifetime: Lifetime,
     writes: Writes,
 }
 
@@ -108,6 +111,7 @@ impl<'b> Transaction<'b> {
         let inner = &self.inner;
         let begin = || Queue {
             node: inner.table.enter(object.number(), || Arc::clone(object.node())),
+            lifetime: object.hint().lifetime,
             writes: Writes::default(),
         };
         Ok(self.objects.entry(object.number()).or_insert_with(begin))

@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use budget::{Budget, Verdict};
 pub use ranges::{Kept, Ranges};
 
+use super::hint::Hint;
 use crate::lock::Mutex;
-use crate::stage::Access;
+use crate::stage::{Access, Lifetime};
 
 /// What was taken of an object to be submitted.
 pub struct Taken {
@@ -28,6 +29,8 @@ pub struct Taken {
     pub ranges: Arc<Ranges>,
     /// How they will be read.
     pub access: Access,
+    /// How long they will be kept.
+    pub lifetime: Lifetime,
 }
 
 #[derive(Default)]
@@ -36,8 +39,8 @@ struct State {
     flying: Option<Arc<Ranges>>,
     /// Whether the store knows that there is something.
     listed: bool,
-    /// Somebody said that the object is read in order.
-    in_order: bool,
+    /// What who wrote last has said of the object.
+    hint: Hint,
 }
 
 /// What was written to one object and is not visible yet.
@@ -55,12 +58,12 @@ impl WriteBehind {
     }
 
     /// Keeps a write; whether it is the first of its set.
-    pub fn write(&self, offset: u64, data: &[u8], access: Option<Access>, budget: &Budget) -> bool {
+    pub fn write(&self, offset: u64, data: &[u8], hint: Hint, budget: &Budget) -> bool {
         let mut state = self.state.lock();
         let (memory_len, runs) = (state.open.memory_len(), state.open.run_count());
         state.open.write(offset, data, |length| budget.slab(length));
         budget.note(state.open.memory_len() - memory_len, runs, state.open.run_count());
-        state.in_order = access == Some(Access::Sequential);
+        state.hint = hint;
         self.holds.store(true, Ordering::Release);
         !std::mem::replace(&mut state.listed, true)
     }
@@ -83,8 +86,8 @@ impl WriteBehind {
         }
         let ranges = Arc::new(std::mem::take(&mut state.open));
         state.flying = Some(Arc::clone(&ranges));
-        let access = if state.in_order { Access::Sequential } else { Access::Random };
-        Some(Taken { ranges, access })
+        let Hint { access, lifetime, .. } = state.hint;
+        Some(Taken { ranges, access: access.unwrap_or(Access::Random), lifetime })
     }
 
     /// What was taken is visible, or lost.
@@ -158,11 +161,11 @@ mod tests {
         let (budget, epoch) = (Budget::new(1 << 20, 1 << 20), AtomicU64::new(5));
         let object = WriteBehind::default();
         assert!(!object.holds() && object.take().is_none());
-        assert!(object.write(10, &[1; 10], None, &budget));
-        assert!(!object.write(30, &[1; 10], None, &budget));
+        assert!(object.write(10, &[1; 10], Hint::default(), &budget));
+        assert!(!object.write(30, &[1; 10], Hint::default(), &budget));
         let taken = object.take().unwrap();
         assert_eq!((taken.ranges.runs(), taken.access), (vec![(10, 10), (30, 10)], Access::Random));
-        assert!(object.write(15, &[2; 10], Some(Access::Sequential), &budget) && object.holds());
+        assert!(object.write(15, &[2; 10], Hint::sequential(), &budget) && object.holds());
         let mut buffer = [9; 30];
         assert!(!object.read_whole(10, &mut buffer));
         assert!(object.read_whole(10, &mut buffer[..10]));
@@ -179,7 +182,7 @@ mod tests {
         assert_eq!(object.size_over(3, &epoch, 6), Some(25));
         object.clear(&budget);
         assert!(!object.holds() && object.take().is_none());
-        assert!(object.write(0, &[3], None, &budget), "listed anew");
+        assert!(object.write(0, &[3], Hint::default(), &budget), "listed anew");
         assert_eq!(object.take().unwrap().access, Access::Random);
     }
 }
