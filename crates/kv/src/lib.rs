@@ -15,6 +15,7 @@ mod memory;
 mod seam;
 mod sparse;
 mod transaction;
+pub mod wire;
 
 pub use check::check_batch;
 pub use engine::EngineKv;

@@ -1,0 +1,155 @@
+//! A store that another process has, through its wire.
+//!
+//! Invariants:
+//! - Requests of one thread reach the server in the order in which they were made: batches keep their order, and a view
+//!   that is taken after an answer sees what the answer told of.
+//! - When the connection is lost every call fails with `Stopped`; whether a batch under way was applied is not known then.
+
+mod connection;
+mod cursor;
+mod stage;
+mod view;
+mod watch;
+
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use koine_engine::{
+    Batch, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, StageToken, Ticket, Version,
+};
+
+use self::connection::Connection;
+use self::stage::{Remote, WireStage};
+use self::view::WireView;
+use self::watch::WireWatch;
+use super::identity::Key;
+use super::reply::{take_commit, take_usage};
+use super::request::Request;
+use super::stream::Stream;
+use crate::check::check_batch;
+use crate::seam::{Kv, Profile, Stage, Usage, View, Watch};
+
+/// How a client behaves.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// So long it waits for a server to take the connection and to greet.
+    pub connect: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> ClientOptions {
+        ClientOptions { connect: Duration::from_secs(10) }
+    }
+}
+
+/// A store behind a connection. Thread-safe; closing it ends the connection, not the store.
+pub struct WireKv {
+    connection: Arc<Connection>,
+    profile: Profile,
+}
+
+impl WireKv {
+    /// To the owner of a Unix socket on this machine.
+    pub fn connect_unix(path: &Path, options: &ClientOptions) -> Result<WireKv> {
+        let place = path.display().to_string();
+        let stream = UnixStream::connect(path).map_err(|error| failed_to_connect(&place, error))?;
+        WireKv::over(Stream::Unix(stream), &place, None, options)
+    }
+
+    /// To a server that knows the same key. `address` is a host and a port.
+    pub fn connect_tcp(address: &str, key: &Key, options: &ClientOptions) -> Result<WireKv> {
+        let found = address.to_socket_addrs().map_err(|error| failed_to_connect(address, error))?;
+        let mut failed = Error::new(ErrorKind::NotFound, format!("{address} has no address"));
+        for place in found {
+            match TcpStream::connect_timeout(&place, options.connect) {
+                Ok(stream) => return WireKv::over(Stream::Tcp(stream), address, Some(key), options),
+                Err(error) => failed = failed_to_connect(address, error),
+            }
+        }
+        Err(failed)
+    }
+
+    fn over(stream: Stream, place: &str, key: Option<&Key>, options: &ClientOptions) -> Result<WireKv> {
+        let (connection, profile) = Connection::begin(stream, place, key, options)?;
+        Ok(WireKv { connection, profile })
+    }
+
+    /// The number of a stage of this connection.
+    fn number_of(&self, token: &StageToken) -> Result<u64> {
+        let remote = token.content_ref::<Remote>().filter(|remote| remote.is_of(&self.connection));
+        let remote = remote.ok_or_else(|| {
+            Error::invalid("a stage of another store; stage the bytes in the store that the batch is for")
+        })?;
+        Ok(remote.number())
+    }
+}
+
+/// What to do about a server that is not there.
+fn failed_to_connect(place: &str, error: std::io::Error) -> Error {
+    use std::io::ErrorKind as Io;
+    let (kind, message) = match error.kind() {
+        Io::NotFound | Io::ConnectionRefused => {
+            (ErrorKind::NotFound, format!("no server is at {place}: start `koine serve`, or name another place"))
+        }
+        Io::PermissionDenied => (ErrorKind::Invalid, format!("{place} belongs to another user")),
+        Io::TimedOut => (ErrorKind::Busy, format!("the server at {place} does not answer")),
+        _ => (ErrorKind::Stopped, format!("cannot connect to {place}")),
+    };
+    Error::new(kind, message).with_source(error)
+}
+
+impl Kv for WireKv {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn view(&self) -> Result<Arc<dyn View>> {
+        Ok(Arc::new(WireView::open(&self.connection)?))
+    }
+
+    fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
+        Ok(Box::new(WireStage::open(&self.connection, hint)?))
+    }
+
+    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+        let (ticket, completer) = Ticket::new();
+        let checked = check_batch(&self.profile, &batch);
+        let begun = checked.and_then(|()| {
+            let request = Request::Submit { batch, durability };
+            self.connection.ask_naming(&request, &|token| self.number_of(token))
+        });
+        match begun {
+            Ok(asked) => {
+                asked.then(move |outcome| completer.complete(outcome.and_then(|frame| take_commit(frame.message))))
+            }
+            Err(error) => completer.complete(Err(error)),
+        }
+        ticket
+    }
+
+    fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {
+        Ok(Box::new(WireWatch::open(&self.connection, space, range, from)?))
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        take_usage(self.connection.call(&Request::Usage)?.message)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.connection.call(&Request::Sync).map(drop)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.connection.close();
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for WireKv {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WireKv({})", self.connection.place())
+    }
+}

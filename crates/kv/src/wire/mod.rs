@@ -1,0 +1,31 @@
+//! The wire: any store served to other processes and machines, and opened there as a store.
+//!
+//! The protocol is written down byte by byte in docs/wire.md: key-value commands in the manner of NVMe over fabrics
+//! (Crail-KV, III.B), small fixed headers, many requests in flight on a connection.
+//!
+//! Invariants:
+//! - What comes from the other side is never believed: lengths are bounded before memory is taken, checksums are compared
+//!   before bytes are used, and nothing it sends makes this side panic.
+//! - Raw access is the owner's: the same user on a Unix socket, or a shared key over TCP.
+
+mod batch;
+mod client;
+mod fields;
+mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod identity;
+mod outgoing;
+mod reply;
+mod request;
+mod server;
+mod stream;
+
+pub use client::{ClientOptions, WireKv};
+pub use frame::{DATA_LEN_MAX, HEADER_LEN, MESSAGE_LEN_MAX};
+pub use identity::{KEY_LEN_MIN, Key, Peer};
+pub use request::VERB_FOREIGN_FIRST;
+pub use server::{Handler, Responder, Server, ServerOptions};
+
+#[cfg(test)]
+mod tests;

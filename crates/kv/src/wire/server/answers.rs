@@ -1,0 +1,56 @@
+//! Answers to requests: each request gets one, from whatever thread has it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use koine_engine::{Error, ErrorKind, Result};
+
+use super::session::Flow;
+use crate::wire::frame::{Frame, Kind};
+use crate::wire::identity::Peer;
+use crate::wire::reply::put_error;
+
+/// Answers the verbs that a higher floor has registered.
+pub trait Handler: Send + Sync {
+    /// Works on a request of a verb from [`VERB_FOREIGN_FIRST`](crate::wire::VERB_FOREIGN_FIRST) on. It must not wait for
+    /// long: the connection's next request comes after it returns. The answer may come later.
+    fn handle(&self, peer: &Peer, verb: u16, message: Bytes, data: Bytes, answer: Responder);
+}
+
+/// Where the answer to one request goes. Dropped without one, it tells the client that there is none.
+pub struct Responder {
+    verb: u16,
+    id: u64,
+    flow: Option<Arc<Flow>>,
+}
+
+impl Responder {
+    pub(super) fn new(verb: u16, id: u64, flow: Arc<Flow>) -> Responder {
+        Responder { verb, id, flow: Some(flow) }
+    }
+
+    /// Answers with a message and data, or with an error.
+    pub fn answer(mut self, outcome: Result<(Vec<u8>, Bytes)>) {
+        self.give(outcome);
+    }
+
+    /// Answers with a message, or with an error.
+    pub fn tell(self, outcome: Result<Vec<u8>>) {
+        self.answer(outcome.map(|message| (message, Bytes::new())));
+    }
+
+    fn give(&mut self, outcome: Result<(Vec<u8>, Bytes)>) {
+        let Some(flow) = self.flow.take() else { return };
+        let frame = match outcome {
+            Ok((message, data)) => Frame::new(self.verb, Kind::Reply, self.id, message).with_data(data),
+            Err(error) => Frame::new(self.verb, Kind::Failure, self.id, put_error(&error)),
+        };
+        flow.leave(&frame);
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.give(Err(Error::new(ErrorKind::Stopped, "the server has no answer: it is stopping")));
+    }
+}

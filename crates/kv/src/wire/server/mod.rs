@@ -1,0 +1,248 @@
+//! Serves a store to other processes and machines.
+//!
+//! Invariants:
+//! - Nobody gets at the store who is not of the same user (or root) on a Unix socket, or does not know the key over TCP.
+//! - A client that is dead, slow or malicious costs a bounded number of threads, handles and bytes, and harms nobody else:
+//!   what its session held is let go when its connection ends.
+//! - Frames of one connection are begun in the order in which they came; answers come as they are ready.
+
+mod answers;
+mod handles;
+mod session;
+mod watches;
+mod workers;
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use koine_engine::{Error, ErrorKind, Result};
+use koine_env::{OsRandom, Random};
+use parking_lot::Mutex;
+use rustix::net::Shutdown;
+
+use self::session::Session;
+use self::workers::Workers;
+use super::identity::{Key, Peer, local_peer};
+use super::stream::Stream;
+use crate::seam::Kv;
+
+pub use self::answers::{Handler, Responder};
+
+/// What a server allows.
+#[derive(Clone)]
+pub struct ServerOptions {
+    /// The most connections at once.
+    pub connections_max: usize,
+    /// The most requests of a connection that wait for their answers.
+    pub in_flight_max: usize,
+    /// The most views, and the most stages, of a connection.
+    pub handles_max: usize,
+    /// Bytes of answers that may wait for a connection to read them; beyond, nothing more is read from it.
+    pub waiting_len_max: usize,
+    /// Threads for reads that have to wait for the device.
+    pub workers: usize,
+    /// A stranger has so long to say who it is.
+    pub greeting: Duration,
+    /// A client that reads nothing for so long, while answers wait, is cut off.
+    pub patience: Duration,
+    /// Who answers verbs from [`VERB_FOREIGN_FIRST`](super::VERB_FOREIGN_FIRST) on.
+    pub handler: Option<Arc<dyn Handler>>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions {
+            connections_max: 128,
+            in_flight_max: 1024,
+            handles_max: 4096,
+            waiting_len_max: 32 << 20,
+            workers: 8,
+            greeting: Duration::from_secs(10),
+            patience: Duration::from_secs(60),
+            handler: None,
+        }
+    }
+}
+
+/// What all connections share.
+pub(super) struct Shared {
+    kv: Arc<dyn Kv>,
+    options: ServerOptions,
+    workers: Workers,
+    random: Box<dyn Random>,
+    connections: AtomicUsize,
+    open: Mutex<Vec<std::sync::Weak<Session>>>,
+    closing: AtomicBool,
+}
+
+/// A store that is served. Dropping it ends all connections; the store stays open.
+pub struct Server {
+    shared: Arc<Shared>,
+    doors: Mutex<Vec<Door>>,
+}
+
+/// Where connections come in.
+struct Door {
+    thread: JoinHandle<()>,
+    socket: Socket,
+}
+
+enum Socket {
+    Unix(Arc<UnixListener>, PathBuf),
+    Tcp(Arc<TcpListener>),
+}
+
+impl Socket {
+    /// Wakes who waits for a connection, and lets nobody in any more.
+    fn end(&self) {
+        let _already = match self {
+            Socket::Unix(listener, _) => rustix::net::shutdown(listener, Shutdown::Both),
+            Socket::Tcp(listener) => rustix::net::shutdown(listener, Shutdown::Both),
+        };
+        if let Socket::Unix(_, path) = self {
+            let _gone = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Server {
+    /// Of a store; nobody can connect before a `listen_…`.
+    pub fn new(kv: Arc<dyn Kv>, options: ServerOptions) -> Server {
+        let workers = Workers::new(options.workers);
+        let shared = Shared {
+            kv,
+            options,
+            workers,
+            random: Box::new(OsRandom),
+            connections: AtomicUsize::new(0),
+            open: Mutex::default(),
+            closing: AtomicBool::new(false),
+        };
+        Server { shared: Arc::new(shared), doors: Mutex::default() }
+    }
+
+    /// Listens on a Unix socket that only its owner may use. A socket that nobody listens on any more is replaced; anything
+    /// else at that path is left alone, and an error.
+    pub fn listen_unix(&self, path: &Path) -> Result<()> {
+        let failed = |error| failed_to_listen(&path.display().to_string(), error);
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && is_abandoned(path) => {
+                std::fs::remove_file(path).and_then(|()| UnixListener::bind(path)).map_err(failed)?
+            }
+            bound => bound.map_err(failed)?,
+        };
+        // Between the two nobody else gets in: a peer of another user is refused by its credentials too.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let listener = Arc::new(listener);
+        let (shared, door) = (Arc::clone(&self.shared), Arc::clone(&listener));
+        let thread = spawn("koine-wire", move || {
+            accept(&shared, || door.accept().map(|(stream, _)| Stream::Unix(stream)), None);
+        })?;
+        self.doors.lock().push(Door { thread, socket: Socket::Unix(listener, path.to_owned()) });
+        Ok(())
+    }
+
+    /// Listens on TCP for clients that know the key; where, with the port that was chosen for 0.
+    pub fn listen_tcp(&self, address: SocketAddr, key: Key) -> Result<SocketAddr> {
+        let failed = |error| failed_to_listen(&address.to_string(), error);
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        let listener = Arc::new(listener);
+        let (shared, door) = (Arc::clone(&self.shared), Arc::clone(&listener));
+        let thread = spawn("koine-wire", move || {
+            accept(&shared, || door.accept().map(|(stream, _)| Stream::Tcp(stream)), Some(&key));
+        })?;
+        self.doors.lock().push(Door { thread, socket: Socket::Tcp(listener) });
+        Ok(bound)
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// Ends all connections and listens no more.
+    pub fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        for door in self.doors.lock().drain(..) {
+            door.socket.end();
+            let _panicked = door.thread.join();
+        }
+        let open = std::mem::take(&mut *self.shared.open.lock());
+        open.iter().filter_map(std::sync::Weak::upgrade).for_each(|session| session.end());
+        self.shared.workers.end();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Whether a socket is there that nobody listens on.
+fn is_abandoned(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    is_socket
+        && std::os::unix::net::UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
+fn failed_to_listen(place: &str, error: std::io::Error) -> Error {
+    let kind = if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Owned } else { ErrorKind::Invalid };
+    Error::new(kind, format!("cannot listen on {place}")).with_source(error)
+}
+
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map_err(|error| Error::new(ErrorKind::Busy, "cannot start a thread").with_source(error))
+}
+
+/// Lets connections in until the server closes.
+fn accept(shared: &Arc<Shared>, next: impl Fn() -> std::io::Result<Stream>, key: Option<&Key>) {
+    while !shared.closing.load(Ordering::Acquire) {
+        match next() {
+            Ok(stream) if !shared.closing.load(Ordering::Acquire) => admit(shared, stream, key.cloned()),
+            Ok(_) => {}
+            // Out of descriptors, or the like: others may end meanwhile.
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// Begins a session; a connection too many, or of another user, is ended without a word.
+fn admit(shared: &Arc<Shared>, stream: Stream, key: Option<Key>) {
+    let peer = match &stream {
+        Stream::Unix(stream) => local_peer(stream),
+        Stream::Tcp(stream) => Ok(Peer::Remote {
+            address: stream.peer_addr().map_or_else(|_| "unknown".into(), |address| address.to_string()),
+        }),
+    };
+    let Ok(peer) = peer else { return stream.end() };
+    if shared.connections.fetch_add(1, Ordering::AcqRel) >= shared.options.connections_max {
+        shared.connections.fetch_sub(1, Ordering::AcqRel);
+        return stream.end();
+    }
+    let session = Session::new(Arc::clone(shared), stream, peer);
+    {
+        let mut open = shared.open.lock();
+        open.retain(|session| session.strong_count() > 0);
+        open.push(Arc::downgrade(&session));
+    }
+    let (running, counted) = (Arc::clone(&session), Arc::clone(shared));
+    let begun = spawn("koine-session", move || {
+        running.run(key.as_ref());
+        counted.connections.fetch_sub(1, Ordering::AcqRel);
+    });
+    if begun.is_err() {
+        session.end();
+        shared.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,399 @@
+//! One connection: greets, reads requests, begins them in order.
+//!
+//! Invariants:
+//! - Before the greeting is over nothing of the store is reached, and a frame has at most a few hundred bytes.
+//! - A request that is wrong gets an error and the connection goes on; bytes that are no frame end it.
+//! - When the connection ends its views, stages and watches go.
+
+use std::io::BufReader;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use koine_engine::{
+    Batch, Condition, Durability, Error, ErrorKind, Operation, Payload, Place, RequestId, Result, StageHint, StageToken,
+};
+use parking_lot::{Condvar, Mutex};
+
+use super::answers::Responder;
+use super::handles::Handles;
+use super::watches::Watches;
+use super::{Shared, spawn};
+use crate::seam::{Entry, ReadNow, Stage, View};
+use crate::wire::fields::{Fields, malformed};
+use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits};
+use crate::wire::identity::{Key, Peer, Side};
+use crate::wire::outgoing::Outgoing;
+use crate::wire::reply::{Greeting, Welcome, put_commit, put_number, put_page, put_stat, put_usage};
+use crate::wire::request::{NEWEST, PROTOCOL, Request, Rule, VERB_FOREIGN_FIRST};
+use crate::wire::stream::Stream;
+
+/// The most entries, and about the most bytes, of a page of a listing.
+const PAGE_ENTRIES_MAX: u32 = 4096;
+const PAGE_LEN_MAX: u32 = 1 << 20;
+/// Memory for frames that came together.
+const READ_LEN: usize = 64 << 10;
+
+/// Answers on their way, and how many are still to come.
+pub(super) struct Flow {
+    outgoing: Outgoing,
+    in_flight: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Flow {
+    /// Waits until one more request may be begun.
+    fn enter(&self, in_flight_max: usize, waiting_len_max: usize) {
+        self.outgoing.wait_below(waiting_len_max);
+        let mut in_flight = self.in_flight.lock();
+        while *in_flight >= in_flight_max {
+            self.fewer.wait(&mut in_flight);
+        }
+        *in_flight += 1;
+    }
+
+    /// A request has its answer.
+    pub fn leave(&self, frame: &Frame) {
+        self.outgoing.send(frame);
+        *self.in_flight.lock() -= 1;
+        self.fewer.notify_one();
+    }
+}
+
+/// A large value on its way in.
+enum Staged {
+    Open(Box<dyn Stage>),
+    Finished(StageToken),
+}
+
+/// One connection.
+pub(in crate::wire) struct Session {
+    shared: Arc<Shared>,
+    stream: Arc<Stream>,
+    peer: Peer,
+    flow: Arc<Flow>,
+    views: Handles<Arc<dyn View>>,
+    stages: Handles<Arc<Mutex<Staged>>>,
+    watches: Watches,
+}
+
+impl Session {
+    /// Of a socket.
+    pub fn new(shared: Arc<Shared>, stream: Stream, peer: Peer) -> Arc<Session> {
+        let stream = Arc::new(stream);
+        let outgoing = Outgoing::new(Arc::clone(&stream));
+        let flow = Flow { outgoing, in_flight: Mutex::default(), fewer: Condvar::new() };
+        let most = shared.options.handles_max;
+        let session = Session {
+            stream,
+            peer,
+            flow: Arc::new(flow),
+            views: Handles::new("view", most),
+            stages: Handles::new("stage", most),
+            watches: Watches::default(),
+            shared,
+        };
+        Arc::new(session)
+    }
+
+    /// Ends the connection.
+    pub fn end(&self) {
+        self.flow.outgoing.end();
+    }
+
+    /// Works until the connection ends.
+    pub fn run(&self, key: Option<&Key>) {
+        let flow = Arc::clone(&self.flow);
+        let writer = spawn("koine-answers", move || flow.outgoing.work());
+        if writer.is_ok() && self.stream.prepare().is_ok() {
+            let mut reader = BufReader::with_capacity(READ_LEN, &*self.stream);
+            // Whoever breaks the protocol, or the connection, is not there to be told.
+            let _ended = self.greet(&mut reader, key).and_then(|()| self.serve(&mut reader));
+        }
+        self.end();
+        self.watches.end();
+        self.views.clear();
+        self.stages.clear();
+        if let Ok(writer) = writer {
+            let _panicked = writer.join();
+        }
+    }
+
+    fn read(&self, reader: &mut BufReader<&Stream>, limits: Limits) -> Result<Option<Frame>> {
+        let Some(frame) = Frame::read(reader, limits)? else { return Ok(None) };
+        if frame.kind != Kind::Request {
+            return Err(malformed("an answer where a request is wanted"));
+        }
+        let options = &self.shared.options;
+        self.flow.enter(options.in_flight_max, options.waiting_len_max);
+        Ok(Some(frame))
+    }
+
+    fn responder(&self, frame: &Frame) -> Responder {
+        Responder::new(frame.verb, frame.id, Arc::clone(&self.flow))
+    }
+
+    /// Says who is here and hears who is there.
+    fn greet(&self, reader: &mut BufReader<&Stream>, key: Option<&Key>) -> Result<()> {
+        let lost = |error| Error::new(ErrorKind::Stopped, "the connection failed").with_source(error);
+        self.stream.set_read_timeout(Some(self.shared.options.greeting)).map_err(lost)?;
+        self.stream.set_write_timeout(Some(self.shared.options.patience)).map_err(lost)?;
+        let mut next = || -> Result<(Responder, Request)> {
+            let frame = self.read(reader, Limits::GREETING)?.ok_or_else(|| malformed("the end"))?;
+            let responder = self.responder(&frame);
+            let request = Request::decode(frame.verb, Fields::new(frame.message), &mut |_| Err(malformed("a stage")));
+            match request {
+                Ok(Some(request @ (Request::Hello { .. } | Request::Prove { .. }))) => Ok((responder, request)),
+                _ => {
+                    let error = malformed("something else where a greeting is wanted");
+                    responder.tell(Err(error.clone()));
+                    Err(error)
+                }
+            }
+        };
+        let (responder, Request::Hello { protocol, nonce: client }) = next()? else {
+            return Err(malformed("no greeting"));
+        };
+        if protocol != PROTOCOL {
+            let message =
+                format!("the server speaks protocol {PROTOCOL}, the client {protocol}: use one version for both");
+            let error = Error::new(ErrorKind::Unknown, message);
+            responder.tell(Err(error.clone()));
+            return Err(error);
+        }
+        let mut server = [0; 32];
+        self.shared.random.fill(&mut server);
+        let options = &self.shared.options;
+        let greeting = Greeting {
+            protocol: PROTOCOL,
+            nonce: server,
+            wants_proof: key.is_some(),
+            in_flight_max: u32::try_from(options.in_flight_max).unwrap_or(u32::MAX),
+            handles_max: u32::try_from(options.handles_max).unwrap_or(u32::MAX),
+        };
+        responder.tell(Ok(greeting.encode()));
+        let (responder, Request::Prove { proof }) = next()? else { return Err(malformed("no proof")) };
+        let own = match key {
+            None => [0; 32],
+            Some(key) if key.verify(Side::Client, &server, &client, &proof) => {
+                key.proof(Side::Server, &server, &client)?
+            }
+            Some(_) => {
+                let error = Error::invalid("the server has another key: see how it was started");
+                responder.tell(Err(error.clone()));
+                return Err(error);
+            }
+        };
+        responder.tell(Ok(Welcome { proof: own, profile: self.shared.kv.profile().clone() }.encode()));
+        self.stream.set_read_timeout(None).map_err(lost)
+    }
+
+    fn serve(&self, reader: &mut BufReader<&Stream>) -> Result<()> {
+        while let Some(frame) = self.read(reader, Limits::FULL)? {
+            let responder = self.responder(&frame);
+            if frame.verb >= VERB_FOREIGN_FIRST {
+                match &self.shared.options.handler {
+                    Some(handler) => handler.handle(&self.peer, frame.verb, frame.message, frame.data, responder),
+                    None => responder.tell(Err(unsupported(frame.verb))),
+                }
+                continue;
+            }
+            match Request::decode(frame.verb, Fields::new(frame.message), &mut |number| self.token(number)) {
+                Ok(Some(request)) => self.begin(request, frame.data, responder),
+                Ok(None) => responder.tell(Err(unsupported(frame.verb))),
+                Err(error) => responder.tell(Err(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The token of a stage that was finished.
+    fn token(&self, number: u64) -> Result<StageToken> {
+        match &*self.stages.find(number)?.lock() {
+            Staged::Finished(token) => Ok(token.clone()),
+            Staged::Open(_) => Err(Error::invalid(format!("stage {number} is not finished"))),
+        }
+    }
+
+    /// A pinned view, or the newest one.
+    fn view(&self, number: u64) -> Result<Arc<dyn View>> {
+        if number == NEWEST { self.shared.kv.view() } else { self.views.find(number) }
+    }
+
+    fn begin(&self, request: Request, data: Bytes, responder: Responder) {
+        let done = match request {
+            Request::Hello { .. } | Request::Prove { .. } => Err(malformed("a second greeting")),
+            Request::Store { at, rule, durability, request } => {
+                let value = Payload::Bytes(data);
+                return self.change(Operation::Put { at: at.clone(), value }, at, rule, durability, request, responder);
+            }
+            Request::Delete { at, rule, durability, request } => {
+                return self.change(Operation::Delete { at: at.clone() }, at, rule, durability, request, responder);
+            }
+            Request::Submit { batch, durability } => return self.submit(batch, durability, responder),
+            Request::Retrieve { view, at, offset, length } => {
+                return self.retrieve(view, at, offset, length, responder);
+            }
+            Request::Exist { view, at } => self.view(view).and_then(|view| view.stat(at.space, &at.key)).map(put_stat),
+            Request::List { view, space, range, direction, entries, bytes } => self.view(view).and_then(|view| {
+                let mut cursor = view.cursor(space, range, direction)?;
+                page(cursor.as_mut(), entries.clamp(1, PAGE_ENTRIES_MAX), bytes.min(PAGE_LEN_MAX))
+            }),
+            Request::HasSpace { view, space } => {
+                self.view(view).and_then(|view| view.has_space(space)).map(|is_there| vec![u8::from(is_there)])
+            }
+            Request::OpenView { view: NEWEST } => Err(Error::invalid("view 0 is the newest version and never opened")),
+            Request::OpenView { view } => {
+                self.views.open(view, || self.shared.kv.view()).map(|view| put_number(view.version().0))
+            }
+            Request::CloseView { view } => self.views.close(view).map(|()| Vec::new()),
+            Request::OpenStage { stage, hint } => self.open_stage(stage, hint),
+            Request::WriteStage { stage } => self.write_stage(stage, &data),
+            Request::FinishStage { stage } => self.finish_stage(stage),
+            Request::DropStage { stage } => self.stages.close(stage).map(|()| Vec::new()),
+            Request::OpenWatch { watch, space, range, from } => {
+                let opened = self.shared.kv.watch(space, range, from);
+                opened.and_then(|opened| self.watches.open(watch, opened)).map(|()| Vec::new())
+            }
+            Request::NextEvent { watch, timeout } => return self.watches.next(watch, timeout, responder),
+            Request::CloseWatch { watch } => self.watches.close(watch).map(|()| Vec::new()),
+            Request::Usage => self.shared.kv.usage().map(|usage| put_usage(&usage)),
+            Request::Sync => {
+                let kv = Arc::clone(&self.shared.kv);
+                return self.shared.workers.run(move || responder.tell(kv.sync().map(|()| Vec::new())));
+            }
+        };
+        responder.tell(done);
+    }
+
+    fn change(
+        &self,
+        operation: Operation,
+        at: Place,
+        rule: Rule,
+        durability: Durability,
+        request: Option<RequestId>,
+        responder: Responder,
+    ) {
+        let Place { space, key } = at;
+        let mut batch = Batch::new().then(operation);
+        batch.request = request;
+        batch.conditions.extend(match rule {
+            Rule::Any => None,
+            Rule::MustExist => Some(Condition::Present { space, key }),
+            Rule::MustNotExist => Some(Condition::Absent { space, key }),
+        });
+        self.submit(batch, durability, responder);
+    }
+
+    fn submit(&self, batch: Batch, durability: Durability, responder: Responder) {
+        let ticket = self.shared.kv.submit(batch, durability);
+        ticket.on_done(move |outcome| responder.tell(outcome.map(put_commit)));
+    }
+
+    /// Answers from memory at once; what the device has to be waited for, a worker reads.
+    fn retrieve(&self, view: u64, at: Place, offset: u64, length: u32, responder: Responder) {
+        let prepared = (|| {
+            if length as usize > DATA_LEN_MAX {
+                return Err(Error::invalid(format!(
+                    "{length} bytes at once; at most {DATA_LEN_MAX} are given: read on"
+                )));
+            }
+            let view = self.view(view)?;
+            let stat =
+                view.stat(at.space, &at.key)?.ok_or_else(|| Error::new(ErrorKind::NotFound, "the key is not there"))?;
+            let count = stat.size.saturating_sub(offset).min(u64::from(length)) as usize;
+            let mut buffer = BytesMut::zeroed(count);
+            let read = view.read_now(at.space, &at.key, offset, &mut buffer)?;
+            Ok((view, stat, buffer, read))
+        })();
+        let (view, stat, mut buffer, read) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return responder.tell(Err(error)),
+        };
+        let message = put_stat(Some(stat));
+        match read {
+            ReadNow::Read(count) => {
+                buffer.truncate(count);
+                responder.answer(Ok((message, buffer.freeze())));
+            }
+            ReadNow::WouldBlock => self.shared.workers.run(move || {
+                let read = view.read(at.space, &at.key, offset, &mut buffer);
+                responder.answer(read.map(|count| {
+                    buffer.truncate(count);
+                    (message, buffer.freeze())
+                }));
+            }),
+        }
+    }
+
+    fn open_stage(&self, number: u64, hint: StageHint) -> Result<Vec<u8>> {
+        let open = || self.shared.kv.stage(hint).map(|stage| Arc::new(Mutex::new(Staged::Open(stage))));
+        self.stages.open(number, open).map(|_| Vec::new())
+    }
+
+    fn write_stage(&self, number: u64, data: &[u8]) -> Result<Vec<u8>> {
+        let stage = self.stages.find(number)?;
+        let written = match &mut *stage.lock() {
+            Staged::Open(stage) => stage.write(data).map(|()| put_number(stage.length())),
+            Staged::Finished(_) => Err(Error::invalid(format!("stage {number} is finished"))),
+        };
+        if let Err(error) = &written {
+            // Pieces that are on their way already would leave a gap.
+            self.stages.replace(number, Err(error.clone()));
+        }
+        written
+    }
+
+    fn finish_stage(&self, number: u64) -> Result<Vec<u8>> {
+        let held = self.stages.find(number)?;
+        let mut held = held.lock();
+        let Staged::Open(stage) = &mut *held else {
+            return Err(Error::invalid(format!("stage {number} is finished already")));
+        };
+        let stage = std::mem::replace(stage, Box::new(Gone));
+        let finished = stage.finish();
+        match finished {
+            Ok(token) => {
+                let length = token.length();
+                *held = Staged::Finished(token);
+                Ok(put_number(length))
+            }
+            Err(error) => {
+                self.stages.replace(number, Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+}
+
+/// In the place of a stage that is being finished.
+struct Gone;
+
+impl Stage for Gone {
+    fn write(&mut self, _piece: &[u8]) -> Result<()> {
+        Err(Error::invalid("the stage is finished"))
+    }
+
+    fn length(&self) -> u64 {
+        0
+    }
+
+    fn finish(self: Box<Self>) -> Result<StageToken> {
+        Err(Error::invalid("the stage is finished"))
+    }
+}
+
+fn unsupported(verb: u16) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("this server does not know verb {verb:#06x}"))
+}
+
+/// The next entries of a cursor.
+fn page(cursor: &mut dyn crate::seam::Cursor, entries: u32, bytes: u32) -> Result<Vec<u8>> {
+    let (mut page, mut length): (Vec<Entry>, usize) = (Vec::new(), 0);
+    while page.len() < entries as usize && (length < bytes as usize || page.is_empty()) {
+        let Some(entry) = cursor.next()? else { return Ok(put_page(&page, true)) };
+        length += entry.key.len() + entry.value.as_ref().map_or(0, Bytes::len) + 24;
+        page.push(entry);
+    }
+    Ok(put_page(&page, false))
+}
