@@ -8,6 +8,7 @@ mod defrag;
 mod failure;
 mod format;
 mod grow;
+mod kv;
 mod location;
 mod ls;
 mod man;
@@ -72,6 +73,8 @@ enum Command {
     Salvage(salvage::SalvageArgs),
     /// How full a store is and what it is.
     Stat(stat::StatArgs),
+    /// Keys and values: get, put, del, scan, copy, rename, batch, stat.
+    Kv(kv::KvArgs),
     /// List buckets, objects, or a local folder.
     Ls(ls::LsArgs),
     /// Copy between local files and objects.
@@ -110,6 +113,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Scrub(args) => scrub::run(args, output),
         Command::Salvage(args) => salvage::run(args, output),
         Command::Stat(args) => stat::run(args, output),
+        Command::Kv(args) => kv::run(args, output),
         Command::Ls(args) => client_runtime()?.block_on(ls::run(args, output)),
         Command::Cp(args) => client_runtime()?.block_on(cp::run(args, output)),
         Command::Man(args) => man::run(args, <Program as clap::CommandFactory>::command(), output),

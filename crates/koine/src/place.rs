@@ -12,14 +12,33 @@ pub enum Place {
     Path(PathBuf),
     /// This process's memory; it ends with it.
     Memory,
+    /// The socket of a server on this machine.
+    Unix(PathBuf),
+    /// A server elsewhere: host and port. It wants a key.
+    Tcp(String),
 }
 
 impl Place {
-    /// Reads a path, `file:PATH` or `memory:`.
+    /// Reads a path, `engine:PATH` or `file:PATH`, `memory:`, `koine+unix:SOCKET` or `koine+tcp:HOST:PORT`.
     pub fn parse(text: &str) -> Result<Self> {
-        if let Some(path) = text.strip_prefix("file:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
+        let after = |scheme: &str| {
+            let rest = text.strip_prefix(scheme)?.strip_prefix(':')?;
+            Some(rest.strip_prefix("//").unwrap_or(rest))
+        };
+        if let Some(path) = after("engine").or_else(|| after("file")) {
             return Place::at(path, text);
+        }
+        if let Some(path) = after("koine+unix") {
+            Place::at(path, text)?;
+            return Ok(Place::Unix(PathBuf::from(path)));
+        }
+        if let Some(address) = after("koine+tcp") {
+            let has_port =
+                address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+            if !has_port {
+                return Err(Error::BadPlace(format!("{text}: write koine+tcp:HOST:PORT")));
+            }
+            return Ok(Place::Tcp(address.to_owned()));
         }
         if text == "memory:" {
             return Ok(Place::Memory);
@@ -30,7 +49,7 @@ impl Place {
             |name: &str| name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
         match scheme {
             Some(name) if is_scheme(name) && !Path::new(text).exists() => Err(Error::BadPlace(format!(
-                "{text}: `{name}:` is no kind of store; give the path of a file or device, or `memory:` (a file with such a name: ./{text})"
+                "{text}: `{name}:` is no kind of store; give the path of a file or device, `memory:`, koine+unix:SOCKET or koine+tcp:HOST:PORT (a file with such a name: ./{text})"
             ))),
             _ => Place::at(text, text),
         }
@@ -47,7 +66,7 @@ impl Place {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Place::Path(path) => Some(path),
-            Place::Memory => None,
+            Place::Memory | Place::Unix(_) | Place::Tcp(_) => None,
         }
     }
 }
@@ -57,6 +76,8 @@ impl fmt::Display for Place {
         match self {
             Place::Path(path) => path.display().fmt(f),
             Place::Memory => f.write_str("memory:"),
+            Place::Unix(path) => write!(f, "koine+unix:{}", path.display()),
+            Place::Tcp(address) => write!(f, "koine+tcp:{address}"),
         }
     }
 }
@@ -75,6 +96,13 @@ mod tests {
         check("file:/a", path("/a"));
         check("file:///a", path("/a"));
         check("./redis:1", path("./redis:1"));
+        check("engine:a", path("a"));
+        check("koine+unix:/run/a.sock", Some(Place::Unix(PathBuf::from("/run/a.sock"))));
+        check("koine+tcp://host:1", Some(Place::Tcp("host:1".into())));
+        check("koine+tcp:[::1]:70", Some(Place::Tcp("[::1]:70".into())));
+        check("koine+tcp:host", None);
+        check("koine+tcp::1", None);
+        check("koine+unix:", None);
         check("redis://host", None);
         check("file:", None);
         check("", None);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use koine_engine::device::{Device, FileDevice, IoMode, OpenOptions as DeviceOptions};
 use koine_engine::{Engine, Options, Scrub, ScrubOptions, ScrubPosition};
 use koine_env::{OsRandom, SystemClock};
+use koine_kv::wire::{ClientOptions, Key, WireKv};
 use koine_kv::{EngineKv, Kv, MemoryKv, MemoryOptions};
 use koine_object::Objects;
 
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::{FormatOptions, check_block_size, format_open};
 use crate::place::Place;
 use crate::probe::{Found, probe};
+use crate::socket::socket_of;
 
 /// How to open a store.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +31,10 @@ pub struct OpenOptions {
     pub io: IoMode,
     /// Give freed space back to the medium once it may be used again.
     pub discard: bool,
+    /// Where another process holds the store, be its client.
+    pub join: bool,
+    /// What a server over TCP wants to see.
+    pub key: Option<Key>,
 }
 
 /// An open store. Dropped without `close`, it is recovered at the next start.
@@ -44,21 +50,40 @@ pub struct Store {
 /// Opens the store at a path or URL.
 pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     let place = Place::parse(place)?;
-    let engine = match &place {
-        Place::Memory if options.block_size.is_some() => {
-            return Err(Error::BadSize("a store in memory has no blocks: leave --block-size out".to_owned()));
+    if !matches!(place, Place::Path(_)) && options.block_size.is_some() {
+        return Err(Error::BadSize(format!("{place} has no blocks to choose: leave --block-size out")));
+    }
+    let client = ClientOptions::default();
+    let (mut engine, mut warning) = (None, None);
+    let kv: Arc<dyn Kv> = match &place {
+        Place::Memory => {
+            Arc::new(MemoryKv::new(MemoryOptions { capacity: options.size_max, ..MemoryOptions::default() }))
         }
-        Place::Memory => None,
-        Place::Path(path) => Some(open_engine(path, options)?),
-    };
-    let (engine, warning) =
-        engine.map_or((None, None), |(engine, warning)| (Some(Arc::new(EngineKv::new(engine))), warning));
-    let kv: Arc<dyn Kv> = match &engine {
-        Some(engine) => Arc::clone(engine) as Arc<dyn Kv>,
-        None => Arc::new(MemoryKv::new(MemoryOptions { capacity: options.size_max, ..MemoryOptions::default() })),
+        Place::Unix(socket) => Arc::new(WireKv::connect_unix(socket, &client)?),
+        Place::Tcp(address) => {
+            let message = format!("{place} wants a key: see --wire-key of koine serve");
+            let key = options.key.as_ref().ok_or(Error::BadPlace(message))?;
+            Arc::new(WireKv::connect_tcp(address, key, &client)?)
+        }
+        Place::Path(path) => match open_engine(path, options) {
+            Err(error) if options.join && error.is_held() => join(path, &client).ok_or(error)?,
+            opened => {
+                let (opened, why) = opened?;
+                let opened = Arc::new(EngineKv::new(opened));
+                engine = Some(Arc::clone(&opened));
+                warning = why;
+                opened
+            }
+        },
     };
     let objects = Objects::open(Arc::clone(&kv), Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
     Ok(Store { place, kv, engine, objects, warning })
+}
+
+/// The store of a path through its owner, where that listens.
+fn join(path: &Path, client: &ClientOptions) -> Option<Arc<dyn Kv>> {
+    let socket = socket_of(path)?;
+    Some(Arc::new(WireKv::connect_unix(&socket, client).ok()?))
 }
 
 /// Opens the engine on a file or device; makes the store first when that is asked for and nothing is lost by it.

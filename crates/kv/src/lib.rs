@@ -22,8 +22,8 @@ pub use engine::EngineKv;
 pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX, after_prefix};
 pub use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 pub use koine_engine::{
-    Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place,
-    Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
+    Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, Lifetime, Operation, Payload,
+    Place, Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
 };
 pub use memory::{MemoryKv, MemoryOptions};
 pub use seam::{

@@ -6,6 +6,7 @@ use koine::Store;
 use serde_json::json;
 
 use super::credentials::{Origin, Root, Shown};
+use super::wire::Wire;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::size;
@@ -14,6 +15,7 @@ use crate::size;
 pub struct Banner<'a> {
     pub store: &'a Store,
     pub addresses: &'a [SocketAddr],
+    pub wire: &'a Wire,
     pub root: &'a Root,
     pub shown: &'a Shown,
 }
@@ -29,6 +31,8 @@ impl Banner<'_> {
         output.json(&json!({
             "type": "serving", "store": self.store.place().to_string(), "s3": urls, "pid": std::process::id(),
             "access_key": self.root.key().access_key, "credentials_file": file,
+            "socket": self.wire.socket.as_ref().map(|socket| socket.to_string_lossy()),
+            "wire": self.wire.addresses.iter().map(|address| format!("koine+tcp:{address}")).collect::<Vec<_>>(),
         }))?;
         output.people(self.text(&urls)?)
     }
@@ -43,6 +47,12 @@ impl Banner<'_> {
             size::show(usage.used),
             urls.join(", "),
         );
+        if let Some(socket) = &self.wire.socket {
+            text += &format!("  Processes    koine+unix:{}\n", socket.display());
+        }
+        for address in &self.wire.addresses {
+            text += &format!("  Machines     koine+tcp:{address}\n");
+        }
         text += &self.credentials();
         text += &format!("\n  Try          aws --endpoint-url {url} s3 mb s3://first\n  Stop         Ctrl-C\n");
         Ok(text)

@@ -9,6 +9,7 @@ mod banner;
 mod credentials;
 mod hangup;
 mod scrub;
+pub mod wire;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use crate::size;
 use banner::Banner;
 use credentials::Root;
 use scrub::BackgroundScrub;
+use wire::{Wire, WireArgs};
 
 const EXAMPLES: &str = "Examples:
   koine serve store.koine                          make or open a store, S3 at 127.0.0.1:9000
@@ -32,6 +34,7 @@ const EXAMPLES: &str = "Examples:
   koine serve store.koine --size 100GiB            let the file grow up to 100 GiB
   koine serve /dev/sdx1 --credentials root.key     a device made by `koine format /dev/sdx1`
   koine serve memory:                              in memory, gone at the end
+  koine serve store.koine --wire 0.0.0.0:7070 --wire-key wire.key   keys and values for other machines
 
 The first start makes random root credentials and shows them once; without a terminal it writes
 them to STORE.credentials, for its owner only. KOINE_ROOT_USER and KOINE_ROOT_PASSWORD win at each
@@ -75,6 +78,8 @@ pub struct ServeArgs {
     /// The region that signatures must name [default: any].
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
+    #[command(flatten)]
+    wire: WireArgs,
 }
 
 /// Runs `koine serve`.
@@ -87,6 +92,7 @@ pub fn run(args: &ServeArgs, output: Output) -> Outcome {
         memory: args.memory,
         io: args.io,
         discard: args.discard,
+        ..OpenOptions::default()
     };
     let store = Arc::new(koine::open(&args.store, &options)?);
     if let Some(warning) = store.warning() {
@@ -131,8 +137,10 @@ async fn serve(args: &ServeArgs, output: Output, store: &Arc<Store>, root: Root)
     hangup::grow_when_asked(store)?;
     let shown = root.keep(store, args.credentials.as_deref(), output)?;
     let addresses = gateway.local_addresses().map_err(listen)?;
-    Banner { store, addresses: &addresses, root: &root, shown: &shown }.print(output)?;
+    let wire = Wire::open(&args.wire, store)?;
+    Banner { store, addresses: &addresses, wire: &wire, root: &root, shown: &shown }.print(output)?;
     let cut = gateway.serve(stop).await;
+    wire.close();
     if cut > 0 {
         eprintln!("koine: {cut} connections were cut before their requests were done");
     }

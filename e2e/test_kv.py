@@ -1,0 +1,186 @@
+"""`koine kv`: keys and values of a file, of a store that a server holds, over its socket and over TCP."""
+
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness import clients, seeds
+from harness.server import Server, clean_environment, koine, program
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    path = tmp_path / "wire.key"
+    path.write_bytes(os.urandom(24).hex().encode() + b"\n")
+    return path
+
+
+@pytest.fixture(params=["file", "served", "socket", "tcp"])
+def place(request, tmp_path, key_file):
+    """A store in each of the ways it can be reached, and what its commands take beside."""
+    store = tmp_path / "store.koine"
+    koine("format", store)
+    if request.param == "file":
+        yield store, []
+        koine("check", store)
+        return
+    with Server(store, "--wire", "127.0.0.1:0", "--wire-key", key_file) as server:
+        yield {
+            "served": (store, []),
+            "socket": (f"koine+unix:{server.banner['socket']}", []),
+            "tcp": (server.banner["wire"][0], ["--key-file", key_file]),
+        }[request.param]
+        assert server.stop() == 0
+    koine("check", store)
+    assert not Path(f"{store}.sock").exists()
+
+
+def kv(place, command, *args, **more):
+    store, beside = place
+    return koine("kv", command, store, *args, *beside, **more)
+
+
+def rows(place, *args):
+    store, beside = place
+    return [json.loads(line) for line in koine("--json", "kv", "scan", store, *args, *beside).stdout.splitlines()]
+
+
+def piped(place, command, *args, given):
+    store, beside = place
+    return subprocess.run(
+        [program(), "kv", command, *map(str, [store, *args, *beside])], input=given, capture_output=True, env=clean_environment(), timeout=120
+    )
+
+
+def test_every_command(place, tmp_path):
+    assert kv(place, "scan", check=False).returncode == 4, "no space yet"
+    for key in ["b", "a", "user/1", "user/2", "user/3"]:
+        kv(place, "put", key, f"value of {key}")
+    assert kv(place, "get", "a").stdout == "value of a"
+    assert kv(place, "get", "a", "--offset", 6, "--length", 2).stdout == "of"
+    assert [row["key"] for row in rows(place)] == ["a", "b", "user/1", "user/2", "user/3"]
+    assert [row["key"] for row in rows(place, "--prefix", "user/", "--reverse", "--limit", 2)] == ["user/3", "user/2"]
+    assert [row["value"] for row in rows(place, "--from", "b", "--to", "user/2", "--values")] == ["value of b", "value of user/1"]
+    kv(place, "put", "a", "!", "--append")
+    kv(place, "put", "a", "V", "--offset", 0)
+    assert kv(place, "get", "a").stdout == "Value of a!"
+    kv(place, "copy", "a", "c")
+    kv(place, "rename", "b", "d")
+    refused = kv(place, "copy", "a", "d", "--if-absent", check=False)
+    assert refused.returncode == 1 and "d is there already; nothing was changed" in refused.stderr
+    assert [kv(place, "get", key).stdout for key in "cd"] == ["Value of a!", "value of b"]
+    stat = json.loads(koine("--json", "kv", "stat", place[0], "c", *place[1]).stdout)
+    assert (stat["key"], stat["size"]) == ("c", 11)
+    kv(place, "del", "c")
+    for command in (["get", "c"], ["stat", "c"], ["del", "c"], ["rename", "c", "e"]):
+        gone = kv(place, *command, check=False)
+        assert gone.returncode in (1, 4) and "c is not there" in gone.stderr, command
+    kv(place, "del", "user/", "--prefix")
+    kv(place, "put", "--hex", "00ff", "ff")
+    assert [row["key"] for row in rows(place)] == [{"hex": "00ff"} if i == 0 else key for i, key in enumerate(["", "a", "d"])]
+
+
+def test_values_longer_than_memory_pieces(place, tmp_path):
+    data = seeds.blob(4, "long", 5_000_123)
+    (tmp_path / "in").write_bytes(data)
+    kv(place, "put", "long", "--file", tmp_path / "in")
+    kv(place, "get", "long", "--file", tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == data
+    assert piped(place, "put", "piped", "--file", "-", given=data[:300_000]).returncode == 0
+    store, beside = place
+    got = subprocess.run([program(), "kv", "get", store, "piped", *beside], capture_output=True, env=clean_environment())
+    assert got.stdout == data[:300_000]
+    kv(place, "put", "empty", "")
+    assert kv(place, "get", "empty").stdout == ""
+
+
+def test_a_batch_happens_whole_or_not_at_all(place):
+    lines = [
+        {"if_absent": "n"}, {"put": "a", "value": "1"}, {"put": "b", "value": "2"}, {"rename": "a", "to": "c"},
+        {"add": "n", "delta": 5}, {"append": "b", "value": "3"}, {"copy": "b", "to": "d"}, {"truncate": "d", "length": 1},
+    ]
+    given = "\n".join(map(json.dumps, lines)).encode()
+    assert piped(place, "batch", given=given).returncode == 0
+    assert {row["key"]: row["value"] for row in rows(place, "--values")} == {"b": "23", "c": "1", "d": "2", "n": "\x05" + "\0" * 7}
+    again = piped(place, "batch", given=given)
+    assert again.returncode == 1 and b"line 1 does not hold; nothing was changed" in again.stderr
+    missing = piped(place, "batch", given=b'{"put": "e", "value": ""}\n\n{"rename": "x", "to": "y"}\n')
+    assert missing.returncode == 1 and b"line 3 cannot be done" in missing.stderr
+    wrong = piped(place, "batch", given=b'{"put": "e", "value": ""}\n{"frobnicate": 1}\n')
+    assert wrong.returncode == 2 and b"line 2" in wrong.stderr
+    assert [row["key"] for row in rows(place)] == ["b", "c", "d", "n"]
+
+
+def test_one_of_many_processes_creates_a_key(tmp_path):
+    store = tmp_path / "store.koine"
+    with Server(store) as server:
+        def create(number):
+            return koine("kv", "put", store, "lock", number, "--if-absent", check=False)
+        with ThreadPoolExecutor(8) as pool:
+            done = list(pool.map(create, range(64)))
+        won = [number for number, run in enumerate(done) if run.returncode == 0]
+        assert len(won) == 1 and koine("kv", "get", store, "lock").stdout == str(won[0])
+        assert all("lock is there already" in run.stderr for run in done if run.returncode)
+        assert server.stop() == 0
+
+
+def test_keys_lie_beside_objects(tmp_path):
+    store = tmp_path / "store.koine"
+    with Server(store) as server:
+        s3 = clients.s3(server.url)
+        s3.create_bucket(Bucket="data")
+        s3.put_object(Bucket="data", Key="k", Body=b"object")
+        koine("kv", "put", store, "k", "value")
+        assert s3.get_object(Bucket="data", Key="k")["Body"].read() == b"object"
+        assert koine("kv", "get", store, "k").stdout == "value"
+        assert server.stop() == 0
+    # What it was put while a server held it is there without one.
+    assert koine("kv", "get", store, "k").stdout == "value"
+
+
+def test_what_is_not_there_is_told_with_what_to_do(tmp_path, key_file):
+    missing = koine("kv", "get", tmp_path / "none.koine", "k", check=False)
+    assert missing.returncode == 4 and "koine format" in missing.stderr and not (tmp_path / "none.koine").exists()
+    nobody = koine("kv", "get", f"koine+unix:{tmp_path}/none.sock", "k", check=False)
+    assert nobody.returncode == 1 and "koine serve" in nobody.stderr
+    unknown = koine("kv", "get", "redis://host", "k", check=False)
+    assert unknown.returncode == 2 and "koine+tcp:HOST:PORT" in unknown.stderr
+    store = tmp_path / "store.koine"
+    with Server(store, "--wire", "127.0.0.1:0", "--wire-key", key_file) as server:
+        url = server.banner["wire"][0]
+        keyless = koine("kv", "get", url, "k", check=False)
+        assert keyless.returncode == 2 and "--wire-key" in keyless.stderr
+        other = tmp_path / "other.key"
+        other.write_text("another key that is long enough")
+        wrong = koine("kv", "get", url, "k", "--key-file", other, check=False)
+        assert wrong.returncode != 0 and "key" in wrong.stderr
+        assert server.stop() == 0
+        gone = koine("kv", "get", url, "k", "--key-file", key_file, check=False)
+        assert gone.returncode == 1 and "koine serve" in gone.stderr
+    short = tmp_path / "short.key"
+    short.write_text("short")
+    refused = koine("serve", store, "--wire", "127.0.0.1:0", "--wire-key", short, check=False)
+    assert refused.returncode == 2 and "16" in refused.stderr
+    open_door = koine("serve", store, "--wire", "127.0.0.1:0", check=False)
+    assert open_door.returncode == 2 and "--wire-key" in open_door.stderr
+    with Server(store, "--socket", "none") as server:
+        assert server.banner["socket"] is None
+        held = koine("kv", "get", store, "k", check=False)
+        assert held.returncode == 3 and str(server.pid) in held.stderr
+        assert server.stop() == 0
+
+
+def test_a_killed_server_leaves_nothing_in_the_way(tmp_path):
+    store = tmp_path / "store.koine"
+    with Server(store) as server:
+        koine("kv", "put", store, "k", "kept")
+        server.kill()
+    assert Path(f"{store}.sock").exists()
+    assert koine("kv", "get", store, "k").stdout == "kept"
+    with Server(store) as server:
+        assert koine("kv", "get", store, "k").stdout == "kept"
+        assert server.stop() == 0
