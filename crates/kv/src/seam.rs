@@ -181,6 +181,17 @@ pub trait Kv: Send + Sync {
     /// Pins the newest visible version.
     fn view(&self) -> Result<Arc<dyn View>>;
 
+    /// The whole value of a key in the newest version; `None` when it is absent. For small values: it is all in memory.
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        let view = self.view()?;
+        let Some(stat) = view.stat(space, key)? else {
+            return Ok(None);
+        };
+        let length =
+            usize::try_from(stat.size).map_err(|_| koine_engine::Error::invalid("value too large to get whole"))?;
+        view.bytes(space, key, 0, length).map(Some)
+    }
+
     /// Begins a large value.
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>>;
 
@@ -215,17 +226,6 @@ pub trait Kv: Send + Sync {
 
 /// Convenience over [`Kv`].
 pub trait KvExt: Kv {
-    /// The whole value of a key in the newest version; `None` when it is absent. For small values.
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        let view = self.view()?;
-        let Some(stat) = view.stat(space, key)? else {
-            return Ok(None);
-        };
-        let length =
-            usize::try_from(stat.size).map_err(|_| koine_engine::Error::invalid("value too large to get whole"))?;
-        view.bytes(space, key, 0, length).map(Some)
-    }
-
     /// Runs `body` in a transaction and commits what it gathered. While others change what it read, it is
     /// run again on a new view, with short pauses, at most [`ATTEMPTS_MAX`](crate::ATTEMPTS_MAX) times, and then
     /// fails with `Busy`. A refused condition that `body` added itself, a refused operation and every other

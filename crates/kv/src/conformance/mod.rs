@@ -137,6 +137,7 @@ cases! { $
         a_view_keeps_what_is_overwritten_many_times,
         reads_are_short_only_at_the_end,
         reads_of_absent_keys_are_not_found,
+        a_get_gives_the_newest_value_whole,
         holes_read_as_zeros,
         read_now_reads_or_says_that_it_would_wait,
         an_acknowledged_commit_is_seen_by_the_next_view;

@@ -4,7 +4,7 @@ use koine_engine::{Batch, Durability, ErrorKind, KeyRange, Operation, Place};
 
 use super::Suite;
 use super::fixture::{A, B, Fixture, add, append, at, check_value, delete, dump, pattern, rename, truncate, write_at};
-use crate::seam::{KvExt, ReadNow};
+use crate::seam::ReadNow;
 
 pub(super) fn a_view_shows_one_version_for_ever(suite: &Suite) {
     let fixture = Fixture::new(suite);
@@ -107,6 +107,18 @@ pub(super) fn reads_of_absent_keys_are_not_found(suite: &Suite) {
         assert_eq!(view.bytes(space, key, 0, 4).expect_err("bytes").kind(), ErrorKind::NotFound);
         assert_eq!(fixture.kv().get(space, key).expect("get"), None);
     }
+}
+
+pub(super) fn a_get_gives_the_newest_value_whole(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    let get = |key: &[u8]| fixture.kv().get(A, key).expect("get");
+    assert_eq!((get(b"k"), fixture.kv().get(B, b"k").expect("get")), (None, None));
+    for (seed, size) in (0u64..).zip([0, 1, 1000, 5000, 1 << 20, (1 << 20) + 1, 3 << 20, 10]) {
+        fixture.put("k", pattern(seed, size));
+        assert!(get(b"k").expect("a value") == pattern(seed, size), "{size} bytes");
+    }
+    fixture.done(delete(at("k")));
+    assert_eq!(get(b"k"), None);
 }
 
 pub(super) fn holes_read_as_zeros(suite: &Suite) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
-use crate::seam::{KvExt, WatchEvent};
+use crate::seam::WatchEvent;
 use koine_engine::{Condition, RequestId};
 
 const SPACE: SpaceId = SpaceId::FIRST;

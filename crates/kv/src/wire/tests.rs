@@ -22,7 +22,7 @@ use super::request::{PROTOCOL, Request, Rule, without_stages};
 use super::{
     ClientOptions, HEADER_LEN, Handler, Key, Peer, Responder, Server, ServerOptions, VERB_FOREIGN_FIRST, WireKv,
 };
-use crate::seam::{Direction, Kv, KvExt};
+use crate::seam::{Direction, Kv};
 use crate::{MemoryKv, MemoryOptions};
 
 const SPACE: SpaceId = SpaceId::FIRST;

@@ -17,17 +17,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use koine_engine::{
-    Batch, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, StageToken, Ticket, Version,
+    Batch, Durability, Error, ErrorKind, KeyRange, Place, Result, SpaceId, StageHint, StageToken, Ticket, Version,
 };
 
 use self::connection::Connection;
 use self::stage::{Remote, WireStage};
 use self::view::WireView;
 use self::watch::WireWatch;
+use super::fields::malformed;
+use super::frame::DATA_LEN_MAX;
 use super::identity::Key;
-use super::reply::{take_commit, take_usage};
-use super::request::Request;
+use super::reply::{take_commit, take_stat, take_usage};
+use super::request::{NEWEST, Request};
 use super::stream::Stream;
 use crate::check::check_batch;
 use crate::seam::{Kv, Profile, Stage, Usage, View, Watch};
@@ -108,6 +111,24 @@ impl Kv for WireKv {
 
     fn view(&self) -> Result<Arc<dyn View>> {
         Ok(Arc::new(WireView::open(&self.connection)?))
+    }
+
+    /// In one round, where the value is no longer than a piece.
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        let at = Place { space, key: Bytes::copy_from_slice(key) };
+        let retrieve = Request::Retrieve { view: NEWEST, at, offset: 0, length: DATA_LEN_MAX as u32 };
+        let frame = match self.connection.call(&retrieve) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            answered => answered?,
+        };
+        let stat = take_stat(frame.message)?.ok_or_else(|| malformed("a value of a key that is not there"))?;
+        if frame.data.len() as u64 == stat.size {
+            return Ok(Some(frame.data));
+        }
+        let view = self.view()?;
+        let Some(stat) = view.stat(space, key)? else { return Ok(None) };
+        let length = usize::try_from(stat.size).map_err(|_| Error::invalid("value too large to get whole"))?;
+        view.bytes(space, key, 0, length).map(Some)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
