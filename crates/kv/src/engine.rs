@@ -18,7 +18,8 @@ use koine_engine::{
 
 use crate::check::check_batch;
 use crate::seam::{
-    Change, Cursor, Direction, Entry, Kv, Level, Profile, ReadNow, Stage, Stat, Usage, View, Watch, WatchEvent,
+    Change, Cursor, Direction, Entry, Kv, Level, Profile, ReadNow, SpaceEntry, Stage, Stat, Usage, View, Watch,
+    WatchEvent,
 };
 
 /// Values up to this length go through the log; longer ones are better placed by a stage.
@@ -130,6 +131,12 @@ impl View for koine_engine::View {
 
     fn has_space(&self, space: SpaceId) -> Result<bool> {
         koine_engine::View::has_space(self, space)
+    }
+
+    fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
+        let entry = |info: koine_engine::SpaceInfo| SpaceEntry { space: info.space, is_snapshot: info.is_snapshot };
+        let all = koine_engine::View::spaces(self)?.into_iter();
+        Ok(all.filter(|info| info.space >= from).take(most).map(entry).collect())
     }
 
     fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {

@@ -27,7 +27,7 @@ pub use koine_engine::{
 };
 pub use memory::{MemoryKv, MemoryOptions};
 pub use seam::{
-    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Level, Profile, ReadNow, Stage, Stat, Usage,
-    View, Watch, WatchEvent,
+    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Level, Profile, ReadNow, SpaceEntry, Stage, Stat,
+    Usage, View, Watch, WatchEvent,
 };
 pub use transaction::{ATTEMPTS_MAX, Seen, SeenEntry, Transaction, TransactionCursor, request_of_attempt};

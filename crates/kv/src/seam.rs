@@ -54,6 +54,15 @@ pub struct Stat {
     pub size: u64,
 }
 
+/// A space that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceEntry {
+    /// Its id.
+    pub space: SpaceId,
+    /// It is a snapshot: it cannot be changed.
+    pub is_snapshot: bool,
+}
+
 /// A read that must not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadNow {
@@ -93,6 +102,9 @@ pub trait View: Send + Sync {
 
     /// Whether a space is there.
     fn has_space(&self, space: SpaceId) -> Result<bool>;
+
+    /// The spaces that are there, in order, from this id on; at most so many.
+    fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>>;
 
     /// Version and size of a key; `None` when it (or its space) is absent.
     fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>>;

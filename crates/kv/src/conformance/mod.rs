@@ -131,7 +131,8 @@ cases! { $
         spaces_are_created_and_dropped_once,
         a_space_made_again_is_empty,
         clone_space_makes_an_independent_copy,
-        snapshot_space_is_read_only;
+        snapshot_space_is_read_only,
+        a_view_lists_its_spaces;
     views:
         a_view_shows_one_version_for_ever,
         a_view_keeps_what_is_overwritten_many_times,

@@ -4,6 +4,7 @@ use koine_engine::{Batch, KeyRange, Operation, Place, Refusal, SpaceId};
 
 use super::Suite;
 use super::fixture::{A, B, C, Fixture, append, at, delete, pattern, put, rename, write_at};
+use crate::seam::SpaceEntry;
 
 fn create(space: SpaceId) -> Operation {
     Operation::CreateSpace { space }
@@ -94,6 +95,32 @@ pub(super) fn clone_space_makes_an_independent_copy(suite: &Suite) {
     assert_eq!(fixture.keys(C), ["large", "medium", "small"]);
     fixture.check(&Place::new(C, "small"), b"st");
     fixture.check(&Place::new(C, "medium"), &pattern(2, 9000));
+}
+
+pub(super) fn a_view_lists_its_spaces(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    let listed = |from: SpaceId, most| fixture.view().spaces(from, most).expect("spaces");
+    let before = listed(SpaceId(0), usize::MAX);
+    assert!(before.iter().any(|entry| entry.space == A && !entry.is_snapshot));
+    assert!(before.windows(2).all(|pair| pair[0].space < pair[1].space), "in order");
+    let view = fixture.view();
+    let more: Vec<SpaceId> = (0..40).map(|number| SpaceId(5_000 + number * 7)).collect();
+    for (turn, space) in more.iter().enumerate() {
+        fixture.done(if turn % 2 == 0 {
+            Operation::CreateSpace { space: *space }
+        } else {
+            Operation::SnapshotSpace { from: A, to: *space }
+        });
+    }
+    let mut expected = before.clone();
+    expected.extend((0..).zip(&more).map(|(turn, space)| SpaceEntry { space: *space, is_snapshot: turn % 2 == 1 }));
+    assert_eq!(listed(SpaceId(0), usize::MAX), expected);
+    assert_eq!(listed(more[3], 5), expected[before.len() + 3..before.len() + 8]);
+    assert_eq!(listed(SpaceId(more[3].0 + 1), 1)[0].space, more[4]);
+    assert_eq!((listed(SpaceId(u64::MAX), 9), listed(A, 0)), (Vec::new(), Vec::new()));
+    fixture.done(Operation::DropSpace { space: more[0] });
+    assert!(!listed(SpaceId(0), usize::MAX).iter().any(|entry| entry.space == more[0]));
+    assert_eq!(view.spaces(SpaceId(0), usize::MAX).expect("spaces"), before, "a view keeps its version");
 }
 
 pub(super) fn snapshot_space_is_read_only(suite: &Suite) {

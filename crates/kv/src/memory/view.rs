@@ -10,7 +10,7 @@ use bytes::Bytes;
 use koine_engine::{Error, ErrorKind, KeyRange, Result, SpaceId, Version};
 
 use super::state::{Slot, Space, State};
-use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, ReadNow, Stat, View};
+use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, ReadNow, SpaceEntry, Stat, View};
 
 /// One version, pinned.
 pub(super) struct MemoryView {
@@ -35,6 +35,11 @@ impl View for MemoryView {
 
     fn has_space(&self, space: SpaceId) -> Result<bool> {
         Ok(self.state.spaces.contains_key(&space))
+    }
+
+    fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
+        let entry = |(space, held): (&SpaceId, &Arc<Space>)| SpaceEntry { space: *space, is_snapshot: held.read_only };
+        Ok(self.state.spaces.range(from..).take(most).map(entry).collect())
     }
 
     fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {

@@ -6,7 +6,7 @@ use koine_engine::Error;
 use super::fields::Fields;
 use super::frame::{Frame, Limits};
 use super::reply::{
-    Greeting, Welcome, take_commit, take_error, take_event, take_number, take_page, take_stat, take_usage,
+    Greeting, Welcome, take_commit, take_error, take_event, take_number, take_page, take_spaces, take_stat, take_usage,
 };
 use super::request::Request;
 
@@ -26,6 +26,7 @@ pub fn reply(message: &[u8]) {
     let _wrong = take_event(message.clone());
     let _wrong = take_number(message.clone());
     let _wrong = take_page(message.clone());
+    let _wrong = take_spaces(message.clone());
     let _wrong = take_stat(message.clone());
     let _wrong = take_usage(message);
 }

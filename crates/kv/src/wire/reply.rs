@@ -4,10 +4,13 @@ use bytes::Bytes;
 use koine_engine::{Commit, Error, ErrorKind, KeyRange, Refusal, Result, Version};
 
 use super::fields::{Fields, PutFields, malformed};
-use crate::seam::{Change, Entry, Level, Profile, Stat, Usage, WatchEvent};
+use crate::seam::{Change, Entry, Level, Profile, SpaceEntry, Stat, Usage, WatchEvent};
 
 /// The shortest entry, in bytes.
 const ENTRY_LEN_MIN: usize = 21;
+
+/// A space in a list, in bytes.
+const SPACE_LEN: usize = 9;
 
 /// The server of a connection, as it greets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,6 +232,25 @@ pub fn take_page(message: Bytes) -> Result<(Vec<Entry>, bool)> {
         Ok(Entry { key, stat, value: fields.optional(Fields::bytes)? })
     })?;
     fields.end().map(|()| (entries, is_last))
+}
+
+/// Spaces as a message.
+pub fn put_spaces(spaces: &[SpaceEntry]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4 + spaces.len() * SPACE_LEN);
+    out.put_u32(u32::try_from(spaces.len()).unwrap_or(u32::MAX));
+    for entry in spaces {
+        out.put_u64(entry.space.0);
+        out.put_u8(u8::from(entry.is_snapshot));
+    }
+    out
+}
+
+/// The spaces that a message tells.
+pub fn take_spaces(message: Bytes) -> Result<Vec<SpaceEntry>> {
+    let mut fields = Fields::new(message);
+    let spaces =
+        fields.list(SPACE_LEN, |fields| Ok(SpaceEntry { space: fields.space()?, is_snapshot: fields.flag()? }))?;
+    fields.end().map(|()| spaces)
 }
 
 /// How full a store is, as a message.

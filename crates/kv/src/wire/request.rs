@@ -58,6 +58,8 @@ pub enum Request {
     CloseView { view: u64 },
     /// Whether a space is there.
     HasSpace { view: u64, space: SpaceId },
+    /// The spaces from an id on, at most so many.
+    Spaces { view: u64, from: SpaceId, most: u32 },
     /// Begins a large value.
     OpenStage { stage: u64, hint: StageHint },
     /// Adds the data of the frame.
@@ -96,6 +98,7 @@ impl Request {
             Request::OpenView { .. } => 0x50,
             Request::CloseView { .. } => 0x51,
             Request::HasSpace { .. } => 0x52,
+            Request::Spaces { .. } => 0x53,
             Request::OpenStage { .. } => 0x60,
             Request::WriteStage { .. } => 0x61,
             Request::FinishStage { .. } => 0x62,
@@ -144,6 +147,11 @@ impl Request {
             Request::HasSpace { view, space } => {
                 out.put_u64(*view);
                 out.put_u64(space.0);
+            }
+            Request::Spaces { view, from, most } => {
+                out.put_u64(*view);
+                out.put_u64(from.0);
+                out.put_u32(*most);
             }
             Request::OpenStage { stage, hint } => {
                 out.put_u64(*stage);
@@ -199,6 +207,7 @@ impl Request {
             0x50 => Request::OpenView { view: fields.u64()? },
             0x51 => Request::CloseView { view: fields.u64()? },
             0x52 => Request::HasSpace { view: fields.u64()?, space: fields.space()? },
+            0x53 => Request::Spaces { view: fields.u64()?, from: fields.space()?, most: fields.u32()? },
             0x60 => Request::OpenStage { stage: fields.u64()?, hint: take_hint(&mut fields)? },
             0x61 => Request::WriteStage { stage: fields.u64()? },
             0x62 => Request::FinishStage { stage: fields.u64()? },

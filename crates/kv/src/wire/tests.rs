@@ -223,6 +223,7 @@ proptest! {
             Request::OpenView { view },
             Request::CloseView { view },
             Request::HasSpace { view, space: at.space },
+            Request::Spaces { view, from: at.space, most: small[1] },
             Request::OpenStage { stage: view, hint },
             Request::WriteStage { stage: view },
             Request::FinishStage { stage: view },
@@ -244,7 +245,8 @@ proptest! {
 #[test]
 fn no_bytes_are_too_strange_to_be_refused() {
     let random = SeededRandom::new(11);
-    let verbs = [1, 2, 6, 0x10, 0x14, 0x40, 0x41, 0x50, 0x51, 0x52, 0x60, 0x61, 0x68, 0x70, 0x71, 0x72, 9, 0x8000];
+    let verbs =
+        [1, 2, 6, 0x10, 0x14, 0x40, 0x41, 0x50, 0x51, 0x52, 0x53, 0x60, 0x61, 0x68, 0x70, 0x71, 0x72, 9, 0x8000];
     for turn in 0..20_000usize {
         let mut bytes = vec![0; turn % 97];
         random.fill(&mut bytes);

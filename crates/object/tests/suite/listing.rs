@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use koine_kv::{
-    Batch, Cursor, Direction, Durability, Entry, KeyRange, Kv, MemoryKv, MemoryOptions, Profile, ReadNow, SpaceId,
-    Stage, StageHint, Stat, Ticket, Usage, Version, View, Watch,
+    Batch, Cursor, Direction, Durability, Entry, KeyRange, Kv, MemoryKv, MemoryOptions, Profile, ReadNow, SpaceEntry,
+    SpaceId, Stage, StageHint, Stat, Ticket, Usage, Version, View, Watch,
 };
 use koine_object::{ListPage, ListQuery, Objects};
 use proptest::prelude::*;
@@ -198,6 +198,9 @@ impl View for CountingView {
     }
     fn has_space(&self, space: SpaceId) -> koine_kv::Result<bool> {
         self.below.has_space(space)
+    }
+    fn spaces(&self, from: SpaceId, most: usize) -> koine_kv::Result<Vec<SpaceEntry>> {
+        self.below.spaces(from, most)
     }
     fn stat(&self, space: SpaceId, key: &[u8]) -> koine_kv::Result<Option<Stat>> {
         self.below.stat(space, key)

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use super::connection::{Asked, Connection};
 use super::cursor::WireCursor;
-use crate::seam::{Cursor, Direction, ReadNow, Stat, View};
+use crate::seam::{Cursor, Direction, ReadNow, SpaceEntry, Stat, View};
 use crate::wire::fields::malformed;
 use crate::wire::frame::DATA_LEN_MAX;
-use crate::wire::reply::{take_number, take_stat};
+use crate::wire::reply::{take_number, take_spaces, take_stat};
 use crate::wire::request::Request;
 
 /// So many pieces of a long read are asked for before the first is waited for.
@@ -100,6 +100,20 @@ impl View for WireView {
             [1] => Ok(true),
             _ => Err(malformed("neither yes nor no")),
         }
+    }
+
+    fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
+        let (mut found, mut next) = (Vec::new(), Some(from));
+        while let Some(from) = next
+            && found.len() < most
+        {
+            let left = u32::try_from(most - found.len()).unwrap_or(u32::MAX);
+            let request = Request::Spaces { view: self.pin.number, from, most: left };
+            let page = take_spaces(self.ask(&request)?.wait()?.message)?;
+            next = page.last().and_then(|last| last.space.0.checked_add(1)).map(SpaceId);
+            found.extend(page);
+        }
+        Ok(found)
     }
 
     fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {

@@ -23,7 +23,7 @@ use crate::wire::fields::{Fields, malformed};
 use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits};
 use crate::wire::identity::{Key, Peer, Side};
 use crate::wire::outgoing::Outgoing;
-use crate::wire::reply::{Greeting, Welcome, put_commit, put_number, put_page, put_stat, put_usage};
+use crate::wire::reply::{Greeting, Welcome, put_commit, put_number, put_page, put_spaces, put_stat, put_usage};
 use crate::wire::request::{NEWEST, PROTOCOL, Request, Rule, VERB_FOREIGN_FIRST};
 use crate::wire::stream::Stream;
 
@@ -240,6 +240,10 @@ impl Session {
             }),
             Request::HasSpace { view, space } => {
                 self.view(view).and_then(|view| view.has_space(space)).map(|is_there| vec![u8::from(is_there)])
+            }
+            Request::Spaces { view, from, most } => {
+                let spaces = self.view(view).and_then(|view| view.spaces(from, most.min(PAGE_ENTRIES_MAX) as usize));
+                spaces.map(|spaces| put_spaces(&spaces))
             }
             Request::OpenView { view: NEWEST } => Err(Error::invalid("view 0 is the newest version and never opened")),
             Request::OpenView { view } => {
