@@ -103,11 +103,18 @@ impl Engine {
     /// Sets space aside for bytes that a value does not have yet: writing them for the first time will not fail for want of it.
     /// The key must be there. `Full` when so much is not free.
     pub fn reserve(&self, at: &Place, length: u64, durability: Durability) -> Result<()> {
-        self.reserve_each(std::slice::from_ref(at), length, durability)
+        let there = Condition::Present { space: at.space, key: at.key.clone() };
+        self.reserve_with(Batch::new().when(there), std::slice::from_ref(at), length, durability)
     }
 
-    /// The same for several values, so much for each, in one commit: for all of them or for none.
-    pub fn reserve_each(&self, places: &[Place], length: u64, durability: Durability) -> Result<()> {
+    /// Commits a batch, and in the same commit sets so much space aside for each of some keys that are there after it.
+    pub(crate) fn reserve_with(
+        &self,
+        mut batch: Batch,
+        places: &[Place],
+        length: u64,
+        durability: Durability,
+    ) -> Result<()> {
         let core = self.shared();
         if places.iter().any(|at| at.key.len() + 8 > KEY_LEN_MAX) {
             return Err(Error::invalid(format!("space is set aside for keys of at most {} bytes", KEY_LEN_MAX - 8)));
@@ -126,14 +133,11 @@ impl Engine {
                 return Err(Error::new(ErrorKind::Full, message));
             }
         }
-        let mut batch = Batch::new();
         if core.head.lock().state.space(&core.nodes, PROMISES)?.is_none() {
             batch.operations.push(Operation::CreateSpace { space: PROMISES });
         }
-        for at in places {
-            batch.conditions.push(Condition::Present { space: at.space, key: at.key.clone() });
-            batch.operations.push(Operation::AddCounter { at: promise_place(at), delta });
-        }
+        let promise = |at: &Place| Operation::AddCounter { at: promise_place(at), delta };
+        batch.operations.extend(places.iter().map(promise));
         core.submit(batch, durability).wait().map(drop)
     }
 

@@ -240,10 +240,14 @@ impl<S: Source> Reader<'_, S> {
                 return Ok(None);
             };
             self.register(&mut state);
+            if self.eager && spot.streak == 0 {
+                // Who said so beforehand is believed until windows lie unused.
+                state.proven = DEPTH_MAX - 1;
+            }
             let plan = at.map(|at| {
                 state.spots[at].ahead = window.end().max(spot.ahead);
-                state.spots[at].window_len = 2 * length;
-                state.plan(self.core, at, spot.cold)
+                state.spots[at].window_len = if self.eager { WINDOW_LEN } else { 2 * length };
+                state.plan(self.core, at, spot.cold || self.eager)
             });
             (window, plan.unwrap_or_default())
         };
@@ -434,7 +438,8 @@ impl State {
         spot.ahead = spot.ahead.max(spot.next);
         let depth = (core.buffers.free() / 2).min(self.trust()) as u64;
         let mut plan = Vec::new();
-        if let Some(size) = self.size.filter(|_| cold && core.crew.is_at_work()) {
+        let pays = cold && core.crew.is_at_work() && !core.device.reads_ahead();
+        if let Some(size) = self.size.filter(|_| pays) {
             let target = spot.next.saturating_add(depth * WINDOW_LEN).min(size);
             spot.window_len = spot.window_len.clamp(WINDOW_LEN_FIRST, WINDOW_LEN);
             while spot.ahead + spot.window_len <= target || (spot.ahead < target && target == size) {

@@ -17,6 +17,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
@@ -28,10 +29,14 @@ use super::cached::{Streamed, is_cached};
 use super::io_mode::{IoMode, way_to};
 use super::lock::{Hold, hold, is_held_elsewhere, owned, release};
 use super::mapping::Mapping;
+use super::pace::{Pace, Way};
 use super::positional::{read_at_least, read_full, read_now, write_full};
 use super::uring::Rings;
 use super::{BLOCK_LEN, Device, ReadMode, Writing, block, check_read, check_write};
 use crate::error::{Error, ErrorKind, Result};
+
+/// Reads of this length on are of streams.
+const LONG_LEN: usize = 128 << 10;
 
 /// How to open a [`FileDevice`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +60,7 @@ pub struct FileDevice {
     grown: AtomicBool,
     bounce: BouncePool,
     streamed: Streamed,
+    pace: Pace,
     io: IoMode,
     rings: Option<Rings>,
     contexts: Arc<Contexts>,
@@ -116,6 +122,7 @@ impl FileDevice {
             grown: AtomicBool::new(false),
             bounce: BouncePool::default(),
             streamed: Streamed::default(),
+            pace: Pace::default(),
             io: if io == IoMode::Uring && rings.is_none() { IoMode::Direct } else { io },
             rings,
             contexts: Arc::default(),
@@ -177,6 +184,18 @@ impl FileDevice {
             rest = after;
             at += length as u64;
         }
+        Ok(())
+    }
+
+    /// Reads what is not in the page cache, and is not likely to be wanted again soon: it leaves nothing there.
+    fn stream(&self, direct: &File, buffered: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.pace.way() == Way::Through {
+            self.pace.went_through(offset, buffer.len() as u64);
+            return self.pace.read_through(buffered, buffer, offset);
+        }
+        let begun = Instant::now();
+        self.read_direct(direct, buffer, offset)?;
+        self.pace.note(Way::Past, buffer.len() as u64, begun.elapsed());
         Ok(())
     }
 
@@ -256,9 +275,14 @@ impl Device for FileDevice {
         check_read(buffer.len(), offset, self.length.load(Ordering::Acquire))?;
         match (mode, &handles.direct) {
             (ReadMode::Now, _) => read_now(&handles.buffered, buffer, offset),
+            (ReadMode::Cached, Some(_))
+                if buffer.len() >= LONG_LEN && self.pace.follows(offset, buffer.len() as u64) =>
+            {
+                self.pace.read_through(&handles.buffered, buffer, offset)
+            }
             (ReadMode::Cached, _) => read_full(&handles.buffered, buffer, offset),
             (ReadMode::Stream, Some(direct)) if !self.streamed.again(offset) => {
-                self.read_direct(direct, buffer, offset)
+                self.stream(direct, &handles.buffered, buffer, offset)
             }
             (ReadMode::Stream, _) => read_full(&handles.buffered, buffer, offset),
             (ReadMode::Direct, direct) => {
@@ -282,6 +306,10 @@ impl Device for FileDevice {
             // Only a hint: the read will tell what is wrong.
             let _ = fadvise(&handles.buffered, offset, Some(length), Advice::WillNeed);
         }
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.pace.way() == Way::Through || self.handles().is_ok_and(|handles| handles.direct.is_none())
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {

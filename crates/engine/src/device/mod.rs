@@ -19,6 +19,7 @@ mod io_mode;
 mod lock;
 mod mapping;
 mod memory;
+mod pace;
 #[cfg(test)]
 mod passing;
 mod positional;
@@ -81,6 +82,11 @@ pub trait Device: Send + Sync {
     /// wait. A hint: may do nothing, and tells of no error, which the read will meet.
     fn prefetch(&self, offset: u64, length: u64) {
         let _ = (offset, length);
+    }
+
+    /// Whether it fetches what follows long reads in order by itself at the moment, so that nobody else should.
+    fn reads_ahead(&self) -> bool {
+        false
     }
 
     /// Writes `data` at `offset`, both multiples of [`BLOCK_LEN`].
@@ -168,6 +174,10 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn prefetch(&self, offset: u64, length: u64) {
         (**self).prefetch(offset, length);
+    }
+
+    fn reads_ahead(&self) -> bool {
+        (**self).reads_ahead()
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {

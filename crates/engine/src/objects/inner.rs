@@ -151,18 +151,6 @@ impl Inner {
         })
     }
 
-    /// The same for objects that nobody has opened.
-    pub fn preallocate_many(&self, numbers: Range<u64>, size: u64, durability: Durability) -> Result<()> {
-        if size == 0 {
-            return Ok(());
-        }
-        let places: Vec<_> = numbers.clone().map(object_place).collect();
-        self.engine.reserve_each(&places, size, durability).inspect_err(|_| {
-            // As above.
-            let _ = self.delete_many(&numbers.collect::<Vec<_>>(), Durability::Memory);
-        })
-    }
-
     /// Refuses what there is no room for at the moment.
     pub fn check_room(&self, size: u64) -> Result<()> {
         if size == 0 {
@@ -193,6 +181,14 @@ fn creation(number: u64, size: u64) -> Operation {
         0 => Operation::Put { at, value: Payload::Bytes(Bytes::new()) },
         length => Operation::Truncate { at, length },
     }
+}
+
+/// Objects are created and counted.
+fn creations(numbers: Range<u64>, size: u64) -> Batch {
+    let delta = (numbers.end - numbers.start) as i64;
+    let mut batch = Batch::new();
+    batch.operations.extend(numbers.map(|number| creation(number, size)));
+    batch.then(Operation::AddCounter { at: Setting::Count.place(), delta })
 }
 
 impl Inner {
@@ -264,15 +260,22 @@ impl Inner {
         self.gather.commit(batch, Durability::Memory)
     }
 
+    /// Creates objects that have their space set aside, in one commit; nobody has them open.
+    pub fn create_reserved(&self, many: u64, size: u64, durability: Durability) -> Result<Range<u64>> {
+        self.count_in(many)?;
+        let created = self.take_numbers(many).and_then(|numbers| {
+            let places: Vec<_> = numbers.clone().map(object_place).collect();
+            self.engine.reserve_with(creations(numbers.clone(), size), &places, size, durability)?;
+            Ok(numbers)
+        });
+        created.inspect_err(|_| self.count_out(many))
+    }
+
     /// Submits the creation of objects, and waits as the durability asks.
     pub fn create(&self, many: u64, size: u64, durability: Durability) -> Result<(Range<u64>, Arc<Pending>)> {
         self.count_in(many)?;
         let created = self.take_numbers(many).and_then(|numbers| {
-            let mut batch = Batch::new();
-            for number in numbers.clone() {
-                batch.operations.push(creation(number, size));
-            }
-            batch.operations.push(Operation::AddCounter { at: Setting::Count.place(), delta: many as i64 });
+            let batch = creations(numbers.clone(), size);
             let pending = self.gather.submit(batch, durability)?;
             if durability > Durability::Memory {
                 pending.wait()?;

@@ -107,10 +107,12 @@ impl Store {
         check_many(many)?;
         self.inner.within(|| {
             self.inner.check_room(size.saturating_mul(many as u64))?;
+            if size > 0 && many > 0 {
+                return self.inner.create_reserved(many as u64, size, durability);
+            }
             let (numbers, pending) = self.inner.create(many as u64, size, durability)?;
             // Nobody has them open: so that whoever opens one finds it.
             pending.wait()?;
-            self.inner.preallocate_many(numbers.clone(), size, durability)?;
             Ok(numbers)
         })
     }
