@@ -84,23 +84,53 @@ pub enum Peer {
     },
 }
 
-/// The process at the other end of a Unix socket, if it is one of ours: of the same user, or of root.
-pub fn local_peer(stream: &UnixStream) -> Result<Peer> {
+/// User and number of the process at the other end of a Unix socket.
+fn credentials(stream: &UnixStream) -> Result<(u32, u32)> {
     let failed = |error: rustix::io::Errno| {
-        Error::new(ErrorKind::Stopped, "cannot tell who has connected").with_source(std::io::Error::from(error))
+        Error::new(ErrorKind::Stopped, "cannot tell who is at the other end").with_source(std::io::Error::from(error))
     };
-    let credentials = rustix::net::sockopt::socket_peercred(stream).map_err(failed)?;
-    let (uid, own) = (credentials.uid.as_raw(), rustix::process::geteuid().as_raw());
-    if uid != own && uid != 0 {
+    let found = rustix::net::sockopt::socket_peercred(stream).map_err(failed)?;
+    Ok((found.uid.as_raw(), found.pid.as_raw_nonzero().get().unsigned_abs()))
+}
+
+/// The process that has connected to our socket, if it is one of ours: of the same user, or of root.
+pub fn local_peer(stream: &UnixStream) -> Result<Peer> {
+    let ((uid, pid), own) = (credentials(stream)?, rustix::process::geteuid().as_raw());
+    if !may_reach(uid, own) {
         let message = format!("the store belongs to user {own}; user {uid} has no raw access to it");
         return Err(Error::invalid(message));
     }
-    Ok(Peer::Local { uid, pid: credentials.pid.as_raw_nonzero().get().unsigned_abs() })
+    Ok(Peer::Local { uid, pid })
+}
+
+/// Refuses a server that somebody else has put in the place of ours: whoever listens must be of the same user or of root,
+/// unless we are root.
+pub fn check_owner(stream: &UnixStream, place: &str) -> Result<()> {
+    let ((uid, _), own) = (credentials(stream)?, rustix::process::geteuid().as_raw());
+    if own != 0 && !may_reach(uid, own) {
+        return Err(Error::invalid(format!(
+            "the server at {place} is run by user {uid}: it is not asked for anything"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a user gets at what another one has.
+fn may_reach(uid: u32, owner: u32) -> bool {
+    uid == owner || uid == 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_user_and_root_get_in() {
+        assert!(may_reach(7, 7) && may_reach(0, 7) && !may_reach(8, 7) && !may_reach(7, 0));
+        let (one, other) = UnixStream::pair().unwrap();
+        assert!(matches!(local_peer(&one).unwrap(), Peer::Local { pid, .. } if pid == std::process::id()));
+        check_owner(&other, "here").unwrap();
+    }
 
     #[test]
     fn a_proof_holds_for_its_side_its_key_and_its_numbers_alone() {

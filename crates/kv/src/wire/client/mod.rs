@@ -28,7 +28,7 @@ use self::view::WireView;
 use self::watch::WireWatch;
 use super::fields::malformed;
 use super::frame::DATA_LEN_MAX;
-use super::identity::Key;
+use super::identity::{Key, check_owner};
 use super::reply::{take_commit, take_stat, take_usage};
 use super::request::{NEWEST, Request};
 use super::stream::Stream;
@@ -59,6 +59,7 @@ impl WireKv {
     pub fn connect_unix(path: &Path, options: &ClientOptions) -> Result<WireKv> {
         let place = path.display().to_string();
         let stream = UnixStream::connect(path).map_err(|error| failed_to_connect(&place, error))?;
+        check_owner(&stream, &place)?;
         WireKv::over(Stream::Unix(stream), &place, None, options)
     }
 
