@@ -2,7 +2,7 @@
 //!
 //! Everything above asks for time and randomness through [`Clock`] and [`Random`], so that a
 //! test or a crash search can replay a run exactly. Devices have their own seam (`Device` in the
-//! engine); networks are opened by the doors alone.
+//! engine); networks are opened by the doors and by kv's wire alone.
 
 mod clock;
 mod random;

@@ -1,7 +1,7 @@
 //! The `Kv` seam: one trait, its conformance suite, back ends and transactions.
 //!
 //! Everything above (objects, documents, the cluster) knows only [`Kv`]. This crate has no object
-//! semantics and no network of its own.
+//! semantics; [`wire`] is its only way to other processes.
 //!
 //! Invariants of the seam:
 //! - `submit` is the one way to change anything visible; a batch happens whole or not at all.
