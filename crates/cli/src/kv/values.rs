@@ -128,32 +128,21 @@ pub(super) fn put(args: &PutArgs, output: Output) -> Outcome {
 }
 
 /// Short values as they are, long ones through a stage.
-fn staged(session: &Session, from: &mut dyn Read, name: &Path) -> Outcome<Payload> {
+fn staged(session: &Session, mut from: &mut dyn Read, name: &Path) -> Outcome<Payload> {
     let cannot = |error| Failure::io(format!("cannot read {}", name.display()), &error);
-    let mut piece = vec![0; STAGE_PIECE_LEN_MAX];
-    let mut filled = fill(from, &mut piece).map_err(cannot)?;
-    if filled <= session.kv().profile().inline_len_best {
-        piece.truncate(filled);
+    let mut next = || -> Outcome<Vec<u8>> {
+        let mut piece = Vec::new();
+        (&mut from).take(STAGE_PIECE_LEN_MAX as u64).read_to_end(&mut piece).map_err(cannot)?;
+        Ok(piece)
+    };
+    let mut piece = next()?;
+    if piece.len() <= session.kv().profile().inline_len_best {
         return Ok(Payload::Bytes(piece.into()));
     }
     let mut stage = session.kv().stage(StageHint::default()).map_err(failed)?;
-    while filled > 0 {
-        stage.write(&piece[..filled]).map_err(failed)?;
-        filled = fill(from, &mut piece).map_err(cannot)?;
+    while !piece.is_empty() {
+        stage.write(&piece).map_err(failed)?;
+        piece = next()?;
     }
     Ok(Payload::Stage(stage.finish().map_err(failed)?))
-}
-
-/// Reads until the buffer is full or there is no more.
-fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match from.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }

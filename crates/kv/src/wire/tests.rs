@@ -1,4 +1,6 @@
-//! Bytes as docs/wire.md tells them, and strangers of every kind.
+//! Servers and clients, and strangers of every kind.
+
+mod format;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,18 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use koine_engine::{
-    Batch, Condition, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place, RequestId, Sources, SpaceId,
-    StageHint, Version,
-};
+use koine_engine::{Batch, Durability, Error, ErrorKind, KeyRange, Operation, Place, SpaceId, StageHint, Version};
 use koine_env::{Random, SeededRandom};
-use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::fields::Fields;
-use super::frame::{Frame, Kind, Limits, write_request};
+use super::frame::{DATA_LEN_MAX, Frame, Kind, Limits, MESSAGE_LEN_MAX, write_request};
 use super::reply::{Greeting, take_commit, take_error, take_event, take_page, take_stat, take_usage};
 use super::request::{PROTOCOL, Request, Rule, without_stages};
+use super::server::WATCHES_MAX;
 use super::{
     ClientOptions, HEADER_LEN, Handler, Key, Peer, Responder, Server, ServerOptions, VERB_FOREIGN_FIRST, WireKv,
 };
@@ -103,159 +101,6 @@ fn eventually(what: &str, so: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("not in a minute: {what}");
-}
-
-/// The examples of docs/wire.md.
-#[test]
-fn frames_are_as_documented() {
-    let document = include_str!("../../../../docs/wire.md");
-    let request = Request::Store {
-        at: Place::new(SpaceId(16), "k"),
-        rule: Rule::MustNotExist,
-        durability: Durability::Sync,
-        request: Some(RequestId([0xAB; 16])),
-    };
-    let retrieve = Request::Retrieve { view: 0, at: Place::new(SpaceId(16), "k"), offset: 4096, length: 65_536 };
-    let batch = Batch::new()
-        .when(Condition::VersionIs { space: SpaceId(16), key: "k".into(), version: Version(7) })
-        .put(SpaceId(16), "k", "value")
-        .then(Operation::AddCounter { at: Place::new(SpaceId(17), "n"), delta: -1 });
-    let submit = Request::Submit { batch, durability: Durability::Written };
-    let mut missing = Vec::new();
-    for (id, request, data) in [(1, request, &b"value"[..]), (2, retrieve, b""), (3, submit, b"")] {
-        let mut bytes = Vec::new();
-        write_request(&mut bytes, request.verb(), id, &request.encode(&without_stages).unwrap(), data).unwrap();
-        let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let lines: Vec<String> = hex.chunks(32).map(|line| line.join(" ")).collect();
-        if !document.contains(&lines.join("\n")) {
-            missing.push(lines.join("\n"));
-        }
-    }
-    assert!(missing.is_empty(), "docs/wire.md lacks\n{}", missing.join("\n\n"));
-}
-
-fn any_bytes(most: usize) -> impl Strategy<Value = Bytes> {
-    prop::collection::vec(any::<u8>(), 0..most).prop_map(Bytes::from)
-}
-
-fn any_place() -> impl Strategy<Value = Place> {
-    (any::<u64>(), any_bytes(40)).prop_map(|(space, key)| Place { space: SpaceId(space), key })
-}
-
-fn any_range() -> impl Strategy<Value = KeyRange> {
-    (any_bytes(20), prop::option::of(any_bytes(20))).prop_map(|(start, end)| KeyRange { start, end })
-}
-
-fn any_condition() -> impl Strategy<Value = Condition> {
-    (0..5, any_place(), any_range(), any::<u64>()).prop_map(|(which, Place { space, key }, range, version)| {
-        let version = Version(version);
-        match which {
-            0 => Condition::Absent { space, key },
-            1 => Condition::Present { space, key },
-            2 => Condition::VersionIs { space, key, version },
-            3 => Condition::RangeEmpty { space, range },
-            _ => Condition::RangeUnchanged { space, range, since: version },
-        }
-    })
-}
-
-fn any_operation() -> impl Strategy<Value = Operation> {
-    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<i64>());
-    (0..15, any_place(), any_place(), any_range(), any_bytes(300), numbers).prop_map(
-        |(which, at, to, range, data, (offset, length, other, delta))| match which {
-            0 => Operation::Put { at, value: Payload::Bytes(data) },
-            1 => Operation::WriteAt { at, offset, data: Payload::Bytes(data) },
-            2 => Operation::Append { at, data: Payload::Bytes(data) },
-            3 => Operation::Truncate { at, length },
-            4 => Operation::Delete { at },
-            5 => Operation::DeleteRange { space: at.space, range },
-            6 => Operation::Rename { from: at, to },
-            7 => Operation::RenamePrefix { space: at.space, from: at.key, to: to.key },
-            8 => Operation::CloneRange { from: at, from_offset: offset, length, to, to_offset: other },
-            9 => {
-                let fate = if delta < 0 { Sources::Delete } else { Sources::Keep };
-                Operation::Concatenate { sources: vec![at.clone(), to, at.clone()], target: at, fate }
-            }
-            10 => Operation::AddCounter { at, delta },
-            11 => Operation::CreateSpace { space: at.space },
-            12 => Operation::DropSpace { space: at.space },
-            13 => Operation::CloneSpace { from: at.space, to: to.space },
-            _ => Operation::SnapshotSpace { from: at.space, to: to.space },
-        },
-    )
-}
-
-proptest! {
-    #[test]
-    fn batches_come_out_as_they_went_in(
-        conditions in prop::collection::vec(any_condition(), 0..10),
-        operations in prop::collection::vec(any_operation(), 0..20),
-        request in prop::option::of(any::<[u8; 16]>()),
-    ) {
-        let batch = Batch { conditions, operations, request: request.map(RequestId) };
-        let sent = Request::Submit { batch, durability: Durability::Written };
-        let message = Bytes::from(sent.encode(&without_stages).unwrap());
-        let got = Request::decode(sent.verb(), Fields::new(message.clone()), &mut |_| unreachable!()).unwrap().unwrap();
-        prop_assert_eq!(format!("{sent:?}"), format!("{got:?}"));
-        // A part of it is no message.
-        for end in [message.len() / 2, message.len() - 1] {
-            let part = Fields::new(message.slice(..end));
-            prop_assert!(Request::decode(sent.verb(), part, &mut |_| unreachable!()).is_err());
-        }
-    }
-
-    #[test]
-    fn other_requests_come_out_as_they_went_in(
-        at in any_place(), range in any_range(), numbers in any::<[u64; 3]>(), small in any::<[u32; 2]>(),
-        seed in any::<[u8; 32]>(), backward in any::<bool>(),
-    ) {
-        let [view, offset, other] = numbers;
-        let direction = if backward { Direction::Backward } else { Direction::Forward };
-        let hint = StageHint { length: backward.then_some(offset), reserved: backward, ..StageHint::default() };
-        let timeout = Duration::from_millis(u64::from(small[0]));
-        for sent in [
-            Request::Hello { protocol: small[0], nonce: seed },
-            Request::Prove { proof: seed },
-            Request::Retrieve { view, at: at.clone(), offset, length: small[0] },
-            Request::Delete { at: at.clone(), rule: Rule::MustExist, durability: Durability::Memory, request: None },
-            Request::Exist { view, at: at.clone() },
-            Request::List { view, space: at.space, range: range.clone(), direction, entries: small[0], bytes: small[1] },
-            Request::OpenView { view },
-            Request::CloseView { view },
-            Request::HasSpace { view, space: at.space },
-            Request::Spaces { view, from: at.space, most: small[1] },
-            Request::OpenStage { stage: view, hint },
-            Request::WriteStage { stage: view },
-            Request::FinishStage { stage: view },
-            Request::DropStage { stage: view },
-            Request::OpenWatch { watch: view, space: at.space, range, from: Version(other) },
-            Request::NextEvent { watch: view, timeout },
-            Request::CloseWatch { watch: view },
-            Request::Usage,
-            Request::Sync,
-        ] {
-            let message = Bytes::from(sent.encode(&without_stages).unwrap());
-            let got = Request::decode(sent.verb(), Fields::new(message), &mut |_| unreachable!()).unwrap().unwrap();
-            prop_assert_eq!(format!("{sent:?}"), format!("{got:?}"));
-        }
-    }
-}
-
-/// What both sides read, given anything at all.
-#[test]
-fn no_bytes_are_too_strange_to_be_refused() {
-    let random = SeededRandom::new(11);
-    let verbs =
-        [1, 2, 6, 0x10, 0x14, 0x40, 0x41, 0x50, 0x51, 0x52, 0x53, 0x60, 0x61, 0x68, 0x70, 0x71, 0x72, 9, 0x8000];
-    for turn in 0..20_000usize {
-        let mut bytes = vec![0; turn % 97];
-        random.fill(&mut bytes);
-        // Lengths that could be right now and then.
-        bytes.iter_mut().skip(turn % 5).step_by(3).for_each(|byte| *byte %= 4);
-        super::fuzzing::request(verbs[turn % verbs.len()], &bytes);
-        super::fuzzing::reply(&bytes);
-        super::fuzzing::stream(&bytes);
-    }
 }
 
 #[test]
@@ -451,11 +296,52 @@ fn no_more_than_was_allowed() {
     assert!(views[3].stat(SPACE, b"k").is_err());
     views.truncate(2);
     assert!(one.view().unwrap().stat(SPACE, b"k").is_ok());
+    let watch = || one.watch(SPACE, KeyRange::all(), Version(0));
+    let mut watches: Vec<_> = (0..WATCHES_MAX).map(|_| watch().unwrap()).collect();
+    assert_eq!(watch().map(drop).unwrap_err().kind(), ErrorKind::Busy);
+    watches.truncate(1);
+    watch().unwrap();
     // More at once than are let through at once.
     let tickets: Vec<_> =
         (0..100).map(|turn| one.submit(Batch::new().put(SPACE, format!("{turn:03}"), "v"), Durability::Sync)).collect();
     let versions: Vec<Version> = tickets.into_iter().map(|ticket| ticket.wait().unwrap().version).collect();
     assert!(versions.windows(2).all(|pair| pair[0] < pair[1]));
+}
+
+/// The table and the tests cannot part: every row names one that is there, and the numbers are those in force.
+#[test]
+fn every_limit_is_documented_and_tested() {
+    let document = include_str!("../../../../docs/limits.md");
+    let section = document.split("\n## ").find(|section| section.starts_with("Keys and values")).unwrap();
+    let rows: Vec<Vec<&str>> = section
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    for row in &rows {
+        assert!(include_str!("tests.rs").contains(&format!("fn {}(", row[4].trim_matches('`'))), "{row:?}");
+    }
+    let options = ServerOptions::default();
+    let mib = |length: usize| format!("{} MiB", length >> 20);
+    for (name, value) in [
+        ("connections_max", options.connections_max.to_string()),
+        ("greeting", format!("{} s", options.greeting.as_secs())),
+        ("in_flight_max", thousands(options.in_flight_max)),
+        ("waiting_len_max", mib(options.waiting_len_max)),
+        ("patience", format!("{} s", options.patience.as_secs())),
+        ("handles_max", thousands(options.handles_max)),
+        ("WATCHES_MAX", WATCHES_MAX.to_string()),
+        ("MESSAGE_LEN_MAX", mib(MESSAGE_LEN_MAX)),
+        ("DATA_LEN_MAX", mib(DATA_LEN_MAX)),
+    ] {
+        let row = rows.iter().find(|row| row[1].contains(&format!("`{name}`")));
+        let row = row.unwrap_or_else(|| panic!("{name} is missing"));
+        assert!(row[2].contains(&value), "{name}: {value}");
+    }
+}
+
+fn thousands(number: usize) -> String {
+    format!("{},{:03}", number / 1000, number % 1000)
 }
 
 struct Echo;

@@ -298,3 +298,24 @@ fn a_block_device_is_fixed_direct_and_held_alone() {
     drop(device);
     FileDevice::open(&disk.0, READ).unwrap();
 }
+
+#[test]
+fn streams_give_the_same_bytes_past_the_page_cache_and_through_it() {
+    const MIB: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let device = FileDevice::open(&folder.path().join("store"), CREATE).unwrap();
+    device.grow(40 * MIB).unwrap();
+    let bytes = pattern(40 << 20);
+    device.write_at(&bytes, 0).unwrap();
+    let mut ways = Vec::new();
+    // Off the blocks' boundaries, as pieces of values are.
+    for offset in (100..38 * MIB).step_by(1 << 20) {
+        ways.push(device.pace.way());
+        let mut buffer = vec![0; 1 << 20];
+        device.read_at(&mut buffer, offset, ReadMode::Stream).unwrap();
+        assert!(buffer == bytes[offset as usize..][..1 << 20], "{offset}");
+    }
+    // Where there is no direct I/O there is one way only.
+    assert_eq!(ways.contains(&Way::Through), device.is_direct());
+    assert_eq!(device.reads_ahead(), !device.is_direct() || device.pace.way() == Way::Through);
+}

@@ -33,6 +33,8 @@ use super::stream::Stream;
 use crate::seam::Kv;
 
 pub use self::answers::{Handler, Responder};
+#[cfg(test)]
+pub(super) use self::watches::WATCHES_MAX;
 
 /// What a server allows.
 #[derive(Clone)]

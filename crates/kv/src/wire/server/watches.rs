@@ -17,7 +17,7 @@ use crate::seam::{Watch, WatchEvent};
 use crate::wire::reply::put_event;
 
 /// The most of a session: each takes a thread.
-const WATCHES_MAX: usize = 32;
+pub(in crate::wire) const WATCHES_MAX: usize = 32;
 /// So often a thread looks whether it is still wanted.
 const SLICE: Duration = Duration::from_millis(500);
 
