@@ -29,6 +29,8 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Timestamp;
     /// Time since an arbitrary start; for intervals only.
     fn monotonic(&self) -> Duration;
+    /// Returns when so much time has passed.
+    fn sleep(&self, pause: Duration);
 }
 
 /// The operating system's clock.
@@ -59,9 +61,13 @@ impl Clock for SystemClock {
     fn monotonic(&self) -> Duration {
         self.start.elapsed()
     }
+
+    fn sleep(&self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
 }
 
-/// A clock that moves only when told to.
+/// A clock that moves only when told to, or by those who sleep: each passes its pause at once.
 #[derive(Debug, Default)]
 pub struct SimulatedClock {
     nanoseconds: AtomicU64,
@@ -88,6 +94,10 @@ impl Clock for SimulatedClock {
     fn monotonic(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds.load(Ordering::SeqCst))
     }
+
+    fn sleep(&self, pause: Duration) {
+        self.advance(pause);
+    }
 }
 
 #[cfg(test)]
@@ -100,5 +110,7 @@ mod tests {
         assert_eq!(clock.now(), Timestamp(5));
         clock.advance(Duration::from_nanos(7));
         assert_eq!(clock.now(), Timestamp(12));
+        clock.sleep(Duration::from_nanos(8));
+        assert_eq!((clock.now(), clock.monotonic()), (Timestamp(20), Duration::from_nanos(20)));
     }
 }

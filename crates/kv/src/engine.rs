@@ -19,7 +19,7 @@ use koine_engine::{
 use crate::check::check_batch;
 use crate::seam::{
     Change, Cursor, Direction, Entry, Kv, Level, Profile, ReadNow, SpaceEntry, Stage, Stat, Usage, View, Watch,
-    WatchEvent,
+    WatchEvent, get_by_view,
 };
 
 /// Values up to this length go through the log; longer ones are better placed by a stage.
@@ -80,6 +80,10 @@ impl Kv for EngineKv {
     fn view(&self) -> Result<Arc<dyn View>> {
         self.check_open()?;
         Ok(Arc::new(self.engine.view()))
+    }
+
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        get_by_view(self, space, key)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -16,7 +16,9 @@ mod seam;
 mod sparse;
 mod transaction;
 pub mod wire;
+pub mod wrap;
 
+pub use bytes::Bytes;
 pub use check::check_batch;
 pub use engine::EngineKv;
 pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX, after_prefix};
@@ -28,6 +30,6 @@ pub use koine_engine::{
 pub use memory::{MemoryKv, MemoryOptions};
 pub use seam::{
     Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Level, Profile, ReadNow, SpaceEntry, Stage, Stat,
-    Usage, View, Watch, WatchEvent,
+    Usage, View, Watch, WatchEvent, get_by_view,
 };
 pub use transaction::{ATTEMPTS_MAX, Seen, SeenEntry, Transaction, TransactionCursor, request_of_attempt};

@@ -1,7 +1,8 @@
 //! The traits every back end implements.
 //!
 //! Invariants:
-//! - Required methods are few; convenience lives in [`KvExt`] and on the concrete types.
+//! - Methods are few, and none has a default: a wrapper that forgets one does not compile. What most back ends do
+//!   alike is a function ([`get_by_view`]); convenience lives in [`KvExt`] and on the concrete types.
 //! - All calls are synchronous and safe from many threads; none waits for a network or a flush
 //!   but [`Ticket::wait`], [`Kv::sync`] and [`Kv::close`].
 
@@ -168,7 +169,8 @@ pub enum WatchEvent {
 
 /// A queue of changes, in commit order. A slow reader loses events, never holds up a writer.
 pub trait Watch: Send {
-    /// Waits up to `timeout` for the next event; `None` when none came, `Stopped` once the store is closed.
+    /// Waits up to `timeout` for the next event; `None` when none came, `Stopped` once the store is closed. An error
+    /// takes no event away.
     fn next(&mut self, timeout: Duration) -> Result<Option<WatchEvent>>;
 }
 
@@ -193,16 +195,9 @@ pub trait Kv: Send + Sync {
     /// Pins the newest visible version.
     fn view(&self) -> Result<Arc<dyn View>>;
 
-    /// The whole value of a key in the newest version; `None` when it is absent. For small values: it is all in memory.
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        let view = self.view()?;
-        let Some(stat) = view.stat(space, key)? else {
-            return Ok(None);
-        };
-        let length =
-            usize::try_from(stat.size).map_err(|_| koine_engine::Error::invalid("value too large to get whole"))?;
-        view.bytes(space, key, 0, length).map(Some)
-    }
+    /// The whole value of a key in the newest version; `None` when it is absent. For small values: it is all in
+    /// memory. Where the back end has no shorter way: [`get_by_view`].
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>>;
 
     /// Begins a large value.
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>>;
@@ -215,10 +210,9 @@ pub trait Kv: Send + Sync {
     /// has a request id, refusals are outcomes too and a repeat gets them; a new attempt needs a new id.
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket;
 
-    /// Submits and waits. A store may do in the calling thread what another would do for a ticket.
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        self.submit(batch, durability).wait()
-    }
+    /// Submits and waits: `self.submit(batch, durability).wait()`, unless the store can do in the calling thread what
+    /// another would do for a ticket.
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit>;
 
     /// Changes of a range after version `from`, in commit order, and within a commit in the order of its
     /// operations. A change is told after it is visible. The first event is `LostSince(from)` where those
@@ -234,6 +228,17 @@ pub trait Kv: Send + Sync {
     /// Finishes what is under way, syncs, and gives the medium back. Later calls fail with `Stopped`, on
     /// stages and watches too; only closing again is no error. Views may go on or fail.
     fn close(&self) -> Result<()>;
+}
+
+/// [`Kv::get`] by a view: its length first, then its bytes.
+pub fn get_by_view<K: Kv + ?Sized>(kv: &K, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+    let view = kv.view()?;
+    let Some(stat) = view.stat(space, key)? else {
+        return Ok(None);
+    };
+    let length =
+        usize::try_from(stat.size).map_err(|_| koine_engine::Error::invalid("value too large to get whole"))?;
+    view.bytes(space, key, 0, length).map(Some)
 }
 
 /// Convenience over [`Kv`].

@@ -19,6 +19,7 @@ mod tests;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
@@ -33,7 +34,7 @@ use self::state::{Draft, State};
 use self::view::MemoryView;
 use self::watch::MemoryWatch;
 use crate::check::check_batch;
-use crate::seam::{Kv, Level, Profile, Stage, Usage, View, Watch};
+use crate::seam::{Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
 
 /// How a store in memory is made.
 #[derive(Clone, Debug)]
@@ -238,6 +239,10 @@ impl Kv for MemoryKv {
         Ok(Arc::new(MemoryView::new(Arc::clone(&self.shared.open()?.state))))
     }
 
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        get_by_view(self, space, key)
+    }
+
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
         drop(self.shared.open()?);
         Ok(Box::new(MemoryStage::new(Arc::clone(&self.shared), hint)))
@@ -245,6 +250,10 @@ impl Kv for MemoryKv {
 
     fn submit(&self, batch: Batch, _durability: Durability) -> Ticket {
         Ticket::ready(self.commit_now(&batch))
+    }
+
+    fn commit(&self, batch: Batch, _durability: Durability) -> Result<Commit> {
+        self.commit_now(&batch)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use koine_kv::{
-    Batch, Cursor, Direction, Durability, Entry, KeyRange, Kv, MemoryKv, MemoryOptions, Profile, ReadNow, SpaceEntry,
-    SpaceId, Stage, StageHint, Stat, Ticket, Usage, Version, View, Watch,
-};
+use koine_kv::{Batch, Cursor, Direction, Durability, Entry, KeyRange, Kv, MemoryKv, MemoryOptions, SpaceId, View};
 use koine_object::{ListPage, ListQuery, Objects};
 use proptest::prelude::*;
 
@@ -166,54 +163,15 @@ struct CountingCursor {
 }
 
 impl Kv for Counting {
-    fn profile(&self) -> &Profile {
-        self.below.profile()
-    }
     fn view(&self) -> koine_kv::Result<Arc<dyn View>> {
         Ok(Arc::new(CountingView { below: self.below.view()?, steps: Arc::clone(&self.steps) }))
     }
-    fn stage(&self, hint: StageHint) -> koine_kv::Result<Box<dyn Stage>> {
-        self.below.stage(hint)
-    }
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
-        self.below.submit(batch, durability)
-    }
-    fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> koine_kv::Result<Box<dyn Watch>> {
-        self.below.watch(space, range, from)
-    }
-    fn usage(&self) -> koine_kv::Result<Usage> {
-        self.below.usage()
-    }
-    fn sync(&self) -> koine_kv::Result<()> {
-        self.below.sync()
-    }
-    fn close(&self) -> koine_kv::Result<()> {
-        self.below.close()
-    }
+    koine_kv::pass_on!(Kv, below: profile, get, stage, submit, commit, watch, usage, sync, close);
 }
 
 impl View for CountingView {
-    fn version(&self) -> Version {
-        self.below.version()
-    }
-    fn has_space(&self, space: SpaceId) -> koine_kv::Result<bool> {
-        self.below.has_space(space)
-    }
-    fn spaces(&self, from: SpaceId, most: usize) -> koine_kv::Result<Vec<SpaceEntry>> {
-        self.below.spaces(from, most)
-    }
-    fn stat(&self, space: SpaceId, key: &[u8]) -> koine_kv::Result<Option<Stat>> {
-        self.below.stat(space, key)
-    }
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> koine_kv::Result<usize> {
-        self.below.read(space, key, offset, buffer)
-    }
-    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> koine_kv::Result<ReadNow> {
-        self.below.read_now(space, key, offset, buffer)
-    }
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> koine_kv::Result<bytes::Bytes> {
-        self.below.bytes(space, key, offset, length)
-    }
+    koine_kv::pass_on!(View, below: version, has_space, spaces, stat, read, read_now, bytes);
+
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> koine_kv::Result<Box<dyn Cursor>> {
         let below = self.below.cursor(space, range, direction)?;
         Ok(Box::new(CountingCursor { below, steps: Arc::clone(&self.steps) }))

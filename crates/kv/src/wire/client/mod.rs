@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use koine_engine::{
-    Batch, Durability, Error, ErrorKind, KeyRange, Place, Result, SpaceId, StageHint, StageToken, Ticket, Version,
+    Batch, Commit, Durability, Error, ErrorKind, KeyRange, Place, Result, SpaceId, StageHint, StageToken, Ticket,
+    Version,
 };
 
 use self::connection::Connection;
@@ -33,7 +34,7 @@ use super::reply::{take_commit, take_stat, take_usage};
 use super::request::{NEWEST, Request};
 use super::stream::Stream;
 use crate::check::check_batch;
-use crate::seam::{Kv, Profile, Stage, Usage, View, Watch};
+use crate::seam::{Kv, Profile, Stage, Usage, View, Watch, get_by_view};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -126,10 +127,7 @@ impl Kv for WireKv {
         if frame.data.len() as u64 == stat.size {
             return Ok(Some(frame.data));
         }
-        let view = self.view()?;
-        let Some(stat) = view.stat(space, key)? else { return Ok(None) };
-        let length = usize::try_from(stat.size).map_err(|_| Error::invalid("value too large to get whole"))?;
-        view.bytes(space, key, 0, length).map(Some)
+        get_by_view(self, space, key)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
@@ -150,6 +148,10 @@ impl Kv for WireKv {
             Err(error) => completer.complete(Err(error)),
         }
         ticket
+    }
+
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+        self.submit(batch, durability).wait()
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {
