@@ -1,4 +1,4 @@
-"""`koine bench engine`: the document that programs read, from runs far too short to say anything about speed."""
+"""`koine bench engine` and `koine bench wire`: the documents that programs read, from runs far too short to say anything about speed."""
 
 import json
 import tempfile
@@ -83,3 +83,18 @@ def test_file_systems_stand_beside_objects_or_are_null(folder):
     assert created["goal"] == 10 and rows["4 KiB random private write synced x1 beside fio"]["goal"] == 0.9
     mounts = Path("/proc/self/mounts").read_text()
     assert str(folder) not in mounts
+
+
+def test_the_wire_stands_beside_redis_and_memcpy(folder):
+    done = koine("bench", "wire", "--quick", "--json", "--dir", folder, "--duration", "0.02", timeout=120)
+    assert list(folder.iterdir()) == [], "stores were left behind"
+    rows = json.loads(done.stdout)["rows"]
+    cases = [(row["case"], row["unit"]) for row in rows]
+    assert len(set(cases)) == len(cases) <= 24
+    for row in rows:
+        assert row["ours"] > 0 and row["goal"] > 0
+        beside = {"memcpy"} if "1 MiB" in row["case"] else {"redis", "direct"}
+        assert set(row["references"]) == beside, row
+        assert all(row["references"][name] > 0 for name in beside - {"redis"}), row
+    for case in ("get 1 MiB x32", "put 4 KiB x32, memory, socket", "get 4 KiB x1, engine unsynced, TCP"):
+        assert case in {row["case"] for row in rows}

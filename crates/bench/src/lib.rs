@@ -11,6 +11,7 @@ mod process;
 pub mod report;
 pub mod s3;
 mod statistics;
+pub mod wire;
 
 pub use error::Error;
 pub use report::Report;
@@ -24,9 +25,14 @@ pub enum Benchmark {
     S3(Box<s3::Arguments>),
     /// The engine beside embedded stores (LMDB, redb, fjall, RocksDB), file systems and fio
     Engine(Box<engine::Arguments>),
+    /// Keys and values through the wire, beside the same store called directly and Redis
+    Wire(Box<wire::Arguments>),
     /// A process that holds one store for `engine`
     #[command(hide = true)]
     EngineWorker,
+    /// A process that serves one store for `wire`
+    #[command(hide = true)]
+    WireServer(Box<wire::ServerArguments>),
 }
 
 impl Benchmark {
@@ -37,6 +43,11 @@ impl Benchmark {
         let (report, folder) = match self {
             Benchmark::S3(arguments) => (s3::run(arguments)?, &arguments.report),
             Benchmark::Engine(arguments) => (engine::run(arguments)?, &arguments.report),
+            Benchmark::Wire(arguments) => (wire::run(arguments)?, &arguments.report),
+            Benchmark::WireServer(arguments) => {
+                wire::serve(arguments)?;
+                return Ok(Report::new("wire"));
+            }
             Benchmark::EngineWorker => {
                 engine::work()?;
                 return Ok(Report::new("engine"));

@@ -21,7 +21,7 @@ mod request;
 mod server;
 mod stream;
 
-pub use client::{ClientOptions, WireKv};
+pub use client::{ClientOptions, Pending, WireKv};
 pub use frame::{DATA_LEN_MAX, HEADER_LEN, MESSAGE_LEN_MAX};
 pub use identity::{KEY_LEN_MIN, Key, Peer};
 pub use request::VERB_FOREIGN_FIRST;

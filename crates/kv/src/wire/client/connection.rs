@@ -28,7 +28,8 @@ use crate::wire::stream::Stream;
 /// Memory for answers that came together.
 const READ_LEN: usize = 64 << 10;
 
-type Outcome = Result<Frame>;
+/// What came of a request: its answer, or why there is none.
+pub(super) type Outcome = Result<Frame>;
 type Callback = Box<dyn FnOnce(Outcome) + Send>;
 
 enum State {

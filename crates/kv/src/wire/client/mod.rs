@@ -7,6 +7,7 @@
 
 mod connection;
 mod cursor;
+mod pending;
 mod stage;
 mod view;
 mod watch;
@@ -23,7 +24,7 @@ use koine_engine::{
     Version,
 };
 
-use self::connection::Connection;
+use self::connection::{Asked, Connection, Outcome};
 use self::stage::{Remote, WireStage};
 use self::view::WireView;
 use self::watch::WireWatch;
@@ -34,7 +35,9 @@ use super::reply::{take_commit, take_stat, take_usage};
 use super::request::{NEWEST, Request};
 use super::stream::Stream;
 use crate::check::check_batch;
-use crate::seam::{Kv, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Kv, Profile, Stage, Usage, View, Watch};
+
+pub use self::pending::Pending;
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -82,6 +85,29 @@ impl WireKv {
         Ok(WireKv { connection, profile })
     }
 
+    /// Asks for the whole value of a key in the newest version, and goes on.
+    pub fn begin_get(&self, space: SpaceId, key: Bytes) -> Result<Pending<Option<Bytes>>> {
+        let at = Place { space, key };
+        let (asked, connection) = (self.retrieve(&at)?, Arc::clone(&self.connection));
+        Ok(Pending::new(asked, move |outcome| whole(&connection, &at, outcome)))
+    }
+
+    /// Asks for a batch, and goes on; batches of one thread are ordered as they were begun.
+    pub fn begin(&self, batch: Batch, durability: Durability) -> Result<Pending<Commit>> {
+        Ok(Pending::new(self.ask_for(batch, durability)?, |outcome| take_commit(outcome?.message)))
+    }
+
+    fn ask_for(&self, batch: Batch, durability: Durability) -> Result<Asked> {
+        check_batch(&self.profile, &batch)?;
+        let request = Request::Submit { batch, durability };
+        self.connection.ask_naming(&request, &|token| self.number_of(token))
+    }
+
+    fn retrieve(&self, at: &Place) -> Result<Asked> {
+        let length = DATA_LEN_MAX as u32;
+        self.connection.ask(&Request::Retrieve { view: NEWEST, at: at.clone(), offset: 0, length })
+    }
+
     /// The number of a stage of this connection.
     fn number_of(&self, token: &StageToken) -> Result<u64> {
         let remote = token.content_ref::<Remote>().filter(|remote| remote.is_of(&self.connection));
@@ -106,6 +132,22 @@ fn failed_to_connect(place: &str, error: std::io::Error) -> Error {
     Error::new(kind, message).with_source(error)
 }
 
+/// The value that the answer to `retrieve` has the whole or the beginning of.
+fn whole(connection: &Arc<Connection>, at: &Place, outcome: Outcome) -> Result<Option<Bytes>> {
+    let frame = match outcome {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        answered => answered?,
+    };
+    let stat = take_stat(frame.message)?.ok_or_else(|| malformed("a value of a key that is not there"))?;
+    if frame.data.len() as u64 == stat.size {
+        return Ok(Some(frame.data));
+    }
+    let view = WireView::open(connection)?;
+    let Some(stat) = view.stat(at.space, &at.key)? else { return Ok(None) };
+    let length = usize::try_from(stat.size).map_err(|_| Error::invalid("value too large to get whole"))?;
+    view.bytes(at.space, &at.key, 0, length).map(Some)
+}
+
 impl Kv for WireKv {
     fn profile(&self) -> &Profile {
         &self.profile
@@ -118,16 +160,7 @@ impl Kv for WireKv {
     /// In one round, where the value is no longer than a piece.
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         let at = Place { space, key: Bytes::copy_from_slice(key) };
-        let retrieve = Request::Retrieve { view: NEWEST, at, offset: 0, length: DATA_LEN_MAX as u32 };
-        let frame = match self.connection.call(&retrieve) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            answered => answered?,
-        };
-        let stat = take_stat(frame.message)?.ok_or_else(|| malformed("a value of a key that is not there"))?;
-        if frame.data.len() as u64 == stat.size {
-            return Ok(Some(frame.data));
-        }
-        get_by_view(self, space, key)
+        whole(&self.connection, &at, self.retrieve(&at)?.wait())
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
@@ -136,12 +169,7 @@ impl Kv for WireKv {
 
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = Ticket::new();
-        let checked = check_batch(&self.profile, &batch);
-        let begun = checked.and_then(|()| {
-            let request = Request::Submit { batch, durability };
-            self.connection.ask_naming(&request, &|token| self.number_of(token))
-        });
-        match begun {
+        match self.ask_for(batch, durability) {
             Ok(asked) => {
                 asked.then(move |outcome| completer.complete(outcome.and_then(|frame| take_commit(frame.message))))
             }
@@ -150,8 +178,9 @@ impl Kv for WireKv {
         ticket
     }
 
+    /// Without a thread between the answer and who waits for it.
     fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        self.submit(batch, durability).wait()
+        take_commit(self.ask_for(batch, durability)?.wait()?.message)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

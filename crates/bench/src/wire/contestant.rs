@@ -1,0 +1,140 @@
+//! Who is measured: one face for the wire, the store called directly, and Redis.
+//!
+//! Invariant: requests are answered in the order in which they were begun, and `finish` checks what came.
+
+use super::direct::Direct;
+use super::redis::{Persistence, Redis};
+use super::served::Served;
+use crate::Error;
+use bytes::Bytes;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a contestant could not do.
+pub type Outcome<T> = Result<T, String>;
+
+/// Names what was being done when something failed.
+pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> String {
+    move |error| format!("cannot {doing}: {error}")
+}
+
+/// By which way a store is reached, or that it is Redis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    Unix,
+    Tcp,
+    Direct,
+    RedisUnix,
+    RedisTcp,
+}
+
+impl Way {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Unix => "koine, socket",
+            Way::Tcp => "koine, TCP",
+            Way::Direct => "direct",
+            Way::RedisUnix => "redis, socket",
+            Way::RedisTcp => "redis, TCP",
+        }
+    }
+}
+
+/// What holds when a put is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing outlives the process.
+    Memory,
+    /// It survives the end of the process.
+    Written,
+    /// It survives power loss.
+    Sync,
+}
+
+/// A store of ours, and how Redis has to be set to promise the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Store {
+    /// In a file, or in memory.
+    pub is_file: bool,
+    /// Of puts.
+    pub durability: Durability,
+}
+
+impl Store {
+    /// What is compared.
+    pub const ALL: [Store; 3] = [
+        Store { is_file: false, durability: Durability::Memory },
+        Store { is_file: true, durability: Durability::Written },
+        Store { is_file: true, durability: Durability::Sync },
+    ];
+
+    /// In the names of cells.
+    pub fn name(self) -> &'static str {
+        match self.durability {
+            Durability::Memory => "memory",
+            Durability::Written => "engine unsynced",
+            Durability::Sync => "engine synced",
+        }
+    }
+
+    /// As a heading.
+    pub fn section(self) -> &'static str {
+        match self.durability {
+            Durability::Memory => "memory: (Redis without persistence)",
+            Durability::Written => "Engine, unsynced (Redis: appendfsync no)",
+            Durability::Sync => "Engine, synced (Redis: appendfsync always)",
+        }
+    }
+
+    fn persistence(self) -> Persistence {
+        match self.durability {
+            Durability::Memory => Persistence::None,
+            Durability::Written => Persistence::Unsynced,
+            Durability::Sync => Persistence::Synced,
+        }
+    }
+}
+
+/// One that is measured.
+pub trait Contestant {
+    /// By which way.
+    fn way(&self) -> Way;
+    /// Begins a put.
+    fn put(&mut self, key: &Bytes, value: &Bytes) -> Outcome<()>;
+    /// Begins a get.
+    fn get(&mut self, key: &Bytes) -> Outcome<()>;
+    /// Sends what was begun.
+    fn flush(&mut self) -> Outcome<()>;
+    /// Waits for the oldest, and compares what was got with `value`.
+    fn finish(&mut self, value: &Bytes) -> Outcome<()>;
+    /// Whether the oldest is there.
+    fn is_ready(&mut self) -> Outcome<bool>;
+    /// CPU time of its server so far; `None` where there is none.
+    fn server_cpu(&self) -> Option<Duration>;
+    /// Between cells: gives back what was written in vain.
+    fn tidy(&mut self) -> Outcome<()> {
+        Ok(())
+    }
+}
+
+/// Whether a value that was got is the one that was put: its length and both its ends.
+pub fn is_same(got: &[u8], value: &[u8]) -> bool {
+    got.len() == value.len()
+        && got.first_chunk::<16>() == value.first_chunk::<16>()
+        && got.last_chunk::<16>() == value.last_chunk::<16>()
+}
+
+/// All that can be measured here on such a store.
+pub fn all(store: Store, dir: &Path) -> Result<Vec<Box<dyn Contestant>>, Error> {
+    let served = Served::start(store, dir)?;
+    let mut all: Vec<Box<dyn Contestant>> = vec![
+        Box::new(served.connect(Way::Unix).map_err(Error::Worker)?),
+        Box::new(served.connect(Way::Tcp).map_err(Error::Worker)?),
+        Box::new(Direct::open(store, dir)?),
+    ];
+    for redis in Redis::start(store.persistence(), dir)? {
+        all.push(Box::new(redis));
+    }
+    Ok(all)
+}

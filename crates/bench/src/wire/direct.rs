@@ -1,0 +1,112 @@
+//! The same store in this process, called directly: what the wire adds is what lies between the two.
+
+use super::contestant::{Contestant, Durability, Outcome, Store, Way, failed, is_same};
+use crate::Error;
+use bytes::Bytes;
+use koine_engine::device::{Device, FileDevice, OpenOptions};
+use koine_engine::{Batch, Engine, FormatOptions, Operation, Options, SpaceId, Ticket};
+use koine_env::OsRandom;
+use koine_kv::{EngineKv, Kv, MemoryKv};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Where all keys lie.
+pub const SPACE: SpaceId = SpaceId::FIRST;
+/// The length of a new file.
+const FILE_LEN: u64 = 1 << 30;
+
+/// The engine's word for a durability.
+pub fn level(durability: Durability) -> koine_engine::Durability {
+    match durability {
+        Durability::Memory => koine_engine::Durability::Memory,
+        Durability::Written => koine_engine::Durability::Written,
+        Durability::Sync => koine_engine::Durability::Sync,
+    }
+}
+
+/// Opens a store in memory, or makes one in a new file, with the space that keys lie in.
+pub fn open(file: Option<&Path>) -> Outcome<Arc<dyn Kv>> {
+    let kv: Arc<dyn Kv> = match file {
+        None => Arc::new(MemoryKv::default()),
+        Some(path) => {
+            let options = OpenOptions { create: true, read_only: false };
+            let device = FileDevice::open(path, options).map_err(failed("make the store's file"))?;
+            device.grow(FILE_LEN).map_err(failed("make room in the store"))?;
+            Engine::format(&device, FormatOptions::default(), &OsRandom).map_err(failed("format"))?;
+            Arc::new(EngineKv::open(Arc::new(device), Options::default()).map_err(failed("open"))?)
+        }
+    };
+    let batch = Batch::new().then(Operation::CreateSpace { space: SPACE });
+    kv.commit(batch, koine_engine::Durability::Sync).map_err(failed("make the space"))?;
+    Ok(kv)
+}
+
+enum Begun {
+    Put(Ticket),
+    Got(Option<Bytes>),
+}
+
+/// A store in this process.
+pub struct Direct {
+    kv: Arc<dyn Kv>,
+    durability: koine_engine::Durability,
+    begun: VecDeque<Begun>,
+    _folder: TempDir,
+}
+
+impl Direct {
+    /// Makes one.
+    pub fn open(store: Store, dir: &Path) -> Result<Direct, Error> {
+        let folder = tempfile::Builder::new()
+            .prefix("koine-bench-")
+            .tempdir_in(dir)
+            .map_err(Error::io("cannot make a folder"))?;
+        let path = folder.path().join("store.koine");
+        let kv = open(store.is_file.then_some(path.as_path())).map_err(Error::Worker)?;
+        Ok(Direct { kv, durability: level(store.durability), begun: VecDeque::new(), _folder: folder })
+    }
+}
+
+impl Contestant for Direct {
+    fn way(&self) -> Way {
+        Way::Direct
+    }
+
+    fn put(&mut self, key: &Bytes, value: &Bytes) -> Outcome<()> {
+        let batch = Batch::new().put(SPACE, key.clone(), value.clone());
+        self.begun.push_back(Begun::Put(self.kv.submit(batch, self.durability)));
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Bytes) -> Outcome<()> {
+        self.begun.push_back(Begun::Got(self.kv.get(SPACE, key).map_err(failed("get"))?));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self, value: &Bytes) -> Outcome<()> {
+        match self.begun.pop_front().ok_or("nothing is under way")? {
+            Begun::Put(ticket) => ticket.wait().map(drop).map_err(failed("put")),
+            Begun::Got(Some(got)) if is_same(&got, value) => Ok(()),
+            Begun::Got(_) => Err("a value is missing or wrong".into()),
+        }
+    }
+
+    fn is_ready(&mut self) -> Outcome<bool> {
+        Ok(match self.begun.front() {
+            Some(Begun::Put(ticket)) => ticket.peek().is_some(),
+            Some(Begun::Got(_)) => true,
+            None => false,
+        })
+    }
+
+    fn server_cpu(&self) -> Option<Duration> {
+        None
+    }
+}

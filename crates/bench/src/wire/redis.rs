@@ -1,0 +1,255 @@
+//! Redis, where it is on PATH, through the few lines of its protocol that are needed.
+
+use super::contestant::{Contestant, Outcome, Way, failed, is_same};
+use crate::Error;
+use crate::process::ProcessId;
+use bytes::Bytes;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const PROGRAM: &str = "redis-server";
+/// One that does not answer for so long has not started.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Answers that came together are read together.
+const READ_LEN: usize = 64 << 10;
+
+/// What it does with what is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// Keeps it in memory.
+    None,
+    /// Writes it to its log.
+    Unsynced,
+    /// Syncs its log before it answers.
+    Synced,
+}
+
+/// A running server. Dropping it stops it and removes its folder.
+struct Process {
+    child: Child,
+    _folder: TempDir,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // What it has is wanted no more.
+            let _already_gone = kill_process(pid, Signal::KILL);
+        }
+        let _reaped = self.child.wait();
+    }
+}
+
+trait Stream: Read + Send {
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()>;
+}
+
+impl Stream for UnixStream {
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        Write::write_all(self, bytes)
+    }
+}
+
+impl Stream for TcpStream {
+    fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        Write::write_all(self, bytes)
+    }
+}
+
+/// A connection to one.
+pub struct Redis {
+    way: Way,
+    stream: BufReader<Box<dyn Stream>>,
+    /// Commands that are not sent yet.
+    waiting: Vec<u8>,
+    keeps_log: bool,
+    process: Arc<Process>,
+}
+
+impl Redis {
+    /// Starts a server and connects by both ways; none where Redis is not installed.
+    pub fn start(persistence: Persistence, dir: &Path) -> Result<Vec<Redis>, Error> {
+        if Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status().is_err() {
+            crate::say("redis-server is not on PATH (Debian: redis-server); it has no figures");
+            return Ok(Vec::new());
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("koine-bench-redis-")
+            .tempdir_in(dir)
+            .map_err(Error::io("cannot make a folder"))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("cannot find a free port"))?;
+        let port = listener.local_addr().map_err(Error::io("cannot find a free port"))?.port();
+        drop(listener);
+        let socket = folder.path().join("redis.sock");
+        let (log, sync) = match persistence {
+            Persistence::None => ("no", "no"),
+            Persistence::Unsynced => ("yes", "no"),
+            Persistence::Synced => ("yes", "always"),
+        };
+        let child = Command::new(PROGRAM)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--unixsocket"])
+            .arg(&socket)
+            .args(["--save", "", "--appendonly", log, "--appendfsync", sync, "--auto-aof-rewrite-percentage", "0"])
+            .arg("--dir")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(Error::io("cannot start redis-server"))?;
+        let process = Arc::new(Process { child, _folder: folder });
+        let begin = Instant::now();
+        let unix = loop {
+            match UnixStream::connect(&socket) {
+                Ok(stream) => break stream,
+                Err(_) if begin.elapsed() < START_LIMIT => std::thread::sleep(Duration::from_millis(20)),
+                Err(error) => return Err(Error::Worker(format!("redis-server does not start: {error}"))),
+            }
+        };
+        let tcp = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(Error::io("cannot connect to Redis"))?;
+        tcp.set_nodelay(true).map_err(Error::io("cannot connect to Redis"))?;
+        let over = |way, stream: Box<dyn Stream>| Redis {
+            way,
+            stream: BufReader::with_capacity(READ_LEN, stream),
+            waiting: Vec::new(),
+            keeps_log: persistence != Persistence::None,
+            process: Arc::clone(&process),
+        };
+        Ok(vec![over(Way::RedisUnix, Box::new(unix)), over(Way::RedisTcp, Box::new(tcp))])
+    }
+
+    /// One command, and its answer.
+    fn call(&mut self, parts: &[&[u8]]) -> Outcome<Reply> {
+        encode(&mut self.waiting, parts);
+        self.flush()?;
+        Reply::read(&mut self.stream)
+    }
+}
+
+/// Appends a command.
+fn encode(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    out.extend_from_slice(format!("*{}\r\n", parts.len()).as_bytes());
+    for part in parts {
+        out.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
+        out.extend_from_slice(part);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// An answer.
+#[derive(Debug, PartialEq)]
+enum Reply {
+    /// A word or a number.
+    Line(String),
+    /// A value.
+    Value(Vec<u8>),
+    /// No value.
+    Nothing,
+}
+
+impl Reply {
+    fn read(from: &mut impl BufRead) -> Outcome<Reply> {
+        let mut line = Vec::with_capacity(32);
+        from.read_until(b'\n', &mut line).map_err(failed("read an answer of Redis"))?;
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end();
+        match text.split_at_checked(1) {
+            Some(("-", error)) => Err(format!("Redis refuses: {error}")),
+            Some(("$", "-1")) => Ok(Reply::Nothing),
+            Some(("$", length)) => {
+                let length: usize = length.parse().map_err(failed("understand Redis"))?;
+                let mut value = vec![0; length + 2];
+                from.read_exact(&mut value).map_err(failed("read a value of Redis"))?;
+                value.truncate(length);
+                Ok(Reply::Value(value))
+            }
+            Some(("+" | ":", rest)) => Ok(Reply::Line(rest.to_owned())),
+            _ => Err(format!("Redis said {text:?}")),
+        }
+    }
+}
+
+impl Contestant for Redis {
+    fn way(&self) -> Way {
+        self.way
+    }
+
+    fn put(&mut self, key: &Bytes, value: &Bytes) -> Outcome<()> {
+        encode(&mut self.waiting, &[b"SET", key, value]);
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Bytes) -> Outcome<()> {
+        encode(&mut self.waiting, &[b"GET", key]);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Outcome<()> {
+        let sent = self.stream.get_mut().write_all(&self.waiting).map_err(failed("ask Redis"));
+        self.waiting.clear();
+        sent
+    }
+
+    fn finish(&mut self, value: &Bytes) -> Outcome<()> {
+        match Reply::read(&mut self.stream)? {
+            Reply::Line(text) if text == "OK" => Ok(()),
+            Reply::Value(got) if is_same(&got, value) => Ok(()),
+            _ => Err("a value of Redis is missing or wrong".into()),
+        }
+    }
+
+    fn is_ready(&mut self) -> Outcome<bool> {
+        // An answer is written whole, so that what has begun to come is there at once.
+        Ok(!self.stream.buffer().is_empty())
+    }
+
+    fn server_cpu(&self) -> Option<Duration> {
+        ProcessId(self.process.child.id()).cpu()
+    }
+
+    /// Its log holds every put; a new one holds the keys alone.
+    fn tidy(&mut self) -> Outcome<()> {
+        if self.keeps_log && self.way == Way::RedisUnix {
+            self.call(&[b"CONFIG", b"SET", b"appendonly", b"no"])?;
+            self.call(&[b"CONFIG", b"SET", b"appendonly", b"yes"])?;
+            let begin = Instant::now();
+            while let Reply::Value(text) = self.call(&[b"INFO", b"persistence"])? {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                if !text.contains("aof_rewrite_in_progress:1") && !text.contains("aof_rewrite_scheduled:1") {
+                    break;
+                }
+                if begin.elapsed() > START_LIMIT {
+                    return Err("Redis does not end writing its log anew".into());
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_answers_are_as_redis_writes_them() {
+        let mut command = Vec::new();
+        encode(&mut command, &[b"SET", b"k", b"a\r\nb"]);
+        assert_eq!(command, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\na\r\nb\r\n");
+        let mut answers = &b"+OK\r\n$4\r\na\r\nb\r\n$-1\r\n:7\r\n-ERR no\r\n"[..];
+        let mut next = || Reply::read(&mut answers);
+        assert_eq!(next(), Ok(Reply::Line("OK".into())));
+        assert_eq!(next(), Ok(Reply::Value(b"a\r\nb".to_vec())));
+        assert_eq!(next(), Ok(Reply::Nothing));
+        assert_eq!(next(), Ok(Reply::Line("7".into())));
+        assert!(next().unwrap_err().contains("no"));
+        assert!(next().is_err());
+    }
+}

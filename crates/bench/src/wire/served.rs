@@ -1,0 +1,134 @@
+//! A store of ours behind the wire, in a process of its own, and connections to it.
+
+use super::contestant::{Contestant, Outcome, Store, Way, failed, is_same};
+use super::direct::{SPACE, level};
+use super::serve::SERVER;
+use crate::Error;
+use crate::process::ProcessId;
+use bytes::Bytes;
+use koine_engine::{Batch, Commit, Durability};
+use koine_kv::wire::{ClientOptions, Key, Pending, WireKv};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A process that serves a store. Dropped, it ends when its last connection is dropped.
+pub struct Served {
+    process: Arc<Process>,
+    durability: Durability,
+}
+
+struct Process {
+    child: std::sync::Mutex<Child>,
+    id: ProcessId,
+    folder: TempDir,
+    port: u16,
+    key: Key,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let Ok(child) = self.child.get_mut() else { return };
+        drop(child.stdin.take());
+        let _gone = child.wait();
+    }
+}
+
+impl Served {
+    /// Starts one.
+    pub fn start(store: Store, dir: &Path) -> Result<Served, Error> {
+        let folder = tempfile::Builder::new()
+            .prefix("koine-bench-")
+            .tempdir_in(dir)
+            .map_err(Error::io(format!("cannot make a folder in {}", dir.display())))?;
+        let program = std::env::current_exe().map_err(Error::io("cannot find this program's file"))?;
+        let mut command = Command::new(program);
+        command.args(["bench", SERVER, "--socket"]).arg(folder.path().join("wire.sock"));
+        if store.is_file {
+            command.arg("--file").arg(folder.path().join("store.koine"));
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(Error::io("cannot start a server"))?;
+        let output = child.stdout.take().ok_or_else(|| Error::Worker("a server has no pipe".into()))?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).map_err(Error::io("a server does not start"))?;
+        let told = line.trim().split_once(' ').and_then(|(port, key)| Some((port.parse().ok()?, Key::new(key).ok()?)));
+        let (port, key) = told.ok_or_else(|| Error::Worker("a server has ended at its start".into()))?;
+        let id = ProcessId(child.id());
+        let process = Process { child: std::sync::Mutex::new(child), id, folder, port, key };
+        Ok(Served { process: Arc::new(process), durability: level(store.durability) })
+    }
+
+    /// A connection by one way.
+    pub fn connect(&self, way: Way) -> Outcome<Wire> {
+        let options = ClientOptions::default();
+        let process = Arc::clone(&self.process);
+        let kv = match way {
+            Way::Tcp => WireKv::connect_tcp(&format!("127.0.0.1:{}", process.port), &process.key, &options),
+            _ => WireKv::connect_unix(&process.folder.path().join("wire.sock"), &options),
+        };
+        let kv = kv.map_err(failed("connect"))?;
+        Ok(Wire { way, kv, durability: self.durability, begun: VecDeque::new(), process })
+    }
+}
+
+enum Begun {
+    Put(Pending<Commit>),
+    Get(Pending<Option<Bytes>>),
+}
+
+/// A connection.
+pub struct Wire {
+    way: Way,
+    kv: WireKv,
+    durability: Durability,
+    begun: VecDeque<Begun>,
+    process: Arc<Process>,
+}
+
+impl Contestant for Wire {
+    fn way(&self) -> Way {
+        self.way
+    }
+
+    fn put(&mut self, key: &Bytes, value: &Bytes) -> Outcome<()> {
+        let batch = Batch::new().put(SPACE, key.clone(), value.clone());
+        self.begun.push_back(Begun::Put(self.kv.begin(batch, self.durability).map_err(failed("put"))?));
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Bytes) -> Outcome<()> {
+        self.begun.push_back(Begun::Get(self.kv.begin_get(SPACE, key.clone()).map_err(failed("get"))?));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self, value: &Bytes) -> Outcome<()> {
+        match self.begun.pop_front().ok_or("nothing is under way")? {
+            Begun::Put(pending) => pending.wait().map(drop).map_err(failed("put")),
+            Begun::Get(pending) => match pending.wait().map_err(failed("get"))? {
+                Some(got) if is_same(&got, value) => Ok(()),
+                _ => Err("a value is missing or wrong".into()),
+            },
+        }
+    }
+
+    fn is_ready(&mut self) -> Outcome<bool> {
+        Ok(match self.begun.front() {
+            Some(Begun::Put(pending)) => pending.is_ready(),
+            Some(Begun::Get(pending)) => pending.is_ready(),
+            None => false,
+        })
+    }
+
+    fn server_cpu(&self) -> Option<Duration> {
+        self.process.id.cpu()
+    }
+}
