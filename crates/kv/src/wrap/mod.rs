@@ -5,4 +5,14 @@
 //!   compiler. What a wrapper does not change it names in [`pass_on!`](crate::pass_on).
 //! - Each passes the conformance suite, over the store in memory and in a stack of all of them over the engine.
 
+mod around;
+mod calls;
+mod fault;
+mod meter;
 mod passing;
+mod retry;
+
+pub use calls::{Call, Calls};
+pub use fault::{Fault, Faults, Injected};
+pub use meter::{Latency, Meter, Metered, Snapshot};
+pub use retry::{Retry, RetryOptions};
