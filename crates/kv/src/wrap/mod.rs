@@ -8,11 +8,13 @@
 mod around;
 mod calls;
 mod fault;
+mod limit;
 mod meter;
 mod passing;
 mod retry;
 
 pub use calls::{Call, Calls};
 pub use fault::{Fault, Faults, Injected};
+pub use limit::{Limit, Limits, Rate};
 pub use meter::{Latency, Meter, Metered, Snapshot};
 pub use retry::{Retry, RetryOptions};

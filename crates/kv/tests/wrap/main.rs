@@ -1,6 +1,7 @@
 //! The conformance suite through each wrapper, and through all of them.
 
 mod fault;
+mod limit;
 mod meter;
 mod retry;
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use koine_env::{Clock, SeededRandom, SimulatedClock};
 use koine_kv::conformance::{Opened, Suite};
-use koine_kv::wrap::{Call, Calls, Fault, Faults, Meter, Retry, RetryOptions};
+use koine_kv::wrap::{Call, Calls, Fault, Faults, Limit, Limits, Meter, Rate, Retry, RetryOptions};
 use koine_kv::{
     Cursor, Direction, KeyRange, Kv, MemoryKv, MemoryOptions, Result, SpaceId, Stage, StageHint, Version, View, Watch,
     pass_on,
@@ -132,6 +133,31 @@ mod meter_over_memory {
 
     fn open() -> Opened {
         Opened { kv: Arc::new(Meter::new(memory())), reopen: None }
+    }
+
+    koine_kv::conformance_tests!(Suite { open });
+}
+
+/// Every bound is set, each wide enough for what a case asks at once.
+fn limits() -> Limits {
+    Limits {
+        requests_max: Some(64),
+        bytes_max: Some(16 << 20),
+        views_max: Some(32),
+        stages_max: Some(64),
+        watches_max: Some(32),
+        requests_rate: Some(Rate { per_second: 1_000_000, burst: 100 }),
+        bytes_rate: Some(Rate { per_second: 1 << 30, burst: 1 << 20 }),
+        usage_max: Some(1 << 40),
+        wait: Duration::from_secs(60),
+    }
+}
+
+mod limit_over_memory {
+    use super::*;
+
+    fn open() -> Opened {
+        Opened { kv: Arc::new(Limit::with(memory(), &limits(), clock())), reopen: None }
     }
 
     koine_kv::conformance_tests!(Suite { open });
