@@ -78,6 +78,12 @@ pub(super) fn wrong_batches_are_not_outcomes(suite: &Suite) {
 }
 
 pub(super) fn the_last_outcomes_are_remembered(suite: &Suite) {
+    outcomes_are_remembered(suite, OUTCOMES);
+}
+
+/// The case `the_last_outcomes_are_remembered` for a store over another that names batches by itself: those that the
+/// case does not name, about a hundred, take places too. At least so many of the last 65,536 are remembered.
+pub fn outcomes_are_remembered(suite: &Suite, least: u64) {
     let fixture = Fixture::new(suite);
     let submit = |number: u64| {
         let key = format!("k{}", number % 100);
@@ -92,7 +98,8 @@ pub(super) fn the_last_outcomes_are_remembered(suite: &Suite) {
     for _ in 0..100 {
         fixture.put("noise", "");
     }
-    for number in [0, 1, 77, OUTCOMES / 2, OUTCOMES - 1] {
+    let first = OUTCOMES - least;
+    for number in [first, first + 1, first + 77, OUTCOMES / 2, OUTCOMES - 1] {
         let again = submit(number).wait().expect("the first outcome");
         assert_eq!(again, Commit { repeated: true, ..firsts[number as usize] }, "request {number}");
     }

@@ -6,6 +6,7 @@
 //! - Each passes the conformance suite, over the store in memory and in a stack of all of them over the engine.
 
 mod around;
+mod cache;
 mod calls;
 mod fault;
 mod limit;
@@ -13,6 +14,7 @@ mod meter;
 mod passing;
 mod retry;
 
+pub use cache::{Cache, CacheCounts, CacheOptions, Writers};
 pub use calls::{Call, Calls};
 pub use fault::{Fault, Faults, Injected};
 pub use limit::{Limit, Limits, Rate};

@@ -1,16 +1,20 @@
 //! The conformance suite through each wrapper, and through all of them.
 
+mod cache;
 mod fault;
 mod limit;
 mod meter;
 mod retry;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use koine_env::{Clock, SeededRandom, SimulatedClock};
-use koine_kv::conformance::{Opened, Suite};
-use koine_kv::wrap::{Call, Calls, Fault, Faults, Limit, Limits, Meter, Rate, Retry, RetryOptions};
+use koine_kv::conformance::{self, Opened, Suite};
+use koine_kv::wrap::{
+    Cache, CacheOptions, Call, Calls, Fault, Faults, Limit, Limits, Meter, Rate, Retry, RetryOptions, Writers,
+};
 use koine_kv::{
     Cursor, Direction, KeyRange, Kv, MemoryKv, MemoryOptions, Result, SpaceId, Stage, StageHint, Version, View, Watch,
     pass_on,
@@ -88,7 +92,10 @@ fn memory() -> Arc<dyn Kv> {
 /// Tries as often as the faults of these tests ask for.
 fn retry(inner: Arc<dyn Kv>) -> Arc<dyn Kv> {
     let options = RetryOptions { attempts_max: 40, pause_max: Duration::from_millis(3), ..RetryOptions::default() };
-    Arc::new(Retry::with(inner, options, clock(), Arc::new(SeededRandom::new(5))))
+    // No two stores draw the same ids: what is opened again remembers those of before.
+    static SEED: AtomicU64 = AtomicU64::new(0);
+    let seed = SEED.fetch_add(1 << 40, Ordering::Relaxed);
+    Arc::new(Retry::with(inner, options, clock(), Arc::new(SeededRandom::new(seed))))
 }
 
 /// What can be repeated goes wrong in every way, one call in eight.
@@ -102,16 +109,6 @@ mod fault_that_does_nothing {
 
     fn open() -> Opened {
         Opened { kv: Arc::new(Fault::new(memory(), Faults::default(), clock())), reopen: None }
-    }
-
-    koine_kv::conformance_tests!(Suite { open });
-}
-
-mod retry_over_memory {
-    use super::*;
-
-    fn open() -> Opened {
-        Opened { kv: retry(memory()), reopen: None }
     }
 
     koine_kv::conformance_tests!(Suite { open });
@@ -161,4 +158,64 @@ mod limit_over_memory {
     }
 
     koine_kv::conformance_tests!(Suite { open });
+}
+
+/// As small as makes entries go all the time.
+fn cache(inner: Arc<dyn Kv>, writers: Writers) -> Arc<dyn Kv> {
+    Arc::new(Cache::new(inner, &CacheOptions { bytes_max: 200_000, value_len_max: 20_000, writers }))
+}
+
+mod cache_over_memory {
+    use super::*;
+
+    fn open() -> Opened {
+        Opened { kv: cache(memory(), Writers::Any), reopen: None }
+    }
+
+    koine_kv::conformance_tests!(Suite { open });
+}
+
+mod cache_of_all_writers_over_memory {
+    use super::*;
+
+    fn open() -> Opened {
+        Opened { kv: cache(memory(), Writers::ThisAlone), reopen: None }
+    }
+
+    koine_kv::conformance_tests!(Suite { open });
+}
+
+/// All of them on one another over a store that survives: what goes wrong below is made good by `Retry`, and what is kept
+/// above it stays right.
+mod stack_over_engine {
+    use koine_engine::device::{Device, MemoryDevice};
+    use koine_engine::{Engine, FormatOptions, Options};
+    use koine_env::OsRandom;
+    use koine_kv::EngineKv;
+
+    use super::*;
+
+    fn open(medium: &Arc<MemoryDevice>) -> Arc<dyn Kv> {
+        let device: Arc<dyn Device> = medium.clone();
+        let engine = Arc::new(EngineKv::open(device, Options::default()).expect("open"));
+        let limited = Arc::new(Limit::with(engine, &limits(), clock()));
+        let faulty = Arc::new(Fault::new(limited, faults(11), clock()));
+        let metered = Arc::new(Meter::new(cache(retry(faulty), Writers::ThisAlone)));
+        cache(metered, Writers::Any)
+    }
+
+    fn open_new() -> Opened {
+        let medium = Arc::new(MemoryDevice::growable(64 << 20, 1 << 30));
+        Engine::format(medium.as_ref(), FormatOptions::default(), &OsRandom).expect("format");
+        let reopen = move || {
+            medium.reopen();
+            open(&medium)
+        };
+        Opened { kv: reopen(), reopen: Some(Arc::new(reopen)) }
+    }
+
+    koine_kv::conformance_tests!(
+        Suite { open: open_new },
+        the_last_outcomes_are_remembered => |suite| conformance::outcomes_are_remembered(suite, 65_000)
+    );
 }
