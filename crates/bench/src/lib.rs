@@ -12,6 +12,7 @@ pub mod report;
 pub mod s3;
 mod statistics;
 pub mod wire;
+mod ycsb;
 
 pub use error::Error;
 pub use report::Report;
@@ -27,6 +28,8 @@ pub enum Benchmark {
     Engine(Box<engine::Arguments>),
     /// Keys and values through the wire, beside the same store called directly and Redis
     Wire(Box<wire::Arguments>),
+    /// YCSB's workloads over the engine, embedded stores (LMDB, redb, fjall, RocksDB) and Redis over loopback
+    Kv(Box<ycsb::Arguments>),
     /// A process that holds one store for `engine`
     #[command(hide = true)]
     EngineWorker,
@@ -48,6 +51,7 @@ impl Benchmark {
                 wire::serve(arguments)?;
                 return Ok(Report::new("wire"));
             }
+            Benchmark::Kv(arguments) => (ycsb::run(arguments)?, &arguments.report),
             Benchmark::EngineWorker => {
                 engine::work()?;
                 return Ok(Report::new("engine"));

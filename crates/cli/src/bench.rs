@@ -13,7 +13,8 @@ const EXAMPLES: &str = "Examples:
   koine bench s3 --help             sizes, connections, endpoints, reports
   koine bench engine --quick        the engine beside embedded stores and fio
   koine bench engine kv --report R  keys and values alone, with plots in the folder R
-  koine bench wire --report R       the wire beside Redis, and 1 MiB beside memcpy";
+  koine bench wire --report R       the wire beside Redis, and 1 MiB beside memcpy
+  koine bench kv --quick            YCSB over the engine, embedded stores and Redis";
 
 /// What to measure.
 #[derive(clap::Args, Debug)]

@@ -9,6 +9,7 @@ use super::cgroup::MemoryGroup;
 use super::store::{Memory, StoreKind};
 use super::worker::{Answer, Closed, Command, Measured, Phase};
 use crate::Error;
+use crate::ycsb::Work;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -92,6 +93,11 @@ impl Worker {
     /// Does a stretch of work.
     pub fn run(&mut self, phase: &Phase) -> Result<Measured, Error> {
         self.measured(&Command::Run(*phase))
+    }
+
+    /// Does a workload of YCSB.
+    pub fn work(&mut self, work: &Work) -> Result<Measured, Error> {
+        self.measured(&Command::Ycsb(*work))
     }
 
     /// Places everything and counts.

@@ -6,7 +6,7 @@
 mod budget;
 mod cgroup;
 mod child;
-mod data;
+pub(crate) mod data;
 mod figures;
 mod fio;
 mod flushes;
@@ -22,10 +22,19 @@ mod worker;
 
 pub use store::StoreKind;
 
+pub(crate) use budget::Budget;
+pub(crate) use cgroup::MemoryGroup;
+pub(crate) use child::{Start, Worker};
+pub(crate) use data::KEY_LEN;
+pub(crate) use figures::Figures;
+#[cfg(test)]
+pub(crate) use store::open;
+pub(crate) use store::{Item, Level, Memory, Outcome, Session, Store};
+pub(crate) use worker::{Closed, Measured};
+
 use crate::report::Report;
 use crate::s3::parse_size;
 use crate::{Error, machine};
-use budget::Budget;
 use std::path::PathBuf;
 
 /// What our engine is called in every report.
@@ -136,6 +145,9 @@ impl Arguments {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
         if self.value_lens.iter().any(|length| !(data::VALUE_LEN_MIN as u64..=64 << 10).contains(length)) {
             return wrong("--value-size takes lengths from 32 to 64KiB");
+        }
+        if self.references.contains(&StoreKind::Redis) {
+            return wrong("redis is measured by `koine bench kv`");
         }
         if self.items.is_some_and(|items| !(1..=1 << 40).contains(&items)) {
             return wrong("--items takes numbers from 1");

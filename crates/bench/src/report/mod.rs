@@ -31,6 +31,9 @@ pub struct Report {
     /// The figures themselves are plotted too, not their ratios alone.
     #[serde(skip)]
     pub plots_figures: bool,
+    /// Whose CPU time stands beside the latencies, and its unit.
+    #[serde(skip)]
+    pub cpu_label: &'static str,
     /// What a reader should know.
     #[serde(skip)]
     pub notes: Vec<String>,
@@ -110,6 +113,7 @@ impl Report {
             rows: Vec::new(),
             latencies: Vec::new(),
             plots_figures: false,
+            cpu_label: "generator us CPU",
             notes: Vec::new(),
             errors: Vec::new(),
         }
@@ -188,7 +192,7 @@ impl Report {
     }
 
     fn latency_table(&self) -> Table {
-        let mut table = table(&["case", "server", "p50 ms", "p99 ms", "generator us CPU"]);
+        let mut table = table(&["case", "server", "p50 ms", "p99 ms", self.cpu_label]);
         for latency in &self.latencies {
             let figures = [latency.p50_ms, latency.p99_ms, latency.client_us];
             let mut cells = vec![latency.case.clone(), latency.server.clone()];

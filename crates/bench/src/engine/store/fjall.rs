@@ -1,6 +1,6 @@
 //! fjall: a log-structured merge tree in a folder, pure Rust.
 
-use super::{Item, Level, Memory, Outcome, Session, Store, failed};
+use super::{Item, Key, Level, Memory, Outcome, Session, Store, failed};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use std::path::Path;
 
@@ -35,6 +35,19 @@ impl Store for Fjall {
         let mut batch = self.database.batch().durability(Some(mode));
         for item in items {
             batch.insert(&self.items, item.key, item.value.as_slice());
+        }
+        batch.commit().map_err(failed("commit"))
+    }
+
+    fn remove(&self, keys: &[Key], level: Level) -> Outcome<()> {
+        if let [key] = keys {
+            self.items.remove(key.as_slice()).map_err(failed("remove"))?;
+            return if level == Level::Sync { self.persist(PersistMode::SyncData) } else { Ok(()) };
+        }
+        let mode = if level == Level::Sync { PersistMode::SyncData } else { PersistMode::Buffer };
+        let mut batch = self.database.batch().durability(Some(mode));
+        for key in keys {
+            batch.remove(&self.items, key.as_slice());
         }
         batch.commit().map_err(failed("commit"))
     }

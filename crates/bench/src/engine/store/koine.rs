@@ -1,6 +1,6 @@
 //! Our engine, through `koine_engine::Engine` as an embedding program calls it.
 
-use super::{Item, Level, Memory, Outcome, Pending, Session, Store, failed};
+use super::{Item, Key, Level, Memory, Outcome, Pending, Session, Store, failed};
 use bytes::Bytes;
 use koine_engine::device::{AlignedBuffer, Device, FileDevice, IoMode, Mapping, OpenOptions, ReadMode, Writing};
 use koine_engine::{
@@ -203,6 +203,11 @@ impl Store for Koine {
 
     fn put(&self, items: &[Item], level: Level) -> Outcome<()> {
         self.engine.commit(batch(items), durability(level)).map(drop).map_err(failed("put"))
+    }
+
+    fn remove(&self, keys: &[Key], level: Level) -> Outcome<()> {
+        let batch = keys.iter().fold(Batch::new(), |batch, key| batch.delete(SPACE, Bytes::copy_from_slice(key)));
+        self.engine.commit(batch, durability(level)).map(drop).map_err(failed("delete"))
     }
 
     fn submit(&self, item: &Item, level: Level) -> Option<Box<dyn Pending>> {

@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{Item, Level, Outcome, Session, Store, failed};
+use super::{Item, Key, Level, Outcome, Session, Store, failed};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, RoTxn, WithTls};
 use std::path::Path;
@@ -50,6 +50,14 @@ impl Store for Lmdb {
         let mut transaction = self.env.write_txn().map_err(failed("begin"))?;
         for item in items {
             self.items.put(&mut transaction, &item.key, &item.value).map_err(failed("put"))?;
+        }
+        transaction.commit().map_err(failed("commit"))
+    }
+
+    fn remove(&self, keys: &[Key], _level: Level) -> Outcome<()> {
+        let mut transaction = self.env.write_txn().map_err(failed("begin"))?;
+        for key in keys {
+            self.items.delete(&mut transaction, key).map_err(failed("delete"))?;
         }
         transaction.commit().map_err(failed("commit"))
     }

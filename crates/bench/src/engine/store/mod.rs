@@ -8,6 +8,7 @@ mod fjall;
 mod koine;
 mod lmdb;
 mod redb;
+mod redis;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 
@@ -52,6 +53,8 @@ pub enum StoreKind {
     Lmdb,
     /// RocksDB, the library of the system; only in a build with the feature `rocksdb`.
     Rocksdb,
+    /// A Redis server of its own, over loopback; only in `koine bench kv`.
+    Redis,
 }
 
 impl StoreKind {
@@ -66,12 +69,17 @@ impl StoreKind {
             StoreKind::Fjall => "fjall",
             StoreKind::Lmdb => "lmdb",
             StoreKind::Rocksdb => "rocksdb",
+            StoreKind::Redis => "redis",
         }
     }
 
-    /// Whether this build has it.
+    /// Whether this build and this machine have it.
     pub fn is_built(self) -> bool {
-        self != StoreKind::Rocksdb || cfg!(feature = "rocksdb")
+        match self {
+            StoreKind::Rocksdb => cfg!(feature = "rocksdb"),
+            StoreKind::Redis => redis::is_installed(),
+            _ => true,
+        }
     }
 }
 
@@ -106,6 +114,19 @@ pub trait Store: Send + Sync {
 
     /// Puts all items in one commit.
     fn put(&self, items: &[Item], level: Level) -> Outcome<()>;
+
+    /// Puts items that are not there yet, in one commit.
+    fn insert(&self, items: &[Item], level: Level) -> Outcome<()> {
+        self.put(items, level)
+    }
+
+    /// Takes keys away, in one commit.
+    fn remove(&self, keys: &[Key], level: Level) -> Outcome<()>;
+
+    /// Processes that do its work beside this one.
+    fn processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// Asks for a commit and does not wait; `None` where a store cannot.
     fn submit(&self, _item: &Item, _level: Level) -> Option<Box<dyn Pending>> {
@@ -156,6 +177,7 @@ pub fn open(kind: StoreKind, folder: &Path, memory: Memory) -> Outcome<Box<dyn S
         StoreKind::Redb => Ok(Box::new(redb::Redb::open(&folder.join("store.redb"), memory)?)),
         StoreKind::Fjall => Ok(Box::new(fjall::Fjall::open(folder, memory)?)),
         StoreKind::Lmdb => Ok(Box::new(lmdb::Lmdb::open(folder)?)),
+        StoreKind::Redis => Ok(Box::new(redis::Redis::open(folder)?)),
         #[cfg(feature = "rocksdb")]
         StoreKind::Rocksdb => Ok(Box::new(rocksdb::RocksDb::open(folder, memory)?)),
         #[cfg(not(feature = "rocksdb"))]

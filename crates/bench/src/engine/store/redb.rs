@@ -1,7 +1,7 @@
 //! redb: a copy-on-write tree in one file, pure Rust.
 
-use super::{Item, Level, Memory, Outcome, Session, Store, failed};
-use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition};
+use super::{Item, Key, Level, Memory, Outcome, Session, Store, failed};
+use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition, WriteTransaction};
 use std::path::Path;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("items");
@@ -20,6 +20,16 @@ impl Redb {
         redb.put(&[], Level::Sync)?;
         Ok(redb)
     }
+
+    fn begin(&self, level: Level) -> Outcome<WriteTransaction> {
+        let mut transaction = self.database.begin_write().map_err(failed("begin"))?;
+        let durability = match level {
+            Level::Written => Durability::None,
+            Level::Sync => Durability::Immediate,
+        };
+        transaction.set_durability(durability).map_err(failed("set the durability"))?;
+        Ok(transaction)
+    }
 }
 
 impl Store for Redb {
@@ -28,16 +38,22 @@ impl Store for Redb {
     }
 
     fn put(&self, items: &[Item], level: Level) -> Outcome<()> {
-        let mut transaction = self.database.begin_write().map_err(failed("begin"))?;
-        let durability = match level {
-            Level::Written => Durability::None,
-            Level::Sync => Durability::Immediate,
-        };
-        transaction.set_durability(durability).map_err(failed("set the durability"))?;
+        let transaction = self.begin(level)?;
         {
             let mut table = transaction.open_table(TABLE).map_err(failed("open the table"))?;
             for item in items {
                 table.insert(item.key.as_slice(), item.value.as_slice()).map_err(failed("insert"))?;
+            }
+        }
+        transaction.commit().map_err(failed("commit"))
+    }
+
+    fn remove(&self, keys: &[Key], level: Level) -> Outcome<()> {
+        let transaction = self.begin(level)?;
+        {
+            let mut table = transaction.open_table(TABLE).map_err(failed("open the table"))?;
+            for key in keys {
+                table.remove(key.as_slice()).map_err(failed("remove"))?;
             }
         }
         transaction.commit().map_err(failed("commit"))

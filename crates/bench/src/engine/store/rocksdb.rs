@@ -1,6 +1,6 @@
 //! RocksDB: a log-structured merge tree, the library of the system.
 
-use super::{Item, Level, Memory, Outcome, Session, Store, failed};
+use super::{Item, Key, Level, Memory, Outcome, Session, Store, failed};
 use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteOptions};
 use std::path::Path;
 
@@ -44,6 +44,14 @@ impl Store for RocksDb {
             batch.put(item.key, &item.value);
         }
         self.database.write_opt(batch, &options).map_err(failed("write"))
+    }
+
+    fn remove(&self, keys: &[Key], level: Level) -> Outcome<()> {
+        let mut options = WriteOptions::default();
+        options.set_sync(level == Level::Sync);
+        let mut batch = WriteBatch::default();
+        keys.iter().for_each(|key| batch.delete(key));
+        self.database.write_opt(batch, &options).map_err(failed("delete"))
     }
 
     fn sync(&self) -> Outcome<()> {

@@ -13,6 +13,7 @@ use super::data::Values;
 use super::store::{self, Level, Memory, Outcome, Store};
 use crate::Error;
 use crate::process::ProcessId;
+use crate::ycsb::{self, Work};
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub fn load(store: &dyn Store, phase: &Phase) -> Outcome<Measured> {
 struct Worker {
     store: Option<Box<dyn Store>>,
     watcher: Option<Watcher>,
+    records: ycsb::Records,
     stretches: u64,
 }
 
@@ -57,14 +59,20 @@ impl Worker {
         match command {
             Command::Open { kind, folder, memory } => self.open(kind, &folder, memory),
             Command::Run(phase) => self.run(&phase).map(Answer::Measured),
+            Command::Ycsb(work) => self.ycsb(&work).map(Answer::Measured),
             Command::Settle => {
                 let store = self.store.as_deref().ok_or("no store is open")?;
                 store.settle()?;
-                Ok(Answer::Closed(counts(self.watcher.as_ref(), store.used_len()?)))
+                Ok(Answer::Closed(counts(self.watcher.as_ref(), &store.processes(), store.used_len()?)))
             }
             Command::Close => {
-                self.store.take().ok_or("no store is open")?.close()?;
-                let closed = counts(self.watcher.as_ref(), None);
+                let store = self.store.take().ok_or("no store is open")?;
+                // What another process wrote is counted while that lives.
+                store.sync()?;
+                let others = counts_of(&store.processes());
+                store.close()?;
+                let mut closed = counts(self.watcher.as_ref(), &[], None);
+                closed.written_len = closed.written_len.map(|written| written + others);
                 self.watcher = None;
                 Ok(Answer::Closed(closed))
             }
@@ -91,12 +99,35 @@ impl Worker {
         }
         Ok(measured)
     }
+
+    fn ycsb(&mut self, work: &Work) -> Outcome<Measured> {
+        let store = self.store.as_deref().ok_or("no store is open")?;
+        self.stretches += 1;
+        store.prepare(work.level)?;
+        let processes = [std::process::id()].into_iter().chain(store.processes());
+        let processes: Vec<ProcessId> = processes.map(ProcessId).collect();
+        let cpu = || processes.iter().map(|process| process.cpu()).sum::<Option<Duration>>();
+        let before = cpu();
+        let values = Values::new(work.value_len);
+        let mut measured = ycsb::drive(store, work, &self.records, &values, self.stretches)?;
+        // Unsynced writes of one workload are not to be flushed in the next.
+        store.sync()?;
+        measured.cpu_seconds = cpu().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
+        ycsb::finish(store, work, &self.records, &values)?;
+        Ok(measured)
+    }
 }
 
-fn counts(watcher: Option<&Watcher>, used_len: Option<u64>) -> Closed {
+/// Bytes that other processes had written.
+fn counts_of(processes: &[u32]) -> u64 {
+    let io = |process: &u32| std::fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+    processes.iter().filter_map(|process| protocol::io_field(&io(process), "write_bytes")).sum()
+}
+
+fn counts(watcher: Option<&Watcher>, processes: &[u32], used_len: Option<u64>) -> Closed {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     Closed {
-        written_len: protocol::io_field(&io, "write_bytes"),
+        written_len: protocol::io_field(&io, "write_bytes").map(|written| written + counts_of(processes)),
         own_memory_len: watcher.map(|watcher| watcher.peak.load(Ordering::Relaxed)),
         used_len,
     }

@@ -1,6 +1,7 @@
 //! What is said between the benchmark and its workers: one line of JSON each way.
 
 use super::super::store::{Level, Memory, StoreKind};
+use crate::ycsb::Work;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ pub enum Command {
     },
     /// Works for a time or until something is done.
     Run(Phase),
+    /// Does a workload of YCSB.
+    Ycsb(Work),
     /// Places everything and counts.
     Settle,
     /// Closes the store and counts.
@@ -94,6 +97,12 @@ pub struct Measured {
     pub p99_ms: Option<f64>,
     /// Flushes, by the store's own count.
     pub flushes: Option<u64>,
+    /// CPU time of the store and of who called it, where it was looked at.
+    #[serde(default)]
+    pub cpu_seconds: Option<f64>,
+    /// Values put, where they were counted.
+    #[serde(default)]
+    pub puts: u64,
     /// Operations in each whole second.
     pub each_second: Vec<u64>,
 }

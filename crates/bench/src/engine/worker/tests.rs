@@ -1,6 +1,6 @@
 //! The loops over a real store, and over ones that lie.
 
-use super::super::data::{Values, key};
+use super::super::data::{Key, Values, key};
 use super::super::store::{Item, Level, Memory, Outcome, Session, Store, StoreKind};
 use super::drive::drive;
 use super::protocol::io_field;
@@ -53,6 +53,9 @@ impl Store for Liar {
         Ok(Box::new(Lies(&self.0)))
     }
     fn put(&self, _items: &[Item], _level: Level) -> Outcome<()> {
+        Ok(())
+    }
+    fn remove(&self, _keys: &[Key], _level: Level) -> Outcome<()> {
         Ok(())
     }
     fn sync(&self) -> Outcome<()> {
