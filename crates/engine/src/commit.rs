@@ -282,7 +282,7 @@ impl Core {
         if conditions.iter().any(|condition| matches!(condition, Condition::RangeUnchanged { .. })) {
             head.changes.put_in_order();
         }
-        let broken = match condition::first_broken(conditions, &head.state, &self.nodes, &head.changes) {
+        let broken = match condition::first_broken(conditions, &head.state, &self.nodes, &self.filters, &head.changes) {
             Ok(broken) => broken,
             Err(error) => return Err((completer, error)),
         };
@@ -326,6 +326,7 @@ impl Core {
             self.limits.pending_len_max,
             &self.nodes,
             self.device.as_ref(),
+            &self.filters,
         );
         let mut done = edition.apply(steps);
         if let (Ok(()), Some(request)) = (&done, record.request) {
@@ -376,7 +377,8 @@ impl Core {
 
     fn remember(&self, head: &mut Head, request: RequestId, refusal: Refusal) -> Result<Vec<u8>> {
         let version = next_version(head)?;
-        let mut edition = Edition::new(&head.state, version, head.counters, 0, &self.nodes, self.device.as_ref());
+        let mut edition =
+            Edition::new(&head.state, version, head.counters, 0, &self.nodes, self.device.as_ref(), &self.filters);
         edition.remember(request, Some(refusal), head.requests.to_forget())?;
         let applied = edition.finish()?;
         self.install(head, applied);

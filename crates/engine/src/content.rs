@@ -32,6 +32,11 @@ pub fn record_key(key: &[u8]) -> Bytes {
     out.freeze()
 }
 
+/// Whether a tree's key is that of a user's key.
+pub fn is_record_key(key: &[u8]) -> bool {
+    key.first() == Some(&RECORD)
+}
+
 /// The tree's keys for many of the user's, in one piece of memory.
 pub struct RecordKeys {
     bytes: Vec<u8>,

@@ -22,6 +22,7 @@ use crate::crew::Crew;
 use crate::device::{AlignedBuffer, Device, Writing};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filters;
 use crate::limits::Limits;
 use crate::lock::Mutex;
 use crate::log::record::Step;
@@ -211,6 +212,8 @@ pub struct Core {
     pub(crate) reuse: Mutex<Reuse>,
     pub(crate) watchers: Watchers,
     pub(crate) promises: Promises,
+    /// Which keys are there.
+    pub(crate) filters: Filters,
     pub(crate) stages: AtomicU64,
     /// The store may grow to find room that is aligned (see `grow`).
     pub(crate) grows_for_units: AtomicBool,
@@ -409,6 +412,7 @@ impl Core {
         freed.extend(applied.retired.iter().filter_map(|p| p.fate.replace(version)).map(|extent| extent.blocks()));
         self.free(head, version, freed);
         head.changes.push(version, &applied.changes);
+        self.filters.apply(version, &applied.membership);
         head.counters = applied.counters;
         head.state = applied.state;
     }

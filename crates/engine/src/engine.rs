@@ -20,6 +20,7 @@ use crate::core::{Core, Cut, Head, Reuse};
 use crate::crew::Crew;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filters;
 use crate::limits::Limits;
 use crate::lock::Mutex;
 use crate::log::ring::{Position, Ring};
@@ -59,6 +60,9 @@ pub struct Options {
     /// Memory for nodes and for what waits to be placed, in bytes. A store of numbered objects may keep twice as much beside
     /// it, at most 256 MiB, for writes that it has not submitted.
     pub memory_len: u64,
+    /// Which keys are there is kept in memory, in about two bytes a key and at most a sixteenth of `memory_len`, so that a
+    /// look-up of an absent key reads nothing from the device. Not for a store that is opened to read only.
+    pub filters: bool,
     /// Nothing is written, not even by recovery.
     pub read_only: bool,
     /// Freed space is given back to the medium once it may be used again: discards on a device, holes in a file. In a
@@ -74,6 +78,7 @@ impl Default for Options {
         Options {
             background: Background::Threads,
             memory_len: 128 << 20,
+            filters: true,
             read_only: false,
             discard: false,
             reuse_at_once: false,
@@ -250,7 +255,7 @@ impl Engine {
             self.core.checkpoint()?;
             return Ok(true);
         }
-        self.core.reap()
+        Ok(self.core.reap()? || self.core.build_filter()?)
     }
 
     /// Makes a checkpoint now.
@@ -370,6 +375,7 @@ pub(crate) fn new_core(
         reuse: Mutex::new(Reuse { queue: ReuseQueue::new(), safe: superblock.cut, held: 0 }),
         watchers: Watchers::default(),
         promises: Promises::default(),
+        filters: Filters::new((options.filters && !options.read_only).then_some(memory_len)),
         stages: AtomicU64::new(superblock.reserve.0),
         grows_for_units: AtomicBool::new(superblock.features.unit_blocks() > 1 && !device.is_fixed()),
         failed: AtomicBool::new(false),

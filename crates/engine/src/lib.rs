@@ -21,6 +21,7 @@ mod defrag;
 pub mod device;
 pub mod engine;
 pub mod error;
+mod filter;
 mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

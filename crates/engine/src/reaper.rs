@@ -1,4 +1,5 @@
-//! The reaper: gives the space of dropped trees back, a part in each commit, in the background.
+//! The reaper: gives the space of dropped trees back, a part in each commit, in the background. Its thread also reads
+//! spaces through that want a filter.
 //!
 //! Invariant: a part is small, so that commits of others go in between.
 
@@ -45,7 +46,7 @@ impl Core {
     /// The reaper's thread.
     pub(crate) fn run_reaper(self: Arc<Core>) {
         loop {
-            match self.reap() {
+            match self.reap().and_then(|reaped| Ok(self.build_filter()? || reaped)) {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(error) if error.kind() == ErrorKind::Stopped => return,

@@ -230,6 +230,7 @@ impl Core {
             self.limits.pending_len_max,
             &self.nodes,
             self.device.as_ref(),
+            &self.filters,
         );
         let refusal = match &record.outcome {
             Outcome::Applied(steps) => {
@@ -281,7 +282,8 @@ impl Core {
         }
         if !stages.is_empty() {
             let steps: Vec<Step> = stages.into_iter().map(|stage| Step::StageDrop { stage }).collect();
-            let mut edition = Edition::new(&head.state, reserve, head.counters, 0, &self.nodes, self.device.as_ref());
+            let mut edition =
+                Edition::new(&head.state, reserve, head.counters, 0, &self.nodes, self.device.as_ref(), &self.filters);
             edition.apply(&steps)?;
             let applied = edition.finish()?;
             self.install(head, applied);

@@ -85,7 +85,8 @@ impl Core {
     pub(crate) fn set_references(&self, counts: &[Shared], old: &[BlockRange]) -> Result<()> {
         let mut head = self.head.lock();
         let version = head.state.version;
-        let mut edition = Edition::new(&head.state, version, head.counters, 0, &self.nodes, self.device.as_ref());
+        let mut edition =
+            Edition::new(&head.state, version, head.counters, 0, &self.nodes, self.device.as_ref(), &self.filters);
         edition.set_references(counts, old)?;
         let applied = edition.finish()?;
         self.install(&mut head, applied);

@@ -7,6 +7,7 @@
 //!   Those of mapped bytes never do: whoever maps says how long.
 
 mod cursor;
+mod find;
 mod mapped;
 
 use std::collections::BTreeMap;
@@ -18,13 +19,13 @@ use bytes::Bytes;
 
 use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
-use crate::content::{Notes, Pieces, Reading, as_record, with_record_key};
+use crate::content::{Notes, Pieces, Reading, as_record};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Mutex;
 use crate::read_ahead::{ReadAhead, Reader, Source};
-use crate::tree::{Held, NodeSource, Tree};
+use crate::tree::{NodeSource, Tree};
 use crate::value::{BlockRange, Content, Piece, Record, RecordHead};
 pub use cursor::{Cursor, Entry, EntryRef};
 pub use mapped::Mapped;
@@ -200,30 +201,6 @@ impl View {
         result
     }
 
-    fn tree(&self, source: &dyn NodeSource, space: SpaceId) -> Result<Option<Tree>> {
-        Ok(self.pinned.state.space(source, space)?.map(|root| root.tree))
-    }
-
-    fn find(&self, source: &dyn NodeSource, space: SpaceId, key: &[u8]) -> Result<Option<(Tree, Record)>> {
-        self.look_at(source, space, key, |tree, held| Ok((tree.clone(), as_record(held.to_value()?)?)))
-    }
-
-    /// Shows what the index holds for a key, where it lies, and the tree of its space; `None` when either is absent.
-    fn look_at<R>(
-        &self,
-        source: &dyn NodeSource,
-        space: SpaceId,
-        key: &[u8],
-        see: impl FnOnce(&Tree, Held<'_>) -> Result<R>,
-    ) -> Result<Option<R>> {
-        self.pinned.state.look(source, space, |root| {
-            let Some(root) = root else { return Ok(None) };
-            with_record_key(key, |key| {
-                root.tree.look(source, key, |held| held.map(|held| see(&root.tree, held)).transpose())
-            })
-        })
-    }
-
     /// Whether a space is there.
     pub fn has_space(&self, space: SpaceId) -> Result<bool> {
         let found = self.tree(&self.core().nodes, space);
@@ -232,7 +209,7 @@ impl View {
 
     /// Version and size of a key; `None` when it (or its space) is absent.
     pub fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
-        let found = self.look_at(&self.core().nodes, space, key, |_, held| {
+        let found = self.look_through(space, key, |_, held| {
             let head = RecordHead::of(&held)?;
             Ok(Stat { version: head.version, size: head.size })
         });
@@ -247,7 +224,7 @@ impl View {
         }
         let core = self.core();
         let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
-        let found = self.look_at(reading.source, space, key, |tree, held| {
+        let found = self.look_through(space, key, |tree, held| {
             let head = RecordHead::of(&held)?;
             if let Some(count) = read_in_memory(&head, offset, buffer) {
                 return Ok(Some(count));
@@ -346,7 +323,7 @@ impl View {
     pub fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
         let core = self.core();
         let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
-        let found = self.look_at(&core.nodes, space, key, |tree, held| {
+        let found = self.look_through(space, key, |tree, held| {
             let head = RecordHead::of(&held)?;
             if let Some(bytes) = head.bytes {
                 return Ok(bytes.share(offset, length));
@@ -366,7 +343,7 @@ impl View {
     pub fn look<R>(&self, space: SpaceId, key: &[u8], see: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         let core = self.core();
         let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
-        let found = self.look_at(&core.nodes, space, key, |tree, held| {
+        let found = self.look_through(space, key, |tree, held| {
             let head = RecordHead::of(&held)?;
             if let Some(bytes) = head.bytes {
                 return Ok(see(bytes.as_slice()));

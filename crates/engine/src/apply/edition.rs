@@ -16,6 +16,7 @@ use crate::changes::{ChangeSet, Changed};
 use crate::content::Reading;
 use crate::device::{Device, ReadMode};
 use crate::error::{Error, Refusal, Result};
+use crate::filter::{Filters, Membership};
 use crate::log::record::Step;
 use crate::requests;
 use crate::staging::Staged;
@@ -57,6 +58,8 @@ pub struct Edition<'a> {
     pub(super) changes: Vec<(SpaceId, Changed)>,
     pub(super) taken: Vec<Arc<Staged>>,
     pub(super) bytes_in_memory: u64,
+    filters: &'a Filters,
+    membership: Vec<Membership>,
 }
 
 /// What a commit did, once nothing can fail any more.
@@ -81,6 +84,8 @@ pub struct Applied {
     pub lost: Weight,
     /// Bytes of values outside of nodes that only memory and the ring hold.
     pub bytes_in_memory: u64,
+    /// How it changed which keys are there.
+    pub membership: Vec<Membership>,
 }
 
 impl<'a> Edition<'a> {
@@ -92,6 +97,7 @@ impl<'a> Edition<'a> {
         pending_len_max: usize,
         source: &'a dyn NodeSource,
         device: &'a dyn Device,
+        filters: &'a Filters,
     ) -> Edition<'a> {
         Edition {
             base: base.clone(),
@@ -110,6 +116,8 @@ impl<'a> Edition<'a> {
             changes: Vec::new(),
             taken: Vec::new(),
             bytes_in_memory: 0,
+            filters,
+            membership: Vec::new(),
         }
     }
 
@@ -161,8 +169,15 @@ impl<'a> Edition<'a> {
     /// Sets or removes a space.
     pub(super) fn set_space(&mut self, space: SpaceId, root: Option<SpaceRoot>) -> Result<()> {
         let working = self.working(space)?;
+        let (was_there, is_empty) = (working.root.is_some(), root.as_ref().map(|root| root.tree.is_empty()));
         working.root = root;
         working.changed = true;
+        match is_empty {
+            Some(true) if !was_there => self.membership.push(Membership::Made(space)),
+            // The same keys, which have come to come from elsewhere.
+            Some(_) if was_there => {}
+            Some(_) | None => self.membership.push(Membership::Unknown(space)),
+        }
         Ok(())
     }
 
@@ -183,7 +198,11 @@ impl<'a> Edition<'a> {
         *changed = true;
         let lineage = root.lineage();
         self.edit.shared = lineage.shared;
-        let before = root.tree.insert(&mut self.edit, key, value)?;
+        let before = root.tree.insert(&mut self.edit, key.clone(), value)?;
+        if before.is_none() {
+            let born = self.filters.hash(space, &key).map(|hash| Membership::Born(space, hash));
+            self.membership.extend(born);
+        }
         self.note_dead_nodes(lineage);
         Ok(before)
     }
@@ -227,7 +246,12 @@ impl<'a> Edition<'a> {
         *changed = true;
         let lineage = root.lineage();
         self.edit.shared = lineage.shared;
-        root.tree.remove_sorted(&mut self.edit, keys, taken)?;
+        let (filters, membership) = (self.filters, &mut self.membership);
+        root.tree.remove_sorted(&mut self.edit, keys, &mut |number, value| {
+            let gone = keys.get(number).and_then(|key| filters.hash(space, key));
+            membership.extend(gone.map(|hash| Membership::Gone(space, hash)));
+            taken(number, value)
+        })?;
         self.note_dead_nodes(lineage);
         Ok(())
     }
@@ -319,6 +343,7 @@ impl<'a> Edition<'a> {
             gained: self.edit.gained,
             lost: self.edit.lost,
             bytes_in_memory: self.bytes_in_memory,
+            membership: self.membership,
         })
     }
 

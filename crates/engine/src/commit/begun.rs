@@ -112,7 +112,7 @@ impl Core {
         if is_dirty || !self.has_room(&head, blocks_of_payload(data), Class::Data) {
             return None;
         }
-        let broken = condition::first_broken(&batch.conditions, &head.state, &self.nodes, &head.changes);
+        let broken = condition::first_broken(&batch.conditions, &head.state, &self.nodes, &self.filters, &head.changes);
         let is_writable =
             head.state.look(&self.nodes, at.space, |root| Ok(root.is_some_and(|root| !root.is_read_only())));
         // What is not known now is told by the usual way.

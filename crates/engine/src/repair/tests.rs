@@ -10,6 +10,7 @@ use crate::{Background, ErrorKind, Operation};
 const OPTIONS: Options = Options {
     background: Background::Manual,
     memory_len: 8 << 20,
+    filters: true,
     read_only: false,
     discard: false,
     reuse_at_once: false,
