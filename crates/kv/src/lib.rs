@@ -10,6 +10,7 @@
 
 mod check;
 pub mod conformance;
+pub mod emulate;
 mod engine;
 mod memory;
 mod seam;

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_engine::batch::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use koine_engine::batch::VALUE_LEN_MAX;
 use koine_engine::{Condition, Error, KeyRange, Operation, Payload, Place, Result, Sources, SpaceId};
 
 use super::history::History;
@@ -133,8 +133,9 @@ fn rename_prefix(draft: &mut Draft<'_>, space: SpaceId, from: &Bytes, to: &Bytes
     let mut moved = Vec::with_capacity(keys.len());
     for key in keys {
         let renamed = [to.as_ref(), key.get(from.len()..).unwrap_or_default()].concat();
-        if renamed.len() > KEY_LEN_MAX {
-            return Err(draft.refuse(format!("a renamed key would be longer than {KEY_LEN_MAX} bytes")));
+        let most = draft.key_len_max();
+        if renamed.len() > most {
+            return Err(draft.refuse(format!("a renamed key would be longer than {most} bytes")));
         }
         let at = Place { space, key };
         moved.push((Place::new(space, renamed), Arc::clone(&draft.source(&at)?.value)));

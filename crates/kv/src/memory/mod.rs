@@ -45,11 +45,24 @@ pub struct MemoryOptions {
     pub changes_max: usize,
     /// How many outcomes of requests are remembered.
     pub outcomes_max: usize,
+    /// The longest key, in bytes.
+    pub key_len_max: usize,
+    /// The most operations of a batch, and apart the most conditions.
+    pub batch_operations_max: usize,
+    /// The most inline bytes of a batch.
+    pub batch_bytes_max: usize,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        MemoryOptions { capacity: None, changes_max: 65_536, outcomes_max: 65_536 }
+        MemoryOptions {
+            capacity: None,
+            changes_max: 65_536,
+            outcomes_max: 65_536,
+            key_len_max: KEY_LEN_MAX,
+            batch_operations_max: BATCH_OPERATIONS_MAX,
+            batch_bytes_max: BATCH_BYTES_MAX,
+        }
     }
 }
 
@@ -111,10 +124,10 @@ impl MemoryKv {
         let profile = Profile {
             name: "memory",
             level: Level::Full,
-            key_len_max: KEY_LEN_MAX,
-            batch_operations_max: BATCH_OPERATIONS_MAX,
-            batch_bytes_max: BATCH_BYTES_MAX,
-            inline_len_best: 64 << 10,
+            key_len_max: options.key_len_max,
+            batch_operations_max: options.batch_operations_max,
+            batch_bytes_max: options.batch_bytes_max,
+            inline_len_best: options.batch_bytes_max.min(64 << 10),
             durable: false,
         };
         let history = History::new(options.changes_max, options.outcomes_max);
@@ -166,7 +179,7 @@ impl MemoryKv {
         }
         let before = inner.state.bytes();
         let version = Version(inner.state.version.0 + 1);
-        let mut draft = Draft::new(Arc::make_mut(&mut inner.state), version);
+        let mut draft = Draft::new(Arc::make_mut(&mut inner.state), version, self.shared.profile.key_len_max);
         let applied = (0u32..).zip(&batch.operations).try_for_each(|(index, operation)| {
             draft.begin(index);
             apply::apply(&mut draft, operation)

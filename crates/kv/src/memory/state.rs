@@ -78,6 +78,7 @@ enum Undo {
 pub(super) struct Draft<'a> {
     state: &'a mut State,
     version: Version,
+    key_len_max: usize,
     /// The operation being applied, for refusals.
     index: u32,
     undo: Vec<Undo>,
@@ -85,8 +86,13 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(state: &'a mut State, version: Version) -> Self {
-        Draft { state, version, index: 0, undo: Vec::new(), changes: Vec::new() }
+    pub(super) fn new(state: &'a mut State, version: Version, key_len_max: usize) -> Self {
+        Draft { state, version, key_len_max, index: 0, undo: Vec::new(), changes: Vec::new() }
+    }
+
+    /// The longest key that an operation may make.
+    pub(super) fn key_len_max(&self) -> usize {
+        self.key_len_max
     }
 
     /// The next calls belong to this operation.
