@@ -13,6 +13,7 @@ pub mod conformance;
 pub mod emulate;
 mod engine;
 mod memory;
+pub mod ordered;
 mod seam;
 mod sparse;
 mod transaction;

@@ -16,7 +16,7 @@ use koine_engine::{Error, KeyRange, Operation, Payload, Place, Refusal, Result, 
 use crate::sparse::{Piece, Sparse};
 
 /// A wrapper's face before the batch, and what its values are made of.
-pub(super) trait Beneath {
+pub(crate) trait Beneath {
     type Piece: Piece;
 
     /// `None` where the space is absent, else whether it is a snapshot.
@@ -78,7 +78,7 @@ struct Space<P> {
 }
 
 /// What an operation did, for who has to write it down.
-pub(super) enum Effect {
+pub(crate) enum Effect {
     /// Nothing at all.
     Nothing,
     /// The value of a key was set.
@@ -102,7 +102,7 @@ pub(super) enum Effect {
 }
 
 /// The state that a batch makes, step by step.
-pub(super) struct Draft<B: Beneath> {
+pub(crate) struct Draft<B: Beneath> {
     beneath: B,
     key_len_max: usize,
     spaces: BTreeMap<SpaceId, Option<Space<B::Piece>>>,
@@ -110,12 +110,12 @@ pub(super) struct Draft<B: Beneath> {
 }
 
 impl<B: Beneath> Draft<B> {
-    pub(super) fn new(beneath: B, key_len_max: usize) -> Self {
+    pub(crate) fn new(beneath: B, key_len_max: usize) -> Self {
         Draft { beneath, key_len_max, spaces: BTreeMap::new(), index: 0 }
     }
 
     /// Does the operation at this index of the batch.
-    pub(super) fn apply(&mut self, index: u32, operation: &Operation) -> Result<Effect> {
+    pub(crate) fn apply(&mut self, index: u32, operation: &Operation) -> Result<Effect> {
         self.index = index;
         match operation {
             Operation::Put { at, value } => {
@@ -187,13 +187,13 @@ impl<B: Beneath> Draft<B> {
     }
 
     /// The value of a key as the batch has it so far.
-    pub(super) fn value(&mut self, at: &Place) -> Result<Option<Arc<Sparse<B::Piece>>>> {
+    pub(crate) fn value(&mut self, at: &Place) -> Result<Option<Arc<Sparse<B::Piece>>>> {
         let slot = self.slot(at)?;
         self.loaded(slot)
     }
 
     /// The place whose value and version a key still has from before the batch.
-    pub(super) fn origin(&mut self, at: &Place) -> Result<Option<Place>> {
+    pub(crate) fn origin(&mut self, at: &Place) -> Result<Option<Place>> {
         Ok(match self.slot(at)? {
             Slot::Kept(place) => Some(place),
             Slot::Absent | Slot::Moved(_) | Slot::Value(_) => None,
@@ -201,7 +201,7 @@ impl<B: Beneath> Draft<B> {
     }
 
     /// The keys of a range as the batch has them so far, in order.
-    pub(super) fn keys(&mut self, space: SpaceId, range: &KeyRange) -> Result<Vec<Bytes>> {
+    pub(crate) fn keys(&mut self, space: SpaceId, range: &KeyRange) -> Result<Vec<Bytes>> {
         if range.is_empty() {
             return Ok(Vec::new());
         }
@@ -264,7 +264,8 @@ impl<B: Beneath> Draft<B> {
         Ok(Slot::Kept(at.clone()))
     }
 
-    fn has(&mut self, at: &Place) -> Result<bool> {
+    /// Whether a key is there as the batch has it so far.
+    pub(crate) fn has(&mut self, at: &Place) -> Result<bool> {
         Ok(!matches!(self.slot(at)?, Slot::Absent))
     }
 

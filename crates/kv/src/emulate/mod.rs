@@ -20,10 +20,10 @@
 //! - A version below is the same version above.
 
 mod cursor;
-mod draft;
+pub(crate) mod draft;
 mod emulated;
 mod partial;
-mod plan;
+pub(crate) mod plan;
 mod spaces;
 mod split;
 mod token;

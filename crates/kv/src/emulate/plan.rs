@@ -57,13 +57,13 @@ pub(super) fn plan<W: Writer>(draft: Draft<W::Beneath>, writer: W, operations: &
 }
 
 /// That a store has but one space.
-pub(super) fn one_space() -> Error {
+pub(crate) fn one_space() -> Error {
     let message = format!("this store has one space, {}; put `Spaces` over it to have more", SOLE.0);
     Error::new(ErrorKind::Unsupported, message)
 }
 
 /// A range of keys that all begin with the same bytes, below.
-pub(super) fn prefixed(prefix: &[u8], range: &KeyRange) -> KeyRange {
+pub(crate) fn prefixed(prefix: &[u8], range: &KeyRange) -> KeyRange {
     let start = Bytes::from([prefix, range.start.as_ref()].concat());
     let end = match &range.end {
         Some(end) => Some(Bytes::from([prefix, end.as_ref()].concat())),

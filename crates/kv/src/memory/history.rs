@@ -11,15 +11,15 @@ use koine_engine::{Commit, Error, KeyRange, RequestId, Result, SpaceId, Version}
 
 /// One change of keys.
 #[derive(Clone, Debug)]
-pub(super) struct Happened {
-    pub(super) version: Version,
-    pub(super) space: SpaceId,
-    pub(super) keys: KeyRange,
+pub(crate) struct Happened {
+    pub(crate) version: Version,
+    pub(crate) space: SpaceId,
+    pub(crate) keys: KeyRange,
 }
 
 /// The last changes and outcomes.
 #[derive(Debug)]
-pub(super) struct History {
+pub(crate) struct History {
     changes: VecDeque<Happened>,
     changes_max: usize,
     /// How many changes were forgotten: the number of the first that is remembered.
@@ -31,7 +31,7 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn new(changes_max: usize, outcomes_max: usize) -> Self {
+    pub(crate) fn new(changes_max: usize, outcomes_max: usize) -> Self {
         History {
             changes: VecDeque::new(),
             changes_max,
@@ -43,8 +43,13 @@ impl History {
         }
     }
 
+    /// Nothing is known of what happened up to this version.
+    pub(crate) fn forget_until(&mut self, version: Version) {
+        self.forgotten = self.forgotten.max(version);
+    }
+
     /// Adds the changes of a commit.
-    pub(super) fn add(&mut self, version: Version, changes: Vec<(SpaceId, KeyRange)>) {
+    pub(crate) fn add(&mut self, version: Version, changes: Vec<(SpaceId, KeyRange)>) {
         for (space, keys) in changes {
             self.changes.push_back(Happened { version, space, keys });
         }
@@ -57,7 +62,7 @@ impl History {
     }
 
     /// Whether surely no key of a range changed after `since`.
-    pub(super) fn unchanged(&self, space: SpaceId, range: &KeyRange, since: Version) -> bool {
+    pub(crate) fn unchanged(&self, space: SpaceId, range: &KeyRange, since: Version) -> bool {
         if since < self.forgotten {
             return false;
         }
@@ -66,7 +71,7 @@ impl History {
     }
 
     /// The number of the first change after `version`; `None` when some of those are forgotten.
-    pub(super) fn first_after(&self, version: Version) -> Option<u64> {
+    pub(crate) fn first_after(&self, version: Version) -> Option<u64> {
         if version < self.forgotten {
             return None;
         }
@@ -74,24 +79,24 @@ impl History {
     }
 
     /// The number of the next change to come.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.first + self.changes.len() as u64
     }
 
     /// A change by its number; `None` when it is forgotten or yet to come.
-    pub(super) fn change(&self, number: u64) -> Option<&Happened> {
+    pub(crate) fn change(&self, number: u64) -> Option<&Happened> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.changes.get(index)
     }
 
     /// The first outcome of a request, if it is remembered.
-    pub(super) fn outcome(&self, request: RequestId) -> Option<Result<Commit>> {
+    pub(crate) fn outcome(&self, request: RequestId) -> Option<Result<Commit>> {
         let outcome = self.outcomes.get(&request)?.clone();
         Some(outcome.map(|version| Commit { version, repeated: true }))
     }
 
     /// Remembers the outcome of a request.
-    pub(super) fn remember(&mut self, request: RequestId, outcome: Result<Version, Error>) {
+    pub(crate) fn remember(&mut self, request: RequestId, outcome: Result<Version, Error>) {
         self.outcomes.insert(request, outcome);
         self.outcomes_order.push_back(request);
         while self.outcomes_order.len() > self.outcomes_max {

@@ -7,17 +7,18 @@
 //! - Nothing survives the process: every durability means `Memory`.
 
 mod apply;
-mod history;
+pub(crate) mod history;
 mod stage;
 mod state;
 mod view;
-mod watch;
+pub(crate) mod watch;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -32,7 +33,7 @@ use self::history::History;
 use self::stage::{MemoryStage, Meter, Staged};
 use self::state::{Draft, State};
 use self::view::MemoryView;
-use self::watch::MemoryWatch;
+use self::watch::{HistoryWatch, Remembers};
 use crate::check::check_batch;
 use crate::seam::{Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
 
@@ -114,6 +115,30 @@ impl Shared {
                 Err(Error::new(ErrorKind::Full, message))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Remembers for Shared {
+    fn look<R>(
+        &self,
+        deadline: Option<Instant>,
+        look: &mut dyn FnMut(&History, Version) -> Option<R>,
+    ) -> Result<Option<R>> {
+        let mut inner = self.open()?;
+        loop {
+            if let Some(found) = look(&inner.history, inner.state.version) {
+                return Ok(Some(found));
+            }
+            match deadline {
+                Some(deadline) => {
+                    if self.happened.wait_until(&mut inner, deadline).timed_out() {
+                        return Ok(look(&inner.history, inner.state.version));
+                    }
+                }
+                None => self.happened.wait(&mut inner),
+            }
+            inner.check_open()?;
         }
     }
 }
@@ -270,7 +295,7 @@ impl Kv for MemoryKv {
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {
-        Ok(Box::new(MemoryWatch::new(Arc::clone(&self.shared), space, range, from)?))
+        Ok(Box::new(HistoryWatch::new(Arc::clone(&self.shared), space, range, from)?))
     }
 
     fn usage(&self) -> Result<Usage> {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use koine_engine::{Error, ErrorKind, KeyRange, Payload, Result, SpaceId, Version};
+use koine_engine::{Error, ErrorKind, KeyRange, Payload, Result, SpaceId};
 
 use super::record::{
     BlobId, Extent, HEAD, Head, Source, damaged, decode_extents, head_key, list_at, piece_at, value_of,
@@ -35,15 +35,13 @@ fn not_found() -> Error {
 }
 
 impl SplitView {
-    /// What a key has, and its version.
-    pub(super) fn head(&self, key: &[u8]) -> Result<Option<(Version, Head)>> {
-        let key = head_key(key);
-        let Some(stat) = self.below.stat(SOLE, &key)? else {
-            return Ok(None);
-        };
-        let length = usize::try_from(stat.size).map_err(|_| damaged())?;
-        let head = Head::decode(&self.below.bytes(SOLE, &key, 0, length)?)?;
-        Ok(Some((stat.version, head)))
+    /// What a key has.
+    pub(super) fn head(&self, key: &[u8]) -> Result<Option<Head>> {
+        match self.below.bytes(SOLE, &head_key(key), 0, usize::MAX) {
+            Ok(record) => Head::decode(&record).map(Some),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The list of a head that has one, as it is encoded.
@@ -127,7 +125,7 @@ impl SplitView {
         outcome
     }
 
-    fn head_of(&self, space: SpaceId, key: &[u8]) -> Result<(Version, Head)> {
+    fn head_of(&self, space: SpaceId, key: &[u8]) -> Result<Head> {
         if space != SOLE {
             return Err(not_found());
         }
@@ -164,11 +162,15 @@ impl View for SplitView {
         if space != SOLE {
             return Ok(None);
         }
-        Ok(self.head(key)?.map(|(version, head)| Stat { version, size: head.size() }))
+        let Some(stat) = self.below.stat(SOLE, &head_key(key))? else {
+            return Ok(None);
+        };
+        let head = self.head(key)?.ok_or_else(damaged)?;
+        Ok(Some(Stat { version: stat.version, size: head.size() }))
     }
 
     fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.read_head(&self.head_of(space, key)?.1, offset, buffer)
+        self.read_head(&self.head_of(space, key)?, offset, buffer)
     }
 
     fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
@@ -176,7 +178,7 @@ impl View for SplitView {
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        self.bytes_of(&self.head_of(space, key)?.1, offset, length)
+        self.bytes_of(&self.head_of(space, key)?, offset, length)
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
@@ -196,7 +198,7 @@ impl Translate for Entries {
         let key = unprefixed(HEAD, &KeyRange { start: below.key, end: None }).start;
         let head = match below.value {
             Some(record) => Head::decode(&record)?,
-            None => self.0.head(&key)?.ok_or_else(damaged)?.1,
+            None => self.0.head(&key)?.ok_or_else(damaged)?,
         };
         let stat = Stat { version: below.stat.version, size: head.size() };
         let value = match stat.size {
@@ -224,7 +226,7 @@ impl Beneath for SplitBeneath {
     }
 
     fn load(&self, _space: SpaceId, key: &[u8]) -> Result<Option<Sparse<Source>>> {
-        let Some((_, head)) = self.view.head(key)? else {
+        let Some(head) = self.view.head(key)? else {
             return Ok(None);
         };
         if let Head::Inline(bytes) = head {

@@ -70,7 +70,7 @@ impl<'a> Pieces<'a> {
     }
 
     fn load(&self, key: &[u8]) -> Result<Option<Stored>> {
-        let Some((_, head)) = self.view.head(key)? else {
+        let Some(head) = self.view.head(key)? else {
             return Ok(None);
         };
         self.stored(head).map(Some)
