@@ -14,6 +14,8 @@ pub mod emulate;
 mod engine;
 mod memory;
 pub mod ordered;
+#[cfg(feature = "rocksdb")]
+mod rocks;
 mod seam;
 mod sparse;
 mod transaction;
@@ -30,6 +32,8 @@ pub use koine_engine::{
     Place, Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
 };
 pub use memory::{MemoryKv, MemoryOptions};
+#[cfg(feature = "rocksdb")]
+pub use rocks::{RocksOptions, open_rocks};
 pub use seam::{
     Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Level, Profile, ReadNow, SpaceEntry, Stage, Stat,
     Usage, View, Watch, WatchEvent, get_by_view,

@@ -97,6 +97,11 @@ pub fn full<O: Ordered>(map: O, name: &'static str, options: SplitOptions) -> Re
     Spaces::open(Arc::new(Split::open(Arc::new(base), options)?))
 }
 
+/// Whether a map may be opened: it is empty, or a store of a format that is known.
+pub fn check_format(snapshot: &impl Snapshot) -> Result<()> {
+    format::read(snapshot).map(|_| ())
+}
+
 /// A store of one space with short values.
 pub struct OrderedKv<O: Ordered> {
     shared: Arc<Shared<O>>,
