@@ -17,7 +17,7 @@ mod metadata;
 mod open;
 mod place;
 mod small;
-mod store;
+pub(crate) mod store;
 mod worker;
 
 pub use store::StoreKind;

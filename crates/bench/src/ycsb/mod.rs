@@ -7,6 +7,7 @@
 mod distribution;
 mod drive;
 mod histogram;
+mod parts;
 mod plan;
 mod trial;
 
@@ -54,6 +55,9 @@ pub struct Arguments {
     /// How records are chosen where the workload does not say: also uniformly, beside Zipfian
     #[arg(long)]
     pub uniform: bool,
+    /// Instead: what absorption, seek, upper bound and filter give, each with it and without
+    #[arg(long)]
+    pub parts: bool,
     /// Seconds for each workload of each store in each round; a load goes on until all is loaded
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub duration: f64,
@@ -77,6 +81,7 @@ impl Default for Arguments {
             memory: 128 << 20,
             threads: vec![1, 2, 4, 8],
             uniform: false,
+            parts: false,
             duration: 3.0,
             rounds: 3,
             only: None,
@@ -138,6 +143,11 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     let mut report = Report::new("kv");
     report.plots_figures = true;
     report.cpu_label = "us CPU";
+    if arguments.parts {
+        parts::measure(arguments, &mut report)?;
+        report.machine = machine::describe(&arguments.dir);
+        return Ok(report);
+    }
     let field = arguments.field(&mut report);
     let sets = plan::sets(arguments);
     if sets.is_empty() {

@@ -16,7 +16,7 @@ use super::data::Key;
 use std::fmt::Display;
 use std::path::Path;
 
-pub use self::koine::{Koine, forget_cached, io_mode};
+pub use self::koine::{Koine, SPACE, forget_cached, format_file, io_mode};
 
 /// What went wrong in a store, for people.
 pub type Outcome<T> = Result<T, String>;
