@@ -41,6 +41,8 @@ struct Path {
     inner: Vec<(Arc<Node>, Spot)>,
     leaf: Arc<Node>,
     spot: Spot,
+    /// All keys of the leaf lie before the range's end: none of them need be compared with it.
+    is_inside: bool,
 }
 
 /// An entry of a leaf, where it lies.
@@ -146,7 +148,7 @@ impl Cursor {
             if let Some(key) = path.leaf.key(path.spot)
                 && let Some(after) = path.leaf.after(path.spot)
             {
-                if self.range.end.as_ref().is_some_and(|end| key >= end.as_ref()) {
+                if !path.is_inside && self.range.end.as_ref().is_some_and(|end| key >= end.as_ref()) {
                     return Ok(None);
                 }
                 return Ok(Some(std::mem::replace(&mut path.spot, after)));
@@ -154,7 +156,7 @@ impl Cursor {
             let last = path.leaf.before(path.leaf.end()).map(|spot| path.leaf.key_bytes(spot));
             let moved = path.next_leaf(source);
             match (moved, last) {
-                (Ok(true), _) => {}
+                (Ok(true), _) => path.look_where(&self.range),
                 (Ok(false), Some(last)) => {
                     self.position = Position::After(last);
                     return Ok(None);
@@ -186,7 +188,7 @@ impl Cursor {
             let first = path.leaf.key(path.leaf.start()).map(|_| path.leaf.key_bytes(path.leaf.start()));
             let moved = path.previous_leaf(source);
             match (moved, first) {
-                (Ok(true), _) => {}
+                (Ok(true), _) => path.look_where(&self.range),
                 (Ok(false), Some(first)) => {
                     self.position = Position::Before(first);
                     return Ok(None);
@@ -214,12 +216,23 @@ impl Cursor {
             Position::After(key) if leaf.find(key) == Ok(spot) => leaf.after(spot).unwrap_or(spot),
             _ => spot,
         };
-        self.position = Position::At(Path { inner, leaf, spot });
+        let mut path = Path { inner, leaf, spot, is_inside: false };
+        path.look_where(&self.range);
+        self.position = Position::At(path);
         Ok(())
     }
 }
 
 impl Path {
+    /// Looks how the leaf lies in a range.
+    fn look_where(&mut self, range: &KeyRange) {
+        self.is_inside = match (&range.end, self.leaf.before(self.leaf.end()).and_then(|last| self.leaf.key(last))) {
+            (Some(end), Some(last)) => last < end.as_ref(),
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+    }
+
     /// Moves to the start of the next leaf; false when this is the last one. After an error the path is of no use.
     fn next_leaf(&mut self, source: &dyn NodeSource) -> Result<bool> {
         while let Some((node, spot)) = self.inner.pop() {
