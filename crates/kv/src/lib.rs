@@ -10,6 +10,7 @@
 
 mod check;
 pub mod conformance;
+pub mod copies;
 pub mod emulate;
 mod engine;
 mod memory;

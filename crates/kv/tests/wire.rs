@@ -82,3 +82,44 @@ mod unix_engine {
 
     koine_kv::conformance_tests!(Suite { open: open_new });
 }
+
+/// Every value, however short, through shared memory, which is so small that it is full now and then.
+mod shared_memory {
+    use super::*;
+
+    fn open_new() -> Opened {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("store.sock");
+        let options = ServerOptions { shared_from: 1, ..ServerOptions::default() };
+        let server = Server::new(Arc::new(MemoryKv::default()), options);
+        server.listen_unix(&socket).expect("a socket");
+        let reopen = move || -> Arc<dyn Kv> {
+            let _ = (&folder, &server);
+            let options = ClientOptions { shared_from: 1, shared_len: 3 << 20, ..ClientOptions::default() };
+            Arc::new(WireKv::connect_unix(&socket, &options).expect("a connection"))
+        };
+        Opened { kv: reopen(), reopen: Some(Arc::new(reopen)) }
+    }
+
+    koine_kv::conformance_tests!(Suite { open: open_new });
+}
+
+/// A socket without shared memory.
+mod no_shared_memory {
+    use super::*;
+
+    fn open_new() -> Opened {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("store.sock");
+        let server = Server::new(Arc::new(MemoryKv::default()), ServerOptions::default());
+        server.listen_unix(&socket).expect("a socket");
+        let reopen = move || -> Arc<dyn Kv> {
+            let _ = (&folder, &server);
+            let options = ClientOptions { shared_len: 0, ..ClientOptions::default() };
+            Arc::new(WireKv::connect_unix(&socket, &options).expect("a connection"))
+        };
+        Opened { kv: reopen(), reopen: Some(Arc::new(reopen)) }
+    }
+
+    koine_kv::conformance_tests!(Suite { open: open_new });
+}

@@ -16,7 +16,7 @@ const NAMES_FORBIDDEN: &[&str] = &["common", "util", "utils", "helper", "helpers
 /// Where `unsafe` may stand.
 const UNSAFE_ROOMS: &[&str] = &[
     "crates/engine/src/device/",
-    "crates/kv/src/wire/",
+    "crates/kv/src/wire/shared/",
     "crates/fuse/",
     "bindings/",
     "plugins/",

@@ -3,6 +3,7 @@
 //! Invariant: requests are answered in the order in which they were begun, and `finish` checks what came.
 
 use super::direct::Direct;
+use super::drive::Work;
 use super::redis::{Persistence, Redis};
 use super::served::Served;
 use crate::Error;
@@ -100,12 +101,8 @@ impl Store {
 pub trait Contestant {
     /// By which way.
     fn way(&self) -> Way;
-    /// Begins a put.
-    fn put(&mut self, key: &Bytes, value: &Bytes) -> Outcome<()>;
-    /// Begins a get.
-    fn get(&mut self, key: &Bytes) -> Outcome<()>;
-    /// Sends what was begun.
-    fn flush(&mut self) -> Outcome<()>;
+    /// Puts the value under each key, or gets each: all are begun before this returns.
+    fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()>;
     /// Waits for the oldest, and compares what was got with `value`.
     fn finish(&mut self, value: &Bytes) -> Outcome<()>;
     /// Whether the oldest is there.

@@ -1,6 +1,7 @@
 //! The same store in this process, called directly: what the wire adds is what lies between the two.
 
 use super::contestant::{Contestant, Durability, Outcome, Store, Way, failed, is_same};
+use super::drive::Work;
 use crate::Error;
 use bytes::Bytes;
 use koine_engine::device::{Device, FileDevice, OpenOptions};
@@ -75,18 +76,16 @@ impl Contestant for Direct {
         Way::Direct
     }
 
-    fn put(&mut self, key: &Bytes, value: &Bytes) -> Outcome<()> {
-        let batch = Batch::new().put(SPACE, key.clone(), value.clone());
-        self.begun.push_back(Begun::Put(self.kv.submit(batch, self.durability)));
-        Ok(())
-    }
-
-    fn get(&mut self, key: &Bytes) -> Outcome<()> {
-        self.begun.push_back(Begun::Got(self.kv.get(SPACE, key).map_err(failed("get"))?));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Outcome<()> {
+    fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
+        for key in keys {
+            self.begun.push_back(match work {
+                Work::Put => {
+                    let batch = Batch::new().put(SPACE, Bytes::clone(key), value.clone());
+                    Begun::Put(self.kv.submit(batch, self.durability))
+                }
+                Work::Get => Begun::Got(self.kv.get(SPACE, key).map_err(failed("get"))?),
+            });
+        }
         Ok(())
     }
 

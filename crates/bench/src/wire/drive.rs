@@ -88,13 +88,11 @@ pub fn value(length: usize) -> Bytes {
 /// Puts every key once.
 pub fn fill(contestant: &mut dyn Contestant, keys: u64, length: usize) -> Outcome<()> {
     let value = value(length);
-    for first in (0..keys).step_by(64) {
-        let last = keys.min(first + 64);
-        for number in first..last {
-            contestant.put(&key(number), &value)?;
-        }
-        contestant.flush()?;
-        for _ in first..last {
+    let names: Vec<Bytes> = (0..keys).map(key).collect();
+    for some in names.chunks(64) {
+        let some: Vec<&Bytes> = some.iter().collect();
+        contestant.begin(Work::Put, &some, &value)?;
+        for _ in some {
             contestant.finish(&value)?;
         }
     }
@@ -119,17 +117,15 @@ pub fn drive(contestant: &mut dyn Contestant, load: Load) -> Outcome<Sample> {
     let (random, value) = (SeededRandom::new(seed), value(value_len));
     let names: Vec<Bytes> = (0..keys).map(key).collect();
     let begin = |contestant: &mut dyn Contestant, count: usize, begun: &mut VecDeque<Instant>| -> Outcome<()> {
+        let mut keys = Vec::with_capacity(count);
         for _ in 0..count {
             let mut number = [0; 8];
             random.fill(&mut number);
-            let key = names.get((u64::from_le_bytes(number) % keys) as usize).ok_or("there are no keys")?;
-            begun.push_back(Instant::now());
-            match work {
-                Work::Put => contestant.put(key, &value)?,
-                Work::Get => contestant.get(key)?,
-            }
+            let place = u64::from_le_bytes(number) % names.len().max(1) as u64;
+            keys.push(names.get(place as usize).ok_or("there are no keys")?);
         }
-        contestant.flush()
+        begun.extend(std::iter::repeat_n(Instant::now(), count));
+        contestant.begin(work, &keys, &value)
     };
     let (mut begun, mut latencies) = (VecDeque::new(), Vec::with_capacity(1 << 16));
     let (client, server) = (own_cpu(), contestant.server_cpu());
@@ -172,17 +168,14 @@ mod tests {
         fn way(&self) -> Way {
             Way::Direct
         }
-        fn put(&mut self, _key: &Bytes, value: &Bytes) -> Outcome<()> {
+        fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
             assert_eq!(value.len(), super::super::VALUE_LEN);
-            self.puts += 1;
-            self.under_way += 1;
+            if work == Work::Get {
+                return Err("no".into());
+            }
+            self.puts += keys.len();
+            self.under_way += keys.len();
             self.most = self.most.max(self.under_way);
-            Ok(())
-        }
-        fn get(&mut self, _key: &Bytes) -> Outcome<()> {
-            Err("no".into())
-        }
-        fn flush(&mut self) -> Outcome<()> {
             Ok(())
         }
         fn finish(&mut self, _value: &Bytes) -> Outcome<()> {

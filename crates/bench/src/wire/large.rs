@@ -3,9 +3,9 @@
 //! The memcpy goes from 1 GiB of buffers to another 1 GiB of them, all distinct and all touched before, so that neither
 //! side lives in the processor's cache; the store holds 1 GiB of values as well.
 
-use super::contestant::{Contestant, Store, Way};
-use super::drive::{Load, Sample, Work, key, own_cpu};
-use super::served::{Served, Wire};
+use super::contestant::{Store, Way};
+use super::drive::{Load, Sample, Work, own_cpu};
+use super::served::Served;
 use super::{Arguments, drive};
 use crate::report::{Report, Row};
 use crate::statistics::{Better, Judgement, median};
@@ -65,7 +65,10 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
     }
     let served = Served::start(Store::ALL[0], &arguments.dir)?;
     let mut wire = served.connect(Way::Unix).map_err(Error::Worker)?;
-    fill(&mut wire)?;
+    // Twice, so that the server's memory for them has been touched.
+    for _ in 0..2 {
+        drive::fill(&mut wire, COUNT, LEN).map_err(Error::Worker)?;
+    }
     let mut copier = Copier::new(COUNT);
     copier.run(0.0);
     for (work, depth) in cells {
@@ -85,15 +88,6 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
 
 fn name(work: Work, depth: usize) -> String {
     format!("{} 1 MiB x{depth}, memory", work.name())
-}
-
-/// Puts every key, twice, so that the server's memory for them has been touched.
-fn fill(wire: &mut Wire) -> Result<(), Error> {
-    let value = drive::value(LEN);
-    for number in (0..COUNT).chain(0..COUNT) {
-        wire.put(&key(number), &value).and_then(|()| wire.finish(&value)).map_err(Error::Worker)?;
-    }
-    Ok(())
 }
 
 fn add_rows((work, depth): (Work, usize), ours: &[Sample], copies: &[Sample], is_quick: bool, report: &mut Report) {

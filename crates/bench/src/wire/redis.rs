@@ -1,6 +1,7 @@
 //! Redis, where it is on PATH, through the few lines of its protocol that are needed.
 
 use super::contestant::{Contestant, Outcome, Way, failed, is_same};
+use super::drive::Work;
 use crate::Error;
 use crate::process::ProcessId;
 use bytes::Bytes;
@@ -124,6 +125,12 @@ impl Redis {
         Ok(vec![over(Way::RedisUnix, Box::new(unix)), over(Way::RedisTcp, Box::new(tcp))])
     }
 
+    fn flush(&mut self) -> Outcome<()> {
+        let sent = self.stream.get_mut().write_all(&self.waiting).map_err(failed("ask Redis"));
+        self.waiting.clear();
+        sent
+    }
+
     /// One command, and its answer.
     fn call(&mut self, parts: &[&[u8]]) -> Outcome<Reply> {
         encode(&mut self.waiting, parts);
@@ -180,20 +187,14 @@ impl Contestant for Redis {
         self.way
     }
 
-    fn put(&mut self, key: &Bytes, value: &Bytes) -> Outcome<()> {
-        encode(&mut self.waiting, &[b"SET", key, value]);
-        Ok(())
-    }
-
-    fn get(&mut self, key: &Bytes) -> Outcome<()> {
-        encode(&mut self.waiting, &[b"GET", key]);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Outcome<()> {
-        let sent = self.stream.get_mut().write_all(&self.waiting).map_err(failed("ask Redis"));
-        self.waiting.clear();
-        sent
+    fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
+        for key in keys {
+            match work {
+                Work::Put => encode(&mut self.waiting, &[b"SET", key, value]),
+                Work::Get => encode(&mut self.waiting, &[b"GET", key]),
+            }
+        }
+        self.flush()
     }
 
     fn finish(&mut self, value: &Bytes) -> Outcome<()> {

@@ -2,6 +2,7 @@
 
 use super::contestant::{Contestant, Outcome, Store, Way, failed, is_same};
 use super::direct::{SPACE, level};
+use super::drive::Work;
 use super::serve::SERVER;
 use crate::Error;
 use crate::process::ProcessId;
@@ -15,6 +16,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// From here on a value is made in shared memory, where there is some.
+const LARGE_LEN: usize = 1 << 20;
 
 /// A process that serves a store. Dropped, it ends when its last connection is dropped.
 pub struct Served {
@@ -90,23 +94,41 @@ pub struct Wire {
     process: Arc<Process>,
 }
 
+impl Wire {
+    /// A long value, as a program that makes it where the server takes it from: only its ends are written anew.
+    fn in_place(&self, value: &Bytes) -> Bytes {
+        let buffer = if value.len() >= LARGE_LEN { self.kv.buffer(value.len()) } else { None };
+        let Some(mut buffer) = buffer else { return value.clone() };
+        if let (Some((first, _)), Some((_, last))) =
+            (buffer.split_first_chunk_mut::<16>(), value.split_last_chunk::<16>())
+        {
+            first.copy_from_slice(value.get(..16).unwrap_or(last));
+        }
+        if let (Some((_, end)), Some((_, last))) = (buffer.split_last_chunk_mut::<16>(), value.split_last_chunk::<16>())
+        {
+            end.copy_from_slice(last);
+        }
+        buffer.freeze()
+    }
+}
+
 impl Contestant for Wire {
     fn way(&self) -> Way {
         self.way
     }
 
-    fn put(&mut self, key: &Bytes, value: &Bytes) -> Outcome<()> {
-        let batch = Batch::new().put(SPACE, key.clone(), value.clone());
-        self.begun.push_back(Begun::Put(self.kv.begin(batch, self.durability).map_err(failed("put"))?));
-        Ok(())
-    }
-
-    fn get(&mut self, key: &Bytes) -> Outcome<()> {
-        self.begun.push_back(Begun::Get(self.kv.begin_get(SPACE, key.clone()).map_err(failed("get"))?));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Outcome<()> {
+    fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
+        let _together = self.kv.gather();
+        for key in keys {
+            let key = Bytes::clone(key);
+            self.begun.push_back(match work {
+                Work::Put => {
+                    let batch = Batch::new().put(SPACE, key, self.in_place(value));
+                    Begun::Put(self.kv.begin(batch, self.durability).map_err(failed("put"))?)
+                }
+                Work::Get => Begun::Get(self.kv.begin_get(SPACE, key).map_err(failed("get"))?),
+            });
+        }
         Ok(())
     }
 

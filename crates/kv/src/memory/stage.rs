@@ -12,6 +12,7 @@ use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 use koine_engine::{Error, Result, StageHint, StageToken};
 
 use super::Shared;
+use crate::copies;
 use crate::seam::Stage;
 use crate::sparse::Value;
 
@@ -97,6 +98,7 @@ impl Stage for MemoryStage {
             self.shared.meter.staged.fetch_add(added, Ordering::Relaxed);
         }
         self.staged.value.write(offset, Bytes::copy_from_slice(piece));
+        copies::copied(piece.len());
         Ok(())
     }
 

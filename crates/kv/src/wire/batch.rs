@@ -9,31 +9,61 @@ use koine_engine::{
 };
 
 use super::fields::{Fields, PutFields, malformed};
+use crate::copies;
 
 /// The shortest condition and the shortest operation, in bytes.
 const CONDITION_LEN_MIN: usize = 13;
 const OPERATION_LEN_MIN: usize = 9;
 
-/// Tells the number of a stage.
-pub type NumberOf<'s> = &'s dyn Fn(&StageToken) -> Result<u64>;
-/// Finds the stage of a number.
-pub type StageOf<'s> = &'s mut dyn FnMut(u64) -> Result<StageToken>;
+/// Tells what the other side calls what a batch names.
+pub trait Names {
+    /// The number of a stage.
+    fn stage(&self, token: &StageToken) -> Result<u64>;
+
+    /// Where bytes lie in shared memory, if they are to be taken from there.
+    fn shared(&self, _bytes: &Bytes) -> Option<u64> {
+        None
+    }
+}
+
+impl<F: Fn(&StageToken) -> Result<u64>> Names for F {
+    fn stage(&self, token: &StageToken) -> Result<u64> {
+        self(token)
+    }
+}
+
+/// Finds what a batch names.
+pub trait Found {
+    /// The stage of a number.
+    fn stage(&mut self, number: u64) -> Result<StageToken>;
+
+    /// A copy of bytes in shared memory.
+    fn shared(&mut self, _offset: u64, _length: u32) -> Result<Bytes> {
+        Err(malformed("shared memory where there is none"))
+    }
+}
+
+impl<F: FnMut(u64) -> Result<StageToken>> Found for F {
+    fn stage(&mut self, number: u64) -> Result<StageToken> {
+        self(number)
+    }
+}
 
 /// Appends a batch: what names its request, its conditions, its operations.
-pub fn put_batch(out: &mut Vec<u8>, batch: &Batch, number: NumberOf<'_>) -> Result<()> {
+pub fn put_batch(out: &mut Vec<u8>, batch: &Batch, names: &dyn Names) -> Result<()> {
     put_request(out, batch.request);
     out.put_u32(count(batch.conditions.len()));
     batch.conditions.iter().for_each(|condition| put_condition(out, condition));
     out.put_u32(count(batch.operations.len()));
-    batch.operations.iter().try_for_each(|operation| put_operation(out, operation, number))
+    batch.operations.iter().try_for_each(|operation| put_operation(out, operation, names))
 }
 
 /// Takes a batch.
-pub fn take_batch(fields: &mut Fields, stage: StageOf<'_>) -> Result<Batch> {
+pub fn take_batch(fields: &mut Fields, found: &mut dyn Found) -> Result<Batch> {
     let mut batch = Batch::new();
     batch.request = take_request(fields)?;
     batch.conditions = fields.list(CONDITION_LEN_MIN, take_condition)?;
-    batch.operations = fields.list(OPERATION_LEN_MIN, |fields| take_operation(fields, stage))?;
+    batch.operations = fields.list(OPERATION_LEN_MIN, |fields| take_operation(fields, found))?;
     Ok(batch)
 }
 
@@ -115,29 +145,38 @@ fn take_condition(fields: &mut Fields) -> Result<Condition> {
     })
 }
 
-fn put_payload(out: &mut Vec<u8>, payload: &Payload, number: NumberOf<'_>) -> Result<()> {
+fn put_payload(out: &mut Vec<u8>, payload: &Payload, names: &dyn Names) -> Result<()> {
     match payload {
-        Payload::Bytes(bytes) => {
-            out.put_u8(0);
-            out.put_bytes(bytes);
-        }
+        Payload::Bytes(bytes) => match names.shared(bytes) {
+            Some(offset) => {
+                out.put_u8(2);
+                out.put_u64(offset);
+                out.put_u32(count(bytes.len()));
+            }
+            None => {
+                copies::copied(bytes.len());
+                out.put_u8(0);
+                out.put_bytes(bytes);
+            }
+        },
         Payload::Stage(token) => {
             out.put_u8(1);
-            out.put_u64(number(token)?);
+            out.put_u64(names.stage(token)?);
         }
     }
     Ok(())
 }
 
-fn take_payload(fields: &mut Fields, stage: StageOf<'_>) -> Result<Payload> {
+fn take_payload(fields: &mut Fields, found: &mut dyn Found) -> Result<Payload> {
     match fields.u8()? {
         0 => fields.bytes().map(Payload::Bytes),
-        1 => stage(fields.u64()?).map(Payload::Stage),
+        1 => found.stage(fields.u64()?).map(Payload::Stage),
+        2 => found.shared(fields.u64()?, fields.u32()?).map(Payload::Bytes),
         other => Err(malformed(format!("payload {other}"))),
     }
 }
 
-fn put_operation(out: &mut Vec<u8>, operation: &Operation, number: NumberOf<'_>) -> Result<()> {
+fn put_operation(out: &mut Vec<u8>, operation: &Operation, names: &dyn Names) -> Result<()> {
     let at = |out: &mut Vec<u8>, tag: u8, at: &Place| {
         out.put_u8(tag);
         out.put_place(at);
@@ -145,16 +184,16 @@ fn put_operation(out: &mut Vec<u8>, operation: &Operation, number: NumberOf<'_>)
     match operation {
         Operation::Put { at: place, value } => {
             at(out, 0, place);
-            put_payload(out, value, number)?;
+            put_payload(out, value, names)?;
         }
         Operation::WriteAt { at: place, offset, data } => {
             at(out, 1, place);
             out.put_u64(*offset);
-            put_payload(out, data, number)?;
+            put_payload(out, data, names)?;
         }
         Operation::Append { at: place, data } => {
             at(out, 2, place);
-            put_payload(out, data, number)?;
+            put_payload(out, data, names)?;
         }
         Operation::Truncate { at: place, length } => {
             at(out, 3, place);
@@ -202,11 +241,11 @@ fn put_spaces(out: &mut Vec<u8>, tag: u8, spaces: &[SpaceId]) {
     spaces.iter().for_each(|space| out.put_u64(space.0));
 }
 
-fn take_operation(fields: &mut Fields, stage: StageOf<'_>) -> Result<Operation> {
+fn take_operation(fields: &mut Fields, found: &mut dyn Found) -> Result<Operation> {
     Ok(match fields.u8()? {
-        0 => Operation::Put { at: fields.place()?, value: take_payload(fields, stage)? },
-        1 => Operation::WriteAt { at: fields.place()?, offset: fields.u64()?, data: take_payload(fields, stage)? },
-        2 => Operation::Append { at: fields.place()?, data: take_payload(fields, stage)? },
+        0 => Operation::Put { at: fields.place()?, value: take_payload(fields, found)? },
+        1 => Operation::WriteAt { at: fields.place()?, offset: fields.u64()?, data: take_payload(fields, found)? },
+        2 => Operation::Append { at: fields.place()?, data: take_payload(fields, found)? },
         3 => Operation::Truncate { at: fields.place()?, length: fields.u64()? },
         4 => Operation::Delete { at: fields.place()? },
         5 => Operation::DeleteRange { space: fields.space()?, range: fields.range()? },

@@ -2,48 +2,49 @@
 //!
 //! Invariant: [`Fields`] never reads past its end and never allocates more than the message holds, whatever it says.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use koine_engine::{Error, KeyRange, Place, Result, SpaceId};
 
 /// Takes fields from the front of a message.
 pub struct Fields {
-    rest: Bytes,
-    /// The length of all of it.
-    whole: usize,
+    message: Bytes,
+    /// Where the next field begins.
+    at: usize,
 }
 
 impl Fields {
     /// Of this message.
     pub fn new(message: Bytes) -> Fields {
-        Fields { whole: message.len(), rest: message }
+        Fields { message, at: 0 }
     }
 
     /// How many bytes are left.
     pub fn remaining(&self) -> usize {
-        self.rest.len()
+        self.message.len() - self.at
     }
 
-    fn take(&mut self, length: usize) -> Result<Bytes> {
-        if length > self.rest.len() {
+    /// The next bytes, where they lie.
+    fn take(&mut self, length: usize) -> Result<Range<usize>> {
+        if length > self.remaining() {
             return Err(malformed("a field reaches past the end of its message"));
         }
-        Ok(self.rest.split_to(length))
+        let start = self.at;
+        self.at += length;
+        Ok(start..self.at)
     }
 
     /// The next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let taken = self.take(N)?;
-        taken.first_chunk::<N>().copied().ok_or_else(|| malformed("a field is too short"))
+        let bytes = self.message.get(taken).and_then(|bytes| bytes.first_chunk::<N>());
+        bytes.copied().ok_or_else(|| malformed("a field is too short"))
     }
 
     /// One byte.
     pub fn u8(&mut self) -> Result<u8> {
         Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    /// Two bytes.
-    pub fn u16(&mut self) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.array()?))
     }
 
     /// Four bytes.
@@ -70,7 +71,10 @@ impl Fields {
         let length = self.u32()? as usize;
         let taken = self.take(length)?;
         // Who keeps a short key shall not keep a long message with it.
-        Ok(if length >= self.whole / 2 { taken } else { Bytes::copy_from_slice(&taken) })
+        if length >= self.message.len() / 2 {
+            return Ok(self.message.slice(taken));
+        }
+        Ok(Bytes::copy_from_slice(self.message.get(taken).unwrap_or_default()))
     }
 
     /// A text in UTF-8, as a byte string.
@@ -111,7 +115,7 @@ impl Fields {
 
     /// Fails unless everything was read.
     pub fn end(self) -> Result<()> {
-        if self.rest.is_empty() { Ok(()) } else { Err(malformed("bytes left over after the last field")) }
+        if self.remaining() == 0 { Ok(()) } else { Err(malformed("bytes left over after the last field")) }
     }
 }
 

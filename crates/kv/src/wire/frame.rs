@@ -12,6 +12,7 @@ use crc_fast::{CrcAlgorithm, checksum};
 use koine_engine::{Error, ErrorKind, Result};
 
 use super::fields::malformed;
+use crate::copies;
 
 /// The length of a header in bytes.
 pub const HEADER_LEN: usize = 32;
@@ -47,6 +48,18 @@ impl Limits {
     pub const GREETING: Limits = Limits { message_len: 512, data_len: 0 };
 }
 
+/// Data that does not go with its frame: it lies in memory that both sides have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length, which is never zero.
+    pub length: u32,
+}
+
+/// The length of what stands in the place of shared data.
+const PLACE_LEN: usize = 8;
+
 /// A message with its verb, the number of its request, and data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -58,8 +71,10 @@ pub struct Frame {
     pub id: u64,
     /// The fields.
     pub message: Bytes,
-    /// Plain bytes of values.
+    /// Plain bytes of values; of shared data what stands in its place.
     pub data: Bytes,
+    /// Where data lies that does not go with the frame.
+    pub shared: Option<Shared>,
 }
 
 /// What a header says.
@@ -72,9 +87,11 @@ struct Header {
     data_len: u32,
     message_sum: u32,
     data_sum: u32,
+    is_shared: bool,
 }
 
 fn sum(bytes: &[u8]) -> u32 {
+    copies::hashed(bytes.len());
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
@@ -84,7 +101,7 @@ impl Header {
     /// | 0 | 4 | CRC-32C of bytes 4 to 31 |
     /// | 4 | 2 | verb |
     /// | 6 | 1 | 0 request, 1 reply, 2 failure |
-    /// | 7 | 1 | zero |
+    /// | 7 | 1 | 1: the data lies in shared memory |
     /// | 8 | 8 | number of the request |
     /// | 16 | 4 | length of the message |
     /// | 20 | 4 | length of the data |
@@ -99,6 +116,7 @@ impl Header {
         let mut bytes = [0; HEADER_LEN];
         bytes[4..6].copy_from_slice(&self.verb.to_le_bytes());
         bytes[6] = kind;
+        bytes[7] = u8::from(self.is_shared);
         bytes[8..16].copy_from_slice(&self.id.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.message_len.to_le_bytes());
         bytes[20..24].copy_from_slice(&self.data_len.to_le_bytes());
@@ -110,39 +128,48 @@ impl Header {
     }
 
     fn decode(bytes: &[u8; HEADER_LEN], limits: Limits) -> Result<Header> {
-        let mut fields = super::fields::Fields::new(Bytes::copy_from_slice(bytes));
-        if fields.u32()? != sum(&bytes[4..]) {
+        let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        if number(0) != sum(&bytes[4..]) {
             return Err(malformed("a header with a wrong checksum"));
         }
-        let verb = fields.u16()?;
-        let kind = match (fields.u8()?, fields.u8()?) {
-            (0, 0) => Kind::Request,
-            (1, 0) => Kind::Reply,
-            (2, 0) => Kind::Failure,
+        let verb = u16::from_le_bytes([bytes[4], bytes[5]]);
+        let (kind, is_shared) = match (bytes[6], bytes[7]) {
+            (0, flag @ (0 | 1)) => (Kind::Request, flag == 1),
+            (1, flag @ (0 | 1)) => (Kind::Reply, flag == 1),
+            (2, 0) => (Kind::Failure, false),
             (kind, flags) => return Err(malformed(format!("a frame of kind {kind} with flags {flags}"))),
         };
-        let (id, message_len, data_len) = (fields.u64()?, fields.u32()?, fields.u32()?);
+        let id = u64::from(number(8)) | u64::from(number(12)) << 32;
+        let (message_len, data_len) = (number(16), number(20));
         if message_len as usize > limits.message_len || data_len as usize > limits.data_len {
             return Err(Error::invalid(format!(
                 "a frame of {message_len} and {data_len} bytes, where at most {} and {} are taken",
                 limits.message_len, limits.data_len
             )));
         }
-        let (message_sum, data_sum) = (fields.u32()?, fields.u32()?);
-        Ok(Header { verb, kind, id, message_len, data_len, message_sum, data_sum })
+        if is_shared && data_len == 0 {
+            return Err(malformed("shared data of no bytes"));
+        }
+        Ok(Header { verb, kind, id, message_len, data_len, message_sum: number(24), data_sum: number(28), is_shared })
     }
 }
 
 impl Frame {
     /// A message without data.
     pub fn new(verb: u16, kind: Kind, id: u64, message: Vec<u8>) -> Frame {
-        Frame { verb, kind, id, message: message.into(), data: Bytes::new() }
+        Frame { verb, kind, id, message: message.into(), data: Bytes::new(), shared: None }
     }
 
     /// The same with data.
     #[must_use]
     pub fn with_data(self, data: Bytes) -> Frame {
         Frame { data, ..self }
+    }
+
+    /// The same with data that lies in shared memory.
+    #[must_use]
+    pub fn with_shared(self, shared: Shared) -> Frame {
+        Frame { data: Bytes::copy_from_slice(&shared.offset.to_le_bytes()), shared: Some(shared), ..self }
     }
 
     /// Bytes that it takes in memory.
@@ -152,7 +179,7 @@ impl Frame {
 
     /// Its header.
     pub fn header(&self) -> [u8; HEADER_LEN] {
-        header(self.verb, self.kind, self.id, &self.message, &self.data)
+        header(self.verb, self.kind, self.id, &self.message, &self.data, self.shared)
     }
 
     /// Reads the next one; `None` at the end of the stream. `Stopped` when the stream fails or ends within one.
@@ -164,39 +191,72 @@ impl Frame {
             _ => return Err(cut()),
         }
         let header = Header::decode(&bytes, limits)?;
-        let message = read_checked(from, header.message_len, header.message_sum)?;
-        let data =
-            if header.data_len == 0 { Bytes::new() } else { read_checked(from, header.data_len, header.data_sum)? };
-        Ok(Some(Frame { verb: header.verb, kind: header.kind, id: header.id, message, data }))
+        let message_len = header.message_len as usize;
+        let data_len = if header.is_shared { PLACE_LEN } else { header.data_len as usize };
+        let mut message = BytesMut::zeroed(message_len + data_len);
+        if read_some(from, &mut message)? < message.len() {
+            return Err(cut());
+        }
+        let data = message.split_off(message_len);
+        if sum(&message) != header.message_sum || (data_len > 0 && sum(&data) != header.data_sum) {
+            return Err(malformed("a frame with a wrong checksum"));
+        }
+        let place = data.first_chunk::<PLACE_LEN>().filter(|_| header.is_shared);
+        let shared = place.map(|place| Shared { offset: u64::from_le_bytes(*place), length: header.data_len });
+        copies::crossed(message_len + data_len);
+        // What is kept of a short message keeps no long data.
+        let message = if data.len() > message.len() { Bytes::copy_from_slice(&message) } else { message.freeze() };
+        let data = data.freeze();
+        Ok(Some(Frame { verb: header.verb, kind: header.kind, id: header.id, message, data, shared }))
     }
 }
 
 /// The header of a frame of these parts.
-fn header(verb: u16, kind: Kind, id: u64, message: &[u8], data: &[u8]) -> [u8; HEADER_LEN] {
+fn header(verb: u16, kind: Kind, id: u64, message: &[u8], data: &[u8], shared: Option<Shared>) -> [u8; HEADER_LEN] {
+    copies::crossed(message.len() + data.len());
+    let data_len = shared.map_or_else(|| u32::try_from(data.len()).unwrap_or(u32::MAX), |shared| shared.length);
     let header = Header {
         verb,
         kind,
         id,
         message_len: u32::try_from(message.len()).unwrap_or(u32::MAX),
-        data_len: u32::try_from(data.len()).unwrap_or(u32::MAX),
+        data_len,
         message_sum: sum(message),
         data_sum: if data.is_empty() { 0 } else { sum(data) },
+        is_shared: shared.is_some(),
     };
     header.encode()
 }
 
-/// Writes a request, without a copy of its data. One that the other side would refuse is `InvalidInput`, and nothing of it is
-/// written.
-pub fn write_request(to: &mut impl Write, verb: u16, id: u64, message: &[u8], data: &[u8]) -> io::Result<()> {
-    if message.len() > MESSAGE_LEN_MAX || data.len() > DATA_LEN_MAX {
-        let text = format!(
-            "a request of {} and {} bytes; at most {MESSAGE_LEN_MAX} and {DATA_LEN_MAX} are taken",
-            message.len(),
-            data.len()
-        );
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+/// The header of a request.
+pub fn request_header(verb: u16, id: u64, message: &[u8], data: &[u8], shared: Option<Shared>) -> [u8; HEADER_LEN] {
+    header(verb, Kind::Request, id, message, data, shared)
+}
+
+/// Refuses a request that the other side would end the connection for.
+pub fn check_lengths(message_len: usize, data_len: usize) -> Result<()> {
+    if message_len > MESSAGE_LEN_MAX || data_len > DATA_LEN_MAX {
+        return Err(Error::invalid(format!(
+            "a request of {message_len} and {data_len} bytes; at most {MESSAGE_LEN_MAX} and {DATA_LEN_MAX} are taken"
+        )));
     }
-    let header = header(verb, Kind::Request, id, message, data);
+    Ok(())
+}
+
+/// Whether bytes that were read ahead hold a whole frame, so that the next one can be read without waiting.
+pub fn is_whole(ahead: &[u8]) -> bool {
+    let number = |at: usize| ahead.get(at..at + 4).and_then(|field| Some(u32::from_le_bytes(*field.first_chunk()?)));
+    let (Some(message_len), Some(mut data_len)) = (number(16), number(20)) else { return false };
+    if ahead.get(7) == Some(&1) {
+        data_len = PLACE_LEN as u32;
+    }
+    // Lengths that are not allowed are found by who reads the header.
+    ahead.len() >= HEADER_LEN && ahead.len() - HEADER_LEN >= message_len as usize + data_len as usize
+}
+
+/// Writes a request, without a copy of its data.
+pub fn write_request(to: &mut impl Write, verb: u16, id: u64, message: &[u8], data: &[u8]) -> io::Result<()> {
+    let header = request_header(verb, id, message, data, None);
     let mut slices = [IoSlice::new(&header), IoSlice::new(message), IoSlice::new(data)];
     let mut rest = &mut slices[..];
     while !rest.is_empty() {
@@ -208,17 +268,6 @@ pub fn write_request(to: &mut impl Write, verb: u16, id: u64, message: &[u8], da
         }
     }
     Ok(())
-}
-
-fn read_checked(from: &mut impl Read, length: u32, expected: u32) -> Result<Bytes> {
-    let mut bytes = BytesMut::zeroed(length as usize);
-    if read_some(from, &mut bytes)? < bytes.len() {
-        return Err(cut());
-    }
-    if sum(&bytes) != expected {
-        return Err(malformed("a frame with a wrong checksum"));
-    }
-    Ok(bytes.freeze())
 }
 
 /// Reads until the buffer is full or the stream ends.

@@ -115,6 +115,12 @@ pub fn check_owner(stream: &UnixStream, place: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether memory may be shared with a server, so that what it writes is read where it lies: it runs as the same user or as
+/// root, and could as well write any other memory of this process.
+pub fn shares_memory(stream: &UnixStream) -> bool {
+    credentials(stream).is_ok_and(|(uid, _)| may_reach(uid, rustix::process::geteuid().as_raw()))
+}
+
 /// Whether a user gets at what another one has.
 fn may_reach(uid: u32, owner: u32) -> bool {
     uid == owner || uid == 0
@@ -130,6 +136,7 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         assert!(matches!(local_peer(&one).unwrap(), Peer::Local { pid, .. } if pid == std::process::id()));
         check_owner(&other, "here").unwrap();
+        assert!(shares_memory(&one));
     }
 
     #[test]

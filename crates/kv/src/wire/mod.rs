@@ -19,13 +19,16 @@ mod outgoing;
 mod reply;
 mod request;
 mod server;
+mod shared;
 mod stream;
 
-pub use client::{ClientOptions, Pending, WireKv};
+pub use client::{ClientOptions, Gathering, Pending, WireKv};
 pub use frame::{DATA_LEN_MAX, HEADER_LEN, MESSAGE_LEN_MAX};
 pub use identity::{KEY_LEN_MIN, Key, Peer};
 pub use request::VERB_FOREIGN_FIRST;
 pub use server::{Handler, Responder, Server, ServerOptions};
+pub use shared::SHARED_LEN_MAX;
+pub use shared::slots::Buffer;
 
 #[cfg(test)]
 mod tests;

@@ -7,17 +7,18 @@
 use std::time::Duration;
 
 use koine_engine::{
-    Access, Batch, Durability, KeyRange, Lifetime, Place, RequestId, Result, SpaceId, StageHint, StageToken, Version,
+    Access, Batch, Durability, KeyRange, Lifetime, Operation, Payload, Place, RequestId, Result, SpaceId, StageHint,
+    StageToken, Version,
 };
 
-use super::batch::{
-    NumberOf, StageOf, put_batch, put_durability, put_request, take_batch, take_durability, take_request,
-};
+use super::batch::{Found, Names, put_batch, put_durability, put_request, take_batch, take_durability, take_request};
 use super::fields::{Fields, PutFields, malformed};
 use crate::seam::Direction;
 
 /// Verbs from this one on belong to whoever registered a handler for them.
 pub const VERB_FOREIGN_FIRST: u16 = 0x8000;
+/// Passes memory; descriptors come with it.
+pub const VERB_SHARE: u16 = 0x44;
 /// The view number that means the newest version at the moment the request is worked on.
 pub const NEWEST: u64 = 0;
 /// What both sides say of themselves first.
@@ -44,8 +45,10 @@ pub enum Request {
     Prove { proof: [u8; 32] },
     /// Stores a value: the data of the frame.
     Store { at: Place, rule: Rule, durability: Durability, request: Option<RequestId> },
-    /// A part of a value, up to a frame's data.
-    Retrieve { view: u64, at: Place, offset: u64, length: u32 },
+    /// A part of a value, up to a frame's data; where in the shared memory there is room for it, if there is.
+    Retrieve { view: u64, at: Place, offset: u64, length: u32, into: Option<u64> },
+    /// Passes two files in memory: so long is the one for the server, and the one for the client.
+    Share { to_server: u64, to_client: u64 },
     /// Removes a key.
     Delete { at: Place, rule: Rule, durability: Durability, request: Option<RequestId> },
     /// Version and size of a key.
@@ -87,12 +90,14 @@ impl Request {
     pub fn verb(&self) -> u16 {
         match self {
             Request::Store { .. } => 0x01,
-            Request::Retrieve { .. } => 0x02,
+            Request::Retrieve { into: None, .. } => 0x02,
+            Request::Retrieve { into: Some(_), .. } => 0x03,
             Request::List { .. } => 0x06,
             Request::Delete { .. } => 0x10,
             Request::Exist { .. } => 0x14,
             Request::Hello { .. } => 0x40,
             Request::Prove { .. } => 0x41,
+            Request::Share { .. } => VERB_SHARE,
             Request::Usage => 0x42,
             Request::Sync => 0x43,
             Request::OpenView { .. } => 0x50,
@@ -110,9 +115,12 @@ impl Request {
         }
     }
 
-    /// Its message. `number` tells the numbers of stages.
-    pub fn encode(&self, number: NumberOf<'_>) -> Result<Vec<u8>> {
-        let mut out = Vec::with_capacity(64);
+    /// Its message. `names` tells the numbers of stages.
+    pub fn encode(&self, names: &dyn Names) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(match self {
+            Request::Submit { batch, .. } => 64 + inline_len(batch),
+            _ => 64,
+        });
         match self {
             Request::Usage | Request::Sync => {}
             Request::Hello { protocol, nonce } => {
@@ -126,11 +134,16 @@ impl Request {
                 put_request(&mut out, *request);
                 out.put_place(at);
             }
-            Request::Retrieve { view, at, offset, length } => {
+            Request::Retrieve { view, at, offset, length, into } => {
                 out.put_u64(*view);
                 out.put_place(at);
                 out.put_u64(*offset);
                 out.put_u32(*length);
+                into.iter().for_each(|into| out.put_u64(*into));
+            }
+            Request::Share { to_server, to_client } => {
+                out.put_u64(*to_server);
+                out.put_u64(*to_client);
             }
             Request::Exist { view, at } => {
                 out.put_u64(*view);
@@ -165,7 +178,7 @@ impl Request {
             | Request::CloseWatch { watch: number } => out.put_u64(*number),
             Request::Submit { batch, durability } => {
                 put_durability(&mut out, *durability);
-                put_batch(&mut out, batch, number)?;
+                put_batch(&mut out, batch, names)?;
             }
             Request::OpenWatch { watch, space, range, from } => {
                 out.put_u64(*watch);
@@ -181,15 +194,16 @@ impl Request {
         Ok(out)
     }
 
-    /// The request of a verb and a message; `None` for a verb that is not known. `stage` finds stages by their numbers.
-    pub fn decode(verb: u16, mut fields: Fields, stage: StageOf<'_>) -> Result<Option<Request>> {
+    /// The request of a verb and a message; `None` for a verb that is not known. `found` finds stages by their numbers.
+    pub fn decode(verb: u16, mut fields: Fields, found: &mut dyn Found) -> Result<Option<Request>> {
         let request = match verb {
             0x01 | 0x10 => take_change(verb, &mut fields)?,
-            0x02 => Request::Retrieve {
+            0x02 | 0x03 => Request::Retrieve {
                 view: fields.u64()?,
                 at: fields.place()?,
                 offset: fields.u64()?,
                 length: fields.u32()?,
+                into: if verb == 0x03 { Some(fields.u64()?) } else { None },
             },
             0x06 => Request::List {
                 view: fields.u64()?,
@@ -204,6 +218,7 @@ impl Request {
             0x41 => Request::Prove { proof: fields.array()? },
             0x42 => Request::Usage,
             0x43 => Request::Sync,
+            VERB_SHARE => Request::Share { to_server: fields.u64()?, to_client: fields.u64()? },
             0x50 => Request::OpenView { view: fields.u64()? },
             0x51 => Request::CloseView { view: fields.u64()? },
             0x52 => Request::HasSpace { view: fields.u64()?, space: fields.space()? },
@@ -214,7 +229,7 @@ impl Request {
             0x63 => Request::DropStage { stage: fields.u64()? },
             0x68 => {
                 let durability = take_durability(&mut fields)?;
-                Request::Submit { batch: take_batch(&mut fields, stage)?, durability }
+                Request::Submit { batch: take_batch(&mut fields, found)?, durability }
             }
             0x70 => Request::OpenWatch {
                 watch: fields.u64()?,
@@ -230,6 +245,21 @@ impl Request {
         };
         fields.end().map(|()| Some(request))
     }
+}
+
+/// About how many bytes a batch has inline.
+fn inline_len(batch: &Batch) -> usize {
+    let payload = |payload: &Payload| match payload {
+        Payload::Bytes(bytes) => bytes.len(),
+        Payload::Stage(_) => 8,
+    };
+    let operation = |operation: &Operation| match operation {
+        Operation::Put { value: data, .. } | Operation::WriteAt { data, .. } | Operation::Append { data, .. } => {
+            payload(data) + 64
+        }
+        _ => 64,
+    };
+    batch.operations.iter().map(operation).sum()
 }
 
 fn take_change(verb: u16, fields: &mut Fields) -> Result<Request> {

@@ -2,16 +2,24 @@
 //!
 //! Invariant: `send_now` never waits, so that who tells an outcome is not held up by who reads it.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
 
 /// A TCP peer that is gone without a word is noticed after about two minutes.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// Descriptors of a request: two files in memory.
+pub const FILES_MAX: usize = 2;
 
 /// A socket that is connected.
 #[derive(Debug)]
@@ -67,6 +75,67 @@ impl Stream {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Reads a stream that others write.
+pub struct StreamReader {
+    stream: Arc<Stream>,
+    /// Descriptors that came and nobody has taken; `None` where none is wanted: what comes then the kernel closes.
+    files: Option<Vec<OwnedFd>>,
+}
+
+impl StreamReader {
+    /// Of a stream.
+    pub fn new(stream: Arc<Stream>) -> StreamReader {
+        StreamReader { stream, files: None }
+    }
+
+    /// From now on descriptors are taken in too, as many as a request can want.
+    pub fn receive_files(&mut self) {
+        if matches!(*self.stream, Stream::Unix(_)) {
+            self.files = Some(Vec::new());
+        }
+    }
+
+    /// The descriptors that came, in order; no more are taken in.
+    pub fn take_files(&mut self) -> Vec<OwnedFd> {
+        self.files.take().unwrap_or_default()
+    }
+}
+
+impl Read for StreamReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(files) = &mut self.files else { return (&*self.stream).read(buffer) };
+        // Room for so many: the kernel closes the others.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let parts = &mut [IoSliceMut::new(buffer)];
+        let read = recvmsg(&*self.stream, parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(came) = message {
+                came.for_each(|file| {
+                    if files.len() < FILES_MAX {
+                        files.push(file)
+                    }
+                });
+            }
+        }
+        Ok(read.bytes)
+    }
+}
+
+impl Stream {
+    /// Sends bytes, with descriptors beside the first of them. The other side has copies of them then.
+    pub fn send_files(&self, bytes: &[u8], files: &[OwnedFd; FILES_MAX]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let files = [files[0].as_fd(), files[1].as_fd()];
+        if !control.push(SendAncillaryMessage::ScmRights(&files)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let sent = sendmsg(self, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+        (&mut &*self).write_all(bytes.get(sent..).unwrap_or_default())
     }
 }
 

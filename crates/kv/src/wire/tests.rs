@@ -1,6 +1,7 @@
 //! Servers and clients, and strangers of every kind.
 
 mod format;
+mod shared;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -138,8 +139,8 @@ fn wrong_requests_get_errors_and_the_connection_goes_on() {
     let mut stream = served.greeted();
     let wrong = [
         Request::Hello { protocol: PROTOCOL, nonce: [0; 32] },
-        Request::Retrieve { view: 77, at: place("k"), offset: 0, length: 1 },
-        Request::Retrieve { view: 0, at: place("k"), offset: 0, length: u32::MAX },
+        Request::Retrieve { view: 77, at: place("k"), offset: 0, length: 1, into: None },
+        Request::Retrieve { view: 0, at: place("k"), offset: 0, length: u32::MAX, into: None },
         Request::OpenView { view: 0 },
         Request::CloseView { view: 5 },
         Request::WriteStage { stage: 5 },
@@ -172,7 +173,7 @@ fn wrong_requests_get_errors_and_the_connection_goes_on() {
         b"v",
     );
     let stored = take_commit(answer(&mut stream).unwrap().message).unwrap();
-    ask(&mut stream, 62, &Request::Retrieve { view: 0, at: place("k"), offset: 0, length: 100 }, b"");
+    ask(&mut stream, 62, &Request::Retrieve { view: 0, at: place("k"), offset: 0, length: 100, into: None }, b"");
     let got = answer(&mut stream).unwrap();
     assert_eq!(
         (got.id, got.data.as_ref(), take_stat(got.message).unwrap().unwrap().version),
@@ -273,7 +274,7 @@ fn who_reads_no_answers_holds_up_nobody_else() {
     served.kv.commit(Batch::new().put(SPACE, "long", vec![7; 1 << 20]), Durability::Sync).unwrap();
     let mut stream = served.greeted();
     stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
-    let request = Request::Retrieve { view: 0, at: place("long"), offset: 0, length: 1 << 20 };
+    let request = Request::Retrieve { view: 0, at: place("long"), offset: 0, length: 1 << 20, into: None };
     let message = request.encode(&without_stages).unwrap();
     for id in 10..2000 {
         if write_request(&mut stream, request.verb(), id, &message, b"").is_err() {
@@ -318,8 +319,10 @@ fn every_limit_is_documented_and_tested() {
         .filter(|line| line.starts_with("| `"))
         .map(|line| line.split('|').map(str::trim).collect())
         .collect();
+    let tests = [include_str!("tests.rs"), include_str!("tests/shared.rs")];
     for row in &rows {
-        assert!(include_str!("tests.rs").contains(&format!("fn {}(", row[4].trim_matches('`'))), "{row:?}");
+        let test = format!("fn {}(", row[4].trim_matches('`'));
+        assert!(tests.iter().any(|text| text.contains(&test)), "{row:?}");
     }
     let options = ServerOptions::default();
     let mib = |length: usize| format!("{} MiB", length >> 20);
@@ -333,6 +336,8 @@ fn every_limit_is_documented_and_tested() {
         ("WATCHES_MAX", WATCHES_MAX.to_string()),
         ("MESSAGE_LEN_MAX", mib(MESSAGE_LEN_MAX)),
         ("DATA_LEN_MAX", mib(DATA_LEN_MAX)),
+        ("SHARED_LEN_MAX", mib(super::SHARED_LEN_MAX)),
+        ("shared_from", format!("{} KiB", options.shared_from >> 10)),
     ] {
         let row = rows.iter().find(|row| row[1].contains(&format!("`{name}`")));
         let row = row.unwrap_or_else(|| panic!("{name} is missing"));

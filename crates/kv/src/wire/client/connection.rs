@@ -1,152 +1,44 @@
-//! The connection of a client: requests go out in order, answers come back as they are ready.
+//! The connection of a client: greets, gives requests out in order, and numbers what they name.
 //!
-//! Invariants:
-//! - Every request has exactly one outcome: its answer, or why the connection ended.
-//! - At most as many requests are under way as the server allows; who asks for one more waits. The thread that reads
-//!   answers never waits so: a callback may ask again.
+//! Invariant: who greets is looked at before anything is asked for.
 
-use std::collections::HashMap;
-use std::io::BufReader;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{JoinHandle, ThreadId};
+use std::thread::JoinHandle;
 
-use koine_engine::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use koine_engine::{Error, ErrorKind, Place, Result, StageToken};
 use koine_env::{OsRandom, Random};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::ClientOptions;
+use super::link::{Asked, Data, Held, Link, Outcome, Sent};
 use crate::seam::Profile;
-use crate::wire::batch::NumberOf;
+use crate::wire::batch::Names;
 use crate::wire::fields::malformed;
-use crate::wire::frame::{Frame, Kind, Limits, write_request};
-use crate::wire::identity::{Key, Side};
+use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits, Shared, request_header, write_request};
+use crate::wire::identity::{Key, Side, shares_memory};
 use crate::wire::reply::{Greeting, Welcome, take_error};
 use crate::wire::request::{PROTOCOL, Request, without_stages};
+use crate::wire::shared::offer::{ClientSide, make};
+use crate::wire::shared::slots::{Buffer, Part};
+use crate::wire::shared::{PART_LEN, SHARED_LEN_MAX};
 use crate::wire::stream::Stream;
 
-/// Memory for answers that came together.
-const READ_LEN: usize = 64 << 10;
-
-/// What came of a request: its answer, or why there is none.
-pub(super) type Outcome = Result<Frame>;
-type Callback = Box<dyn FnOnce(Outcome) + Send>;
-
-enum State {
-    Waiting,
-    Called(Callback),
-    Done(Outcome),
-    Taken,
-}
-
-struct Slot {
-    state: Mutex<State>,
-    done: Condvar,
-}
-
-impl Slot {
-    fn give(&self, outcome: Outcome) {
-        let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Waiting => {
-                *state = State::Done(outcome);
-                self.done.notify_all();
-            }
-            State::Called(callback) => {
-                drop(state);
-                callback(outcome);
-            }
-            other => *state = other,
-        }
-    }
-}
-
-/// A request that was sent. Dropped, its answer is not looked at.
-pub(super) struct Asked(Arc<Slot>);
-
-impl Asked {
-    /// Waits for the answer.
-    pub fn wait(self) -> Outcome {
-        let mut state = self.0.state.lock();
-        loop {
-            match std::mem::replace(&mut *state, State::Taken) {
-                State::Done(outcome) => return outcome,
-                other => *state = other,
-            }
-            self.0.done.wait(&mut state);
-        }
-    }
-
-    /// Whether the answer is there.
-    pub fn is_done(&self) -> bool {
-        matches!(*self.0.state.lock(), State::Done(_))
-    }
-
-    /// Calls back with the answer, on the thread that reads it, or at once.
-    pub fn then(self, callback: impl FnOnce(Outcome) + Send + 'static) {
-        let mut state = self.0.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Done(outcome) => {
-                drop(state);
-                callback(outcome);
-            }
-            _ => *state = State::Called(Box::new(callback)),
-        }
-    }
-}
-
-/// Who waits for which answer.
-struct Inbox {
-    state: Mutex<Pending>,
-    fewer: Condvar,
-}
-
-#[derive(Default)]
-struct Pending {
-    slots: HashMap<u64, Arc<Slot>>,
-    /// Why there is no connection any more.
-    dead: Option<Error>,
-    reader: Option<ThreadId>,
-}
-
-impl Inbox {
-    /// Fails what is under way and all that comes; the first reason stays.
-    fn end(&self, why: Error) {
-        let mut state = self.state.lock();
-        let why = state.dead.get_or_insert(why).clone();
-        let slots = std::mem::take(&mut state.slots);
-        self.fewer.notify_all();
-        drop(state);
-        slots.into_values().for_each(|slot| slot.give(Err(why.clone())));
-    }
-
-    fn deliver(&self, frame: Frame) -> Result<()> {
-        let slot = self.state.lock().slots.remove(&frame.id);
-        self.fewer.notify_one();
-        let slot = slot.ok_or_else(|| malformed("an answer to no request"))?;
-        match frame.kind {
-            Kind::Reply => slot.give(Ok(frame)),
-            Kind::Failure => slot.give(Err(take_error(frame.message))),
-            Kind::Request => {
-                slot.give(Err(malformed("a request where an answer is wanted")));
-                return Err(malformed("a request where an answer is wanted"));
-            }
-        }
-        Ok(())
-    }
-}
+/// The number of the last request of a greeting.
+const GREETED: u64 = 3;
 
 /// A connection to a server.
 pub(super) struct Connection {
-    stream: Arc<Stream>,
-    place: String,
-    inbox: Arc<Inbox>,
-    /// Held while a request is written; the number of the last one.
-    sent: Mutex<u64>,
-    in_flight_max: usize,
+    link: Arc<Link>,
     /// Of views, stages and watches.
     numbers: AtomicU64,
-    reader: Mutex<Option<JoinHandle<()>>>,
+    shared: Option<ClientSide>,
+    /// Data of at least so many bytes goes through it.
+    shared_from: usize,
+    /// The thread that reads for those who cannot.
+    attendant: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Connection {
@@ -162,30 +54,27 @@ impl Connection {
         stream.set_read_timeout(Some(options.connect)).map_err(lost)?;
         stream.set_write_timeout(Some(options.connect)).map_err(lost)?;
         let (welcome, in_flight_max) = greet(&stream, place, key)?;
+        let shared = share(&stream, options.shared_len)?;
         stream.set_read_timeout(None).map_err(lost)?;
         stream.set_write_timeout(None).map_err(lost)?;
-        let stream = Arc::new(stream);
-        let inbox = Arc::new(Inbox { state: Mutex::default(), fewer: Condvar::new() });
-        let (reading, answers, named) = (Arc::clone(&stream), Arc::clone(&inbox), place.to_owned());
-        let reader =
-            std::thread::Builder::new().name("koine-wire".into()).spawn(move || read(&reading, &answers, &named));
-        let reader = reader.map_err(|error| Error::new(ErrorKind::Busy, "cannot start a thread").with_source(error))?;
-        inbox.state.lock().reader = Some(reader.thread().id());
+        let link = Arc::new(Link::new(Arc::new(stream), place, in_flight_max, GREETED));
+        let attended = Arc::clone(&link);
+        let attendant = std::thread::Builder::new().name("koine-wire".into()).spawn(move || attended.attend());
+        let attendant =
+            attendant.map_err(|error| Error::new(ErrorKind::Busy, "cannot start a thread").with_source(error))?;
         let connection = Connection {
-            stream,
-            place: place.to_owned(),
-            inbox,
-            sent: Mutex::new(2),
-            in_flight_max,
+            link,
             numbers: AtomicU64::new(1),
-            reader: Mutex::new(Some(reader)),
+            shared,
+            shared_from: options.shared_from.max(1),
+            attendant: Mutex::new(Some(attendant)),
         };
         Ok((Arc::new(connection), welcome.profile))
     }
 
     /// Where the server is.
     pub fn place(&self) -> &str {
-        &self.place
+        self.link.place()
     }
 
     /// A number for a view, a stage or a watch.
@@ -195,17 +84,70 @@ impl Connection {
 
     /// Sends a request that names no stages.
     pub fn ask(&self, request: &Request) -> Result<Asked> {
-        self.ask_naming(request, &without_stages)
+        let message = request.encode(&without_stages)?;
+        self.link.ask(request.verb(), &message, Data::Inline(&[]), Held::default())
     }
 
-    /// Sends a request.
-    pub fn ask_naming(&self, request: &Request, number: NumberOf<'_>) -> Result<Asked> {
-        self.send(request.verb(), &request.encode(number)?, &[])
+    /// Sends a request whose batch names stages, or bytes that are long.
+    pub fn ask_naming(&self, request: &Request, number: &dyn Fn(&StageToken) -> Result<u64>) -> Result<Asked> {
+        let naming = Naming { connection: self, number, sent: RefCell::default() };
+        let message = request.encode(&naming)?;
+        let held = Held { room: None, sent: naming.sent.into_inner() };
+        self.link.ask(request.verb(), &message, Data::Inline(&[]), held)
     }
 
     /// Sends a request with data.
     pub fn ask_with(&self, request: &Request, data: &[u8]) -> Result<Asked> {
-        self.send(request.verb(), &request.encode(&without_stages)?, data)
+        match self.copy_in(data) {
+            Some((offset, sent)) => self.ask_shared(request, offset, data.len(), sent),
+            None => {
+                self.link.ask(request.verb(), &request.encode(&without_stages)?, Data::Inline(data), Held::default())
+            }
+        }
+    }
+
+    /// Sends a request with data that may lie in shared memory already.
+    pub fn ask_with_bytes(&self, request: &Request, data: &Bytes) -> Result<Asked> {
+        match self.find(data) {
+            Some((offset, sent)) => self.ask_shared(request, offset, data.len(), sent),
+            None => self.ask_with(request, data),
+        }
+    }
+
+    fn ask_shared(&self, request: &Request, offset: u64, length: usize, sent: Sent) -> Result<Asked> {
+        let shared = Shared { offset, length: u32::try_from(length).unwrap_or(u32::MAX) };
+        let held = Held { room: None, sent: vec![sent] };
+        self.link.ask(request.verb(), &request.encode(&without_stages)?, Data::Shared(shared), held)
+    }
+
+    /// Where bytes lie in shared memory, if the caller has put them there.
+    fn find(&self, data: &Bytes) -> Option<(u64, Sent)> {
+        let shared = self.shared.as_ref().filter(|_| !data.is_empty())?;
+        shared.to_server.find(data).map(|offset| (offset, Sent::Bytes(data.clone())))
+    }
+
+    /// Puts long data into shared memory, where there is some and room in it.
+    fn copy_in(&self, data: &[u8]) -> Option<(u64, Sent)> {
+        let shared = self.shared.as_ref().filter(|_| data.len() >= self.shared_from && data.len() <= DATA_LEN_MAX)?;
+        let part = shared.to_server.lend(data.len())?;
+        part.fill(data).ok()?;
+        Some((part.offset(), Sent::Part(part)))
+    }
+
+    /// Asks for a part of a value, with room for it in shared memory where it may be long.
+    pub fn retrieve(&self, view: u64, at: &Place, offset: u64, length: usize) -> Result<Asked> {
+        let length = length.min(DATA_LEN_MAX);
+        let shared = self.shared.as_ref().filter(|_| length >= self.shared_from);
+        let room = shared.and_then(|shared| shared.to_client.lend(length));
+        let into = room.as_ref().map(Part::offset);
+        let request = Request::Retrieve { view, at: at.clone(), offset, length: length as u32, into };
+        let message = request.encode(&without_stages)?;
+        self.link.ask(request.verb(), &message, Data::Inline(&[]), Held { room, sent: Vec::new() })
+    }
+
+    /// Memory from which the server takes bytes itself.
+    pub fn buffer(&self, length: usize) -> Option<Buffer> {
+        self.shared.as_ref()?.to_server.lend(length).map(Buffer::new)
     }
 
     /// Sends a request and waits for its answer.
@@ -213,44 +155,17 @@ impl Connection {
         self.ask(request)?.wait()
     }
 
-    fn send(&self, verb: u16, message: &[u8], data: &[u8]) -> Result<Asked> {
-        let slot = Arc::new(Slot { state: Mutex::new(State::Waiting), done: Condvar::new() });
-        let mut last = self.sent.lock();
-        let id = *last + 1;
-        {
-            let mut pending = self.inbox.state.lock();
-            let may_wait = pending.reader != Some(std::thread::current().id());
-            while may_wait && pending.dead.is_none() && pending.slots.len() >= self.in_flight_max {
-                self.inbox.fewer.wait(&mut pending);
-            }
-            if let Some(why) = &pending.dead {
-                return Err(why.clone());
-            }
-            pending.slots.insert(id, Arc::clone(&slot));
-        }
-        *last = id;
-        if let Err(error) = write_request(&mut &*self.stream, verb, id, message, data) {
-            if error.kind() == std::io::ErrorKind::InvalidInput {
-                self.inbox.state.lock().slots.remove(&id);
-                return Err(Error::invalid(error.to_string()));
-            }
-            // A part of it may have gone out: nothing can follow.
-            self.fail(gone(&self.place).with_source(error));
-        }
-        Ok(Asked(slot))
-    }
-
-    fn fail(&self, why: Error) {
-        self.stream.end();
-        self.inbox.end(why);
+    /// The socket.
+    pub fn link(&self) -> &Arc<Link> {
+        &self.link
     }
 
     /// Ends it; later calls fail.
     pub fn close(&self) {
-        self.fail(Error::new(ErrorKind::Stopped, "the store was closed"));
-        let reader = self.reader.lock().take();
-        if let Some(reader) = reader.filter(|reader| reader.thread().id() != std::thread::current().id()) {
-            let _panicked = reader.join();
+        self.link.fail(Error::new(ErrorKind::Stopped, "the store was closed"));
+        let attendant = self.attendant.lock().take();
+        if let Some(attendant) = attendant.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _panicked = attendant.join();
         }
     }
 }
@@ -261,33 +176,43 @@ impl Drop for Connection {
     }
 }
 
-fn gone(place: &str) -> Error {
-    let message = format!(
-        "the server at {place} is gone; whether what was under way has happened is not known: connect again and look"
-    );
-    Error::new(ErrorKind::Stopped, message)
+/// What a batch names, as the server calls it; long bytes go through shared memory.
+struct Naming<'n> {
+    connection: &'n Connection,
+    number: &'n dyn Fn(&StageToken) -> Result<u64>,
+    sent: RefCell<Vec<Sent>>,
 }
 
-/// Takes answers in until the connection ends.
-fn read(stream: &Stream, inbox: &Inbox, place: &str) {
-    let mut reader = BufReader::with_capacity(READ_LEN, stream);
-    let why = loop {
-        match Frame::read(&mut reader, Limits::FULL) {
-            Ok(Some(frame)) => {
-                if let Err(error) = inbox.deliver(frame) {
-                    break error;
-                }
-            }
-            Ok(None) => break gone(place),
-            Err(error) if error.kind() == ErrorKind::Stopped => break gone(place).with_source(error),
-            Err(error) => {
-                break Error::new(ErrorKind::Stopped, format!("the server at {place} cannot be understood"))
-                    .with_source(error);
-            }
-        }
-    };
-    stream.end();
-    inbox.end(why);
+impl Names for Naming<'_> {
+    fn stage(&self, token: &StageToken) -> Result<u64> {
+        (self.number)(token)
+    }
+
+    fn shared(&self, bytes: &Bytes) -> Option<u64> {
+        let (offset, sent) = self.connection.find(bytes).or_else(|| self.connection.copy_in(bytes))?;
+        self.sent.borrow_mut().push(sent);
+        Some(offset)
+    }
+}
+
+/// Passes memory to a server on this machine. Where that cannot be, all goes through the socket.
+fn share(stream: &Stream, length: usize) -> Result<Option<ClientSide>> {
+    let Stream::Unix(socket) = stream else { return Ok(None) };
+    let length = length.min(SHARED_LEN_MAX) / PART_LEN * PART_LEN;
+    if length == 0 || !shares_memory(socket) {
+        return Ok(None);
+    }
+    let Ok((side, files)) = make(length) else { return Ok(None) };
+    let lost = |error: std::io::Error| Error::new(ErrorKind::Stopped, "the server is gone").with_source(error);
+    let request = Request::Share { to_server: length as u64, to_client: length as u64 };
+    let message = request.encode(&without_stages)?;
+    let header = request_header(request.verb(), GREETED, &message, &[], None);
+    stream.send_files(&[&header[..], &message].concat(), &files).map_err(lost)?;
+    match Frame::read(&mut &*stream, Limits::FULL)? {
+        Some(frame) if frame.id == GREETED && frame.kind == Kind::Reply => Ok(Some(side)),
+        Some(frame) if frame.id == GREETED && frame.kind == Kind::Failure => Ok(None),
+        _ => Err(malformed("no answer to shared memory")),
+    }
 }
 
 /// Says who is here and hears who is there.

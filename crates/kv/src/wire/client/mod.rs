@@ -7,6 +7,7 @@
 
 mod connection;
 mod cursor;
+mod link;
 mod pending;
 mod stage;
 mod view;
@@ -20,11 +21,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use koine_engine::{
-    Batch, Commit, Durability, Error, ErrorKind, KeyRange, Place, Result, SpaceId, StageHint, StageToken, Ticket,
-    Version,
+    Batch, Commit, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place, Result, SpaceId, StageHint,
+    StageToken, Ticket, Version,
 };
 
-use self::connection::{Asked, Connection, Outcome};
+use self::connection::Connection;
+use self::link::{Asked, Link, Outcome};
 use self::stage::{Remote, WireStage};
 use self::view::WireView;
 use self::watch::WireWatch;
@@ -32,7 +34,9 @@ use super::fields::malformed;
 use super::frame::DATA_LEN_MAX;
 use super::identity::{Key, check_owner};
 use super::reply::{take_commit, take_stat, take_usage};
-use super::request::{NEWEST, Request};
+use super::request::{NEWEST, Request, Rule};
+use super::shared::SHARED_LEN_MAX;
+use super::shared::slots::Buffer;
 use super::stream::Stream;
 use crate::check::check_batch;
 use crate::seam::{Kv, Profile, Stage, Usage, View, Watch};
@@ -44,11 +48,18 @@ pub use self::pending::Pending;
 pub struct ClientOptions {
     /// So long it waits for a server to take the connection and to greet.
     pub connect: Duration,
+    /// Bytes of memory that it shares with a server on this machine, each way, at most [`SHARED_LEN_MAX`]; 0 is none.
+    pub shared_len: usize,
+    /// Data of at least so many bytes goes through that memory and not through the socket.
+    pub shared_from: usize,
 }
+
+/// From here on shared memory is faster than the socket.
+const SHARED_FROM: usize = 16 << 10;
 
 impl Default for ClientOptions {
     fn default() -> ClientOptions {
-        ClientOptions { connect: Duration::from_secs(10) }
+        ClientOptions { connect: Duration::from_secs(10), shared_len: SHARED_LEN_MAX, shared_from: SHARED_FROM }
     }
 }
 
@@ -97,15 +108,35 @@ impl WireKv {
         Ok(Pending::new(self.ask_for(batch, durability)?, |outcome| take_commit(outcome?.message)))
     }
 
+    /// Until the guard is dropped small requests of this connection leave together, many in one call of the system. Who waits
+    /// for an answer sends them first.
+    pub fn gather(&self) -> Gathering<'_> {
+        let link = self.connection.link();
+        link.gather();
+        Gathering(link)
+    }
+
     fn ask_for(&self, batch: Batch, durability: Durability) -> Result<Asked> {
         check_batch(&self.profile, &batch)?;
+        if let ([], [Operation::Put { at, value: Payload::Bytes(value) }]) =
+            (&batch.conditions[..], &batch.operations[..])
+            && value.len() <= DATA_LEN_MAX
+        {
+            let request = Request::Store { at: at.clone(), rule: Rule::Any, durability, request: batch.request };
+            return self.connection.ask_with_bytes(&request, value);
+        }
         let request = Request::Submit { batch, durability };
         self.connection.ask_naming(&request, &|token| self.number_of(token))
     }
 
     fn retrieve(&self, at: &Place) -> Result<Asked> {
-        let length = DATA_LEN_MAX as u32;
-        self.connection.ask(&Request::Retrieve { view: NEWEST, at: at.clone(), offset: 0, length })
+        self.connection.retrieve(NEWEST, at, 0, DATA_LEN_MAX)
+    }
+
+    /// Memory of so many bytes that a server on this machine takes a value from by itself: filled, made [`Bytes`] and put, it
+    /// is copied once, by the server. `None` where no memory is shared, or all of it is in use: other bytes do as well.
+    pub fn buffer(&self, length: usize) -> Option<Buffer> {
+        self.connection.buffer(length)
     }
 
     /// The number of a stage of this connection.
@@ -115,6 +146,16 @@ impl WireKv {
             Error::invalid("a stage of another store; stage the bytes in the store that the batch is for")
         })?;
         Ok(remote.number())
+    }
+}
+
+/// While it is there, small requests are gathered ([`WireKv::gather`]).
+#[must_use = "requests are gathered until it is dropped"]
+pub struct Gathering<'c>(&'c Link);
+
+impl Drop for Gathering<'_> {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 

@@ -4,7 +4,7 @@
 
 use koine_engine::Result;
 
-use super::connection::{Asked, Outcome};
+use super::link::{Asked, Outcome};
 
 type Finish<T> = Box<dyn FnOnce(Outcome) -> Result<T> + Send>;
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 use koine_engine::{Error, Result, StageHint, StageToken};
 
-use super::connection::{Asked, Connection};
+use super::connection::Connection;
+use super::link::Asked;
 use crate::seam::Stage;
 use crate::wire::reply::take_number;
 use crate::wire::request::Request;

@@ -9,8 +9,10 @@ use bytes::{Bytes, BytesMut};
 use koine_engine::{KeyRange, Place, Result, SpaceId, Version};
 use parking_lot::Mutex;
 
-use super::connection::{Asked, Connection};
+use super::connection::Connection;
 use super::cursor::WireCursor;
+use super::link::Asked;
+use crate::copies;
 use crate::seam::{Cursor, Direction, ReadNow, SpaceEntry, Stat, View};
 use crate::wire::fields::malformed;
 use crate::wire::frame::DATA_LEN_MAX;
@@ -54,8 +56,7 @@ impl WireView {
     }
 
     fn retrieve(&self, at: &Place, offset: u64, length: usize) -> Result<Asked> {
-        let length = length.min(DATA_LEN_MAX) as u32;
-        self.ask(&Request::Retrieve { view: self.pin.number, at: at.clone(), offset, length })
+        self.pin.connection.retrieve(self.pin.number, at, offset, length)
     }
 
     /// Reads pieces of a range in order until `length` bytes or the value's end; `take` gets each.
@@ -128,6 +129,7 @@ impl View for WireView {
         self.read_pieces(&at, offset, length, |_, data| {
             if let Some(target) = buffer.get_mut(done..done + data.len()) {
                 target.copy_from_slice(&data);
+                copies::copied(data.len());
                 done += data.len();
             }
         })?;

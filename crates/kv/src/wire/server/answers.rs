@@ -6,7 +6,7 @@ use bytes::Bytes;
 use koine_engine::{Error, ErrorKind, Result};
 
 use super::session::Flow;
-use crate::wire::frame::{Frame, Kind};
+use crate::wire::frame::{Frame, Kind, Shared};
 use crate::wire::identity::Peer;
 use crate::wire::reply::put_error;
 
@@ -32,6 +32,17 @@ impl Responder {
     /// Answers with a message and data, or with an error.
     pub fn answer(mut self, outcome: Result<(Vec<u8>, Bytes)>) {
         self.give(outcome);
+    }
+
+    /// Answers with a message, and data that was put into shared memory, or with an error.
+    pub(super) fn answer_shared(mut self, outcome: Result<(Vec<u8>, Shared)>) {
+        match outcome {
+            Ok((message, shared)) => {
+                let Some(flow) = self.flow.take() else { return };
+                flow.leave(&Frame::new(self.verb, Kind::Reply, self.id, message).with_shared(shared));
+            }
+            Err(error) => self.tell(Err(error)),
+        }
     }
 
     /// Answers with a message, or with an error.

@@ -49,6 +49,8 @@ pub struct ServerOptions {
     pub waiting_len_max: usize,
     /// Threads for reads that have to wait for the device.
     pub workers: usize,
+    /// What is read of a value goes through shared memory from so many bytes on, where its client has lent room.
+    pub shared_from: usize,
     /// A stranger has so long to say who it is.
     pub greeting: Duration,
     /// A client that reads nothing for so long, while answers wait, is cut off.
@@ -65,6 +67,7 @@ impl Default for ServerOptions {
             handles_max: 4096,
             waiting_len_max: 32 << 20,
             workers: 8,
+            shared_from: 16 << 10,
             greeting: Duration::from_secs(10),
             patience: Duration::from_secs(60),
             handler: None,

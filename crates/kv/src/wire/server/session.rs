@@ -6,7 +6,9 @@
 //! - When the connection ends its views, stages and watches go.
 
 use std::io::BufReader;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
+use std::thread::ThreadId;
 
 use bytes::{Bytes, BytesMut};
 use koine_engine::{
@@ -19,25 +21,34 @@ use super::handles::Handles;
 use super::watches::Watches;
 use super::{Shared, spawn};
 use crate::seam::{Entry, ReadNow, Stage, View};
+use crate::wire::batch::Found;
 use crate::wire::fields::{Fields, malformed};
-use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits};
+use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits, Shared as SharedData, is_whole};
 use crate::wire::identity::{Key, Peer, Side};
-use crate::wire::outgoing::Outgoing;
+use crate::wire::outgoing::{Leave, Outgoing};
 use crate::wire::reply::{Greeting, Welcome, put_commit, put_number, put_page, put_spaces, put_stat, put_usage};
-use crate::wire::request::{NEWEST, PROTOCOL, Request, Rule, VERB_FOREIGN_FIRST};
-use crate::wire::stream::Stream;
+use crate::wire::request::{NEWEST, PROTOCOL, Request, Rule, VERB_FOREIGN_FIRST, VERB_SHARE};
+use crate::wire::shared::offer::{ServerSide, accept};
+use crate::wire::stream::{FILES_MAX, Stream, StreamReader};
+use crate::{BATCH_BYTES_MAX, copies};
 
 /// The most entries, and about the most bytes, of a page of a listing.
 const PAGE_ENTRIES_MAX: u32 = 4096;
 const PAGE_LEN_MAX: u32 = 1 << 20;
+/// Up to here a read that needs no device is done by the thread that reads requests.
+const SHORT_LEN_MAX: usize = 64 << 10;
 /// Memory for frames that came together.
 const READ_LEN: usize = 64 << 10;
+
+type Reader = BufReader<StreamReader>;
 
 /// Answers on their way, and how many are still to come.
 pub(super) struct Flow {
     outgoing: Outgoing,
     in_flight: Mutex<usize>,
     fewer: Condvar,
+    /// The thread that reads requests.
+    reader: OnceLock<ThreadId>,
 }
 
 impl Flow {
@@ -46,6 +57,7 @@ impl Flow {
         self.outgoing.wait_below(waiting_len_max);
         let mut in_flight = self.in_flight.lock();
         while *in_flight >= in_flight_max {
+            self.outgoing.flush();
             self.fewer.wait(&mut in_flight);
         }
         *in_flight += 1;
@@ -53,8 +65,15 @@ impl Flow {
 
     /// A request has its answer.
     pub fn leave(&self, frame: &Frame) {
-        self.outgoing.send(frame);
-        *self.in_flight.lock() -= 1;
+        let left = {
+            let mut in_flight = self.in_flight.lock();
+            *in_flight -= 1;
+            *in_flight
+        };
+        // Where more are to come, as when many commits share a flush, they are not sent one by one; the thread that reads
+        // requests knows itself which answers leave together.
+        let is_reader = self.reader.get() == Some(&std::thread::current().id());
+        self.outgoing.send(frame, if left == 0 || is_reader { Leave::Now } else { Leave::WithOthers });
         self.fewer.notify_one();
     }
 }
@@ -74,6 +93,8 @@ pub(in crate::wire) struct Session {
     views: Handles<Arc<dyn View>>,
     stages: Handles<Arc<Mutex<Staged>>>,
     watches: Watches,
+    /// Memory that its client shares.
+    memory: OnceLock<Arc<ServerSide>>,
 }
 
 impl Session {
@@ -81,7 +102,7 @@ impl Session {
     pub fn new(shared: Arc<Shared>, stream: Stream, peer: Peer) -> Arc<Session> {
         let stream = Arc::new(stream);
         let outgoing = Outgoing::new(Arc::clone(&stream));
-        let flow = Flow { outgoing, in_flight: Mutex::default(), fewer: Condvar::new() };
+        let flow = Flow { outgoing, in_flight: Mutex::default(), fewer: Condvar::new(), reader: OnceLock::new() };
         let most = shared.options.handles_max;
         let session = Session {
             stream,
@@ -90,6 +111,7 @@ impl Session {
             views: Handles::new("view", most),
             stages: Handles::new("stage", most),
             watches: Watches::default(),
+            memory: OnceLock::new(),
             shared,
         };
         Arc::new(session)
@@ -103,9 +125,10 @@ impl Session {
     /// Works until the connection ends.
     pub fn run(&self, key: Option<&Key>) {
         let flow = Arc::clone(&self.flow);
+        let _first = flow.reader.set(std::thread::current().id());
         let writer = spawn("koine-answers", move || flow.outgoing.work());
         if writer.is_ok() && self.stream.prepare().is_ok() {
-            let mut reader = BufReader::with_capacity(READ_LEN, &*self.stream);
+            let mut reader = BufReader::with_capacity(READ_LEN, StreamReader::new(Arc::clone(&self.stream)));
             // Whoever breaks the protocol, or the connection, is not there to be told.
             let _ended = self.greet(&mut reader, key).and_then(|()| self.serve(&mut reader));
         }
@@ -118,7 +141,7 @@ impl Session {
         }
     }
 
-    fn read(&self, reader: &mut BufReader<&Stream>, limits: Limits) -> Result<Option<Frame>> {
+    fn read(&self, reader: &mut Reader, limits: Limits) -> Result<Option<Frame>> {
         let Some(frame) = Frame::read(reader, limits)? else { return Ok(None) };
         if frame.kind != Kind::Request {
             return Err(malformed("an answer where a request is wanted"));
@@ -133,14 +156,14 @@ impl Session {
     }
 
     /// Says who is here and hears who is there.
-    fn greet(&self, reader: &mut BufReader<&Stream>, key: Option<&Key>) -> Result<()> {
+    fn greet(&self, reader: &mut Reader, key: Option<&Key>) -> Result<()> {
         let lost = |error| Error::new(ErrorKind::Stopped, "the connection failed").with_source(error);
         self.stream.set_read_timeout(Some(self.shared.options.greeting)).map_err(lost)?;
         self.stream.set_write_timeout(Some(self.shared.options.patience)).map_err(lost)?;
         let mut next = || -> Result<(Responder, Request)> {
             let frame = self.read(reader, Limits::GREETING)?.ok_or_else(|| malformed("the end"))?;
             let responder = self.responder(&frame);
-            let request = Request::decode(frame.verb, Fields::new(frame.message), &mut |_| Err(malformed("a stage")));
+            let request = Request::decode(frame.verb, Fields::new(frame.message), &mut no_stage);
             match request {
                 Ok(Some(request @ (Request::Hello { .. } | Request::Prove { .. }))) => Ok((responder, request)),
                 _ => {
@@ -183,27 +206,73 @@ impl Session {
                 return Err(error);
             }
         };
+        // From the proof on a client may pass memory: before that what it passes is closed by the kernel.
+        reader.get_mut().receive_files();
         responder.tell(Ok(Welcome { proof: own, profile: self.shared.kv.profile().clone() }.encode()));
         self.stream.set_read_timeout(None).map_err(lost)
     }
 
-    fn serve(&self, reader: &mut BufReader<&Stream>) -> Result<()> {
+    /// Requests that came together are worked on before their answers leave, together too.
+    fn serve(&self, reader: &mut Reader) -> Result<()> {
+        let mut gathers = false;
         while let Some(frame) = self.read(reader, Limits::FULL)? {
-            let responder = self.responder(&frame);
-            if frame.verb >= VERB_FOREIGN_FIRST {
-                match &self.shared.options.handler {
-                    Some(handler) => handler.handle(&self.peer, frame.verb, frame.message, frame.data, responder),
-                    None => responder.tell(Err(unsupported(frame.verb))),
-                }
-                continue;
+            let more = is_whole(reader.buffer());
+            if more && !gathers {
+                self.flow.outgoing.gather();
             }
-            match Request::decode(frame.verb, Fields::new(frame.message), &mut |number| self.token(number)) {
-                Ok(Some(request)) => self.begin(request, frame.data, responder),
-                Ok(None) => responder.tell(Err(unsupported(frame.verb))),
-                Err(error) => responder.tell(Err(error)),
+            if frame.verb == VERB_SHARE {
+                self.share(frame, reader.get_mut().take_files());
+            } else {
+                self.answer(frame);
             }
+            if gathers && !more {
+                self.flow.outgoing.flush();
+            }
+            gathers = more;
         }
         Ok(())
+    }
+
+    /// Takes memory that the client passes, once; all that is not taken is closed.
+    fn share(&self, frame: Frame, files: Vec<OwnedFd>) {
+        let responder = self.responder(&frame);
+        let request = Request::decode(frame.verb, Fields::new(frame.message), &mut no_stage);
+        let shared = match (request, <[OwnedFd; FILES_MAX]>::try_from(files)) {
+            (Ok(Some(Request::Share { to_server, to_client })), Ok(files)) => accept(files, [to_server, to_client]),
+            _ => Err(malformed("memory that is not there, or a second time")),
+        };
+        responder.tell(shared.map(|shared| {
+            let _first = self.memory.set(Arc::new(shared));
+            Vec::new()
+        }));
+    }
+
+    /// A copy of what lies in the client's memory, which it cannot change any more.
+    fn copy_out(&self, offset: u64, length: u32) -> Result<Bytes> {
+        let memory = self.memory.get().ok_or_else(|| malformed("shared memory where there is none"))?;
+        memory.to_server.copy_out(offset, length as usize)
+    }
+
+    fn answer(&self, mut frame: Frame) {
+        let responder = self.responder(&frame);
+        if let Some(shared) = frame.shared {
+            match self.copy_out(shared.offset, shared.length) {
+                Ok(data) => frame.data = data,
+                Err(error) => return responder.tell(Err(error)),
+            }
+        }
+        if frame.verb >= VERB_FOREIGN_FIRST {
+            return match &self.shared.options.handler {
+                Some(handler) => handler.handle(&self.peer, frame.verb, frame.message, frame.data, responder),
+                None => responder.tell(Err(unsupported(frame.verb))),
+            };
+        }
+        let mut named = Named { session: self, left: BATCH_BYTES_MAX };
+        match Request::decode(frame.verb, Fields::new(frame.message), &mut named) {
+            Ok(Some(request)) => self.begin(request, frame.data, responder),
+            Ok(None) => responder.tell(Err(unsupported(frame.verb))),
+            Err(error) => responder.tell(Err(error)),
+        }
     }
 
     /// The token of a stage that was finished.
@@ -221,7 +290,9 @@ impl Session {
 
     fn begin(&self, request: Request, data: Bytes, responder: Responder) {
         let done = match request {
-            Request::Hello { .. } | Request::Prove { .. } => Err(malformed("a second greeting")),
+            Request::Hello { .. } | Request::Prove { .. } | Request::Share { .. } => {
+                Err(malformed("a second greeting"))
+            }
             Request::Store { at, rule, durability, request } => {
                 let value = Payload::Bytes(data);
                 return self.change(Operation::Put { at: at.clone(), value }, at, rule, durability, request, responder);
@@ -230,8 +301,9 @@ impl Session {
                 return self.change(Operation::Delete { at: at.clone() }, at, rule, durability, request, responder);
             }
             Request::Submit { batch, durability } => return self.submit(batch, durability, responder),
-            Request::Retrieve { view, at, offset, length } => {
-                return self.retrieve(view, at, offset, length, responder);
+            Request::Retrieve { view, at, offset, length, into } => {
+                let into = into.zip(self.memory.get().map(Arc::clone));
+                return self.retrieve(view, at, Range { offset, length, into }, responder);
             }
             Request::Exist { view, at } => self.view(view).and_then(|view| view.stat(at.space, &at.key)).map(put_stat),
             Request::List { view, space, range, direction, entries, bytes } => self.view(view).and_then(|view| {
@@ -294,38 +366,44 @@ impl Session {
         ticket.on_done(move |outcome| responder.tell(outcome.map(put_commit)));
     }
 
-    /// Answers from memory at once; what the device has to be waited for, a worker reads.
-    fn retrieve(&self, view: u64, at: Place, offset: u64, length: u32, responder: Responder) {
+    /// Answers short reads from memory at once; long ones, and those for which the device has to be waited for, are a
+    /// worker's.
+    fn retrieve(&self, view: u64, at: Place, range: Range, responder: Responder) {
         let prepared = (|| {
-            if length as usize > DATA_LEN_MAX {
+            if range.length as usize > DATA_LEN_MAX {
                 return Err(Error::invalid(format!(
-                    "{length} bytes at once; at most {DATA_LEN_MAX} are given: read on"
+                    "{} bytes at once; at most {DATA_LEN_MAX} are given: read on",
+                    range.length
                 )));
             }
             let view = self.view(view)?;
             let stat =
                 view.stat(at.space, &at.key)?.ok_or_else(|| Error::new(ErrorKind::NotFound, "the key is not there"))?;
-            let count = stat.size.saturating_sub(offset).min(u64::from(length)) as usize;
+            let count = stat.size.saturating_sub(range.offset).min(u64::from(range.length)) as usize;
+            if count > SHORT_LEN_MAX {
+                return Ok((view, stat, count, None));
+            }
             let mut buffer = BytesMut::zeroed(count);
-            let read = view.read_now(at.space, &at.key, offset, &mut buffer)?;
-            Ok((view, stat, buffer, read))
+            Ok(match view.read_now(at.space, &at.key, range.offset, &mut buffer)? {
+                ReadNow::Read(read) => {
+                    buffer.truncate(read);
+                    copies::copied(read);
+                    (view, stat, count, Some(buffer.freeze()))
+                }
+                ReadNow::WouldBlock => (view, stat, count, None),
+            })
         })();
-        let (view, stat, mut buffer, read) = match prepared {
+        let (view, stat, count, data) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return responder.tell(Err(error)),
         };
         let message = put_stat(Some(stat));
-        match read {
-            ReadNow::Read(count) => {
-                buffer.truncate(count);
-                responder.answer(Ok((message, buffer.freeze())));
-            }
-            ReadNow::WouldBlock => self.shared.workers.run(move || {
-                let read = view.read(at.space, &at.key, offset, &mut buffer);
-                responder.answer(read.map(|count| {
-                    buffer.truncate(count);
-                    (message, buffer.freeze())
-                }));
+        let shared_from = self.shared.options.shared_from;
+        match data {
+            Some(data) => give(&range, message, data, shared_from, responder),
+            None => self.shared.workers.run(move || match view.bytes(at.space, &at.key, range.offset, count) {
+                Ok(data) => give(&range, message, data, shared_from, responder),
+                Err(error) => responder.tell(Err(error)),
             }),
         }
     }
@@ -368,6 +446,47 @@ impl Session {
             }
         }
     }
+}
+
+/// What of a value is wanted, and where there is room for it in shared memory.
+struct Range {
+    offset: u64,
+    length: u32,
+    into: Option<(u64, Arc<ServerSide>)>,
+}
+
+/// Answers with data, through shared memory where there is room and it is worth it.
+fn give(range: &Range, message: Vec<u8>, data: Bytes, shared_from: usize, responder: Responder) {
+    if let Some((offset, memory)) = range.into.as_ref().filter(|_| data.len() >= shared_from.max(1)) {
+        // Room outside of the memory is an error that the client hears.
+        let shared = memory.to_client.copy_in(*offset, &data);
+        let shared = shared.map(|()| (message, SharedData { offset: *offset, length: data.len() as u32 }));
+        return responder.answer_shared(shared);
+    }
+    responder.answer(Ok((message, data)));
+}
+
+/// What a batch of a session names.
+struct Named<'s> {
+    session: &'s Session,
+    /// So many bytes of shared memory it may still have.
+    left: usize,
+}
+
+impl Found for Named<'_> {
+    fn stage(&mut self, number: u64) -> Result<StageToken> {
+        self.session.token(number)
+    }
+
+    fn shared(&mut self, offset: u64, length: u32) -> Result<Bytes> {
+        let left = self.left.checked_sub(length as usize);
+        self.left = left.ok_or_else(|| Error::invalid(format!("a batch has at most {BATCH_BYTES_MAX} bytes")))?;
+        self.session.copy_out(offset, length)
+    }
+}
+
+fn no_stage(_number: u64) -> Result<StageToken> {
+    Err(malformed("a stage"))
 }
 
 /// In the place of a stage that is being finished.

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use koine_engine::{
-    Batch, Condition, Durability, KeyRange, Operation, Payload, Place, RequestId, Sources, SpaceId, StageHint, Version,
+    Batch, Condition, Durability, KeyRange, Operation, Payload, Place, RequestId, Result, Sources, SpaceId, StageHint,
+    StageToken, Version,
 };
 use koine_env::{Random, SeededRandom};
 use proptest::prelude::*;
 
 use crate::seam::Direction;
 use crate::wire::fields::Fields;
-use crate::wire::frame::write_request;
+use crate::wire::frame::{Shared, request_header};
 use crate::wire::fuzzing;
 use crate::wire::request::{Request, Rule, without_stages};
 
@@ -25,16 +26,28 @@ fn frames_are_as_documented() {
         durability: Durability::Sync,
         request: Some(RequestId([0xAB; 16])),
     };
-    let retrieve = Request::Retrieve { view: 0, at: Place::new(SpaceId(16), "k"), offset: 4096, length: 65_536 };
+    let retrieve =
+        Request::Retrieve { view: 0, at: Place::new(SpaceId(16), "k"), offset: 4096, length: 65_536, into: None };
     let batch = Batch::new()
         .when(Condition::VersionIs { space: SpaceId(16), key: "k".into(), version: Version(7) })
         .put(SpaceId(16), "k", "value")
         .then(Operation::AddCounter { at: Place::new(SpaceId(17), "n"), delta: -1 });
     let submit = Request::Submit { batch, durability: Durability::Written };
+    let share = Request::Share { to_server: 67_108_864, to_client: 67_108_864 };
+    let shared = Some(Shared { offset: 8192, length: 65_536 });
+    let into =
+        Request::Retrieve { view: 0, at: Place::new(SpaceId(16), "k"), offset: 0, length: 65_536, into: Some(4096) };
     let mut missing = Vec::new();
-    for (id, request, data) in [(1, request, &b"value"[..]), (2, retrieve, b""), (3, submit, b"")] {
-        let mut bytes = Vec::new();
-        write_request(&mut bytes, request.verb(), id, &request.encode(&without_stages).unwrap(), data).unwrap();
+    for (id, request, data, shared) in [
+        (1, request.clone(), &b"value"[..], None),
+        (2, retrieve, b"", None),
+        (3, submit, b"", None),
+        (3, share, b"", None),
+        (4, request, &8192_u64.to_le_bytes(), shared),
+        (5, into, b"", None),
+    ] {
+        let message = request.encode(&without_stages).unwrap();
+        let bytes = [&request_header(request.verb(), id, &message, data, shared)[..], &message, data].concat();
         let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let lines: Vec<String> = hex.chunks(32).map(|line| line.join(" ")).collect();
         if !document.contains(&lines.join("\n")) {
@@ -42,6 +55,10 @@ fn frames_are_as_documented() {
         }
     }
     assert!(missing.is_empty(), "docs/wire.md lacks\n{}", missing.join("\n\n"));
+}
+
+fn no_stage(_number: u64) -> Result<StageToken> {
+    unreachable!()
 }
 
 fn any_bytes(most: usize) -> impl Strategy<Value = Bytes> {
@@ -105,12 +122,12 @@ proptest! {
         let batch = Batch { conditions, operations, request: request.map(RequestId) };
         let sent = Request::Submit { batch, durability: Durability::Written };
         let message = Bytes::from(sent.encode(&without_stages).unwrap());
-        let got = Request::decode(sent.verb(), Fields::new(message.clone()), &mut |_| unreachable!()).unwrap().unwrap();
+        let got = Request::decode(sent.verb(), Fields::new(message.clone()), &mut no_stage).unwrap().unwrap();
         prop_assert_eq!(format!("{sent:?}"), format!("{got:?}"));
         // A part of it is no message.
         for end in [message.len() / 2, message.len() - 1] {
             let part = Fields::new(message.slice(..end));
-            prop_assert!(Request::decode(sent.verb(), part, &mut |_| unreachable!()).is_err());
+            prop_assert!(Request::decode(sent.verb(), part, &mut no_stage).is_err());
         }
     }
 
@@ -126,7 +143,9 @@ proptest! {
         for sent in [
             Request::Hello { protocol: small[0], nonce: seed },
             Request::Prove { proof: seed },
-            Request::Retrieve { view, at: at.clone(), offset, length: small[0] },
+            Request::Retrieve { view, at: at.clone(), offset, length: small[0], into: None },
+            Request::Retrieve { view, at: at.clone(), offset, length: small[0], into: Some(other) },
+            Request::Share { to_server: offset, to_client: other },
             Request::Delete { at: at.clone(), rule: Rule::MustExist, durability: Durability::Memory, request: None },
             Request::Exist { view, at: at.clone() },
             Request::List { view, space: at.space, range: range.clone(), direction, entries: small[0], bytes: small[1] },
@@ -145,7 +164,7 @@ proptest! {
             Request::Sync,
         ] {
             let message = Bytes::from(sent.encode(&without_stages).unwrap());
-            let got = Request::decode(sent.verb(), Fields::new(message), &mut |_| unreachable!()).unwrap().unwrap();
+            let got = Request::decode(sent.verb(), Fields::new(message), &mut no_stage).unwrap().unwrap();
             prop_assert_eq!(format!("{sent:?}"), format!("{got:?}"));
         }
     }
@@ -155,8 +174,9 @@ proptest! {
 #[test]
 fn no_bytes_are_too_strange_to_be_refused() {
     let random = SeededRandom::new(11);
-    let verbs =
-        [1, 2, 6, 0x10, 0x14, 0x40, 0x41, 0x50, 0x51, 0x52, 0x53, 0x60, 0x61, 0x68, 0x70, 0x71, 0x72, 9, 0x8000];
+    let verbs = [
+        1, 2, 3, 6, 0x10, 0x14, 0x40, 0x41, 0x44, 0x50, 0x51, 0x52, 0x53, 0x60, 0x61, 0x68, 0x70, 0x71, 0x72, 9, 0x8000,
+    ];
     for turn in 0..20_000usize {
         let mut bytes = vec![0; turn % 97];
         random.fill(&mut bytes);
