@@ -12,14 +12,15 @@ use bytes::Bytes;
 use koine_engine::batch::{BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
 use koine_engine::device::Device;
 use koine_engine::{
-    Batch, Commit, Durability, Engine, Error, ErrorKind, Event, KeyRange, Options, Result, SpaceId, StageHint,
-    StageToken, Ticket, Version,
+    Batch, Commit, Durability, Engine, Error, ErrorKind, Event, KeyRange, Operation, Options, Payload, Result, SpaceId,
+    StageHint, StageToken, Ticket, Version,
 };
 
 use crate::check::check_batch;
+use crate::copies;
 use crate::seam::{
-    Change, Cursor, Direction, Entry, Kv, Level, Profile, ReadNow, SpaceEntry, Stage, Stat, Usage, View, Watch,
-    WatchEvent, get_by_view,
+    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, Level, Profile, ReadNow, SpaceEntry, Stage, Stat, Usage,
+    View, Watch, WatchEvent, get_by_view,
 };
 
 /// Values up to this length go through the log; longer ones are better placed by a stage.
@@ -92,13 +93,17 @@ impl Kv for EngineKv {
 
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
         match check_batch(&self.profile, &batch) {
-            Ok(()) => self.engine.submit(batch, durability),
+            Ok(()) => {
+                taken(&batch);
+                self.engine.submit(batch, durability)
+            }
             Err(error) => Ticket::ready(Err(error)),
         }
     }
 
     fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
         check_batch(&self.profile, &batch)?;
+        taken(&batch);
         self.engine.commit(batch, durability)
     }
 
@@ -121,6 +126,20 @@ impl Kv for EngineKv {
     fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
         self.engine.close()
+    }
+}
+
+/// Counts what the engine does with the bytes of a batch: they are copied to where they are written from, in the ring or in a
+/// buffer for the device, and hashed there.
+fn taken(batch: &Batch) {
+    for operation in &batch.operations {
+        if let Operation::Put { value: Payload::Bytes(bytes), .. }
+        | Operation::WriteAt { data: Payload::Bytes(bytes), .. }
+        | Operation::Append { data: Payload::Bytes(bytes), .. } = operation
+        {
+            copies::copied(bytes.len());
+            copies::hashed(bytes.len());
+        }
     }
 }
 
@@ -157,7 +176,13 @@ impl View for koine_engine::View {
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        koine_engine::View::bytes(self, space, key, offset, length)
+        let bytes = koine_engine::View::bytes(self, space, key, offset, length)?;
+        if bytes.len() as u64 > ENTRY_VALUE_LEN_MAX {
+            // Through a buffer that the device can read into, and verified.
+            copies::copied(bytes.len());
+            copies::hashed(bytes.len());
+        }
+        Ok(bytes)
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
@@ -180,7 +205,10 @@ impl Cursor for koine_engine::Cursor {
 
 impl Stage for koine_engine::Stage {
     fn write(&mut self, piece: &[u8]) -> Result<()> {
-        koine_engine::Stage::write(self, piece)
+        koine_engine::Stage::write(self, piece)?;
+        copies::copied(piece.len());
+        copies::hashed(piece.len());
+        Ok(())
     }
 
     fn length(&self) -> u64 {

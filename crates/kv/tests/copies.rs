@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
+use koine_engine::device::{Device, FileDevice, OpenOptions};
+use koine_engine::{Engine, FormatOptions, Options};
+use koine_env::OsRandom;
 use koine_kv::copies::{Copies, so_far};
 use koine_kv::wire::{ClientOptions, Key, Server, ServerOptions, WireKv};
-use koine_kv::{Batch, Bytes, Durability, Kv, MemoryKv, Operation, SpaceId};
+use koine_kv::{Batch, Bytes, Durability, EngineKv, Kv, MemoryKv, Operation, SpaceId, StageHint};
 
 const SPACE: SpaceId = SpaceId::FIRST;
 const LEN: usize = 1 << 20;
@@ -56,6 +59,8 @@ fn a_value_in_shared_memory_is_copied_once() {
     assert_eq!(cost(|| got = kv.get(SPACE, b"own").expect("get")), [1, 0, 0]);
     assert_eq!(got.take(), Some(own.clone()));
 
+    on_a_device(&value_of(7));
+
     // Without it: the message is built, goes into the kernel and out of it, and is hashed on both sides.
     let options = ClientOptions { shared_len: 0, ..ClientOptions::default() };
     let plain = WireKv::connect_unix(&socket, &options).expect("a connection");
@@ -66,4 +71,39 @@ fn a_value_in_shared_memory_is_copied_once() {
     let address = server.listen_tcp(([127, 0, 0, 1], 0).into(), key.clone()).expect("a port").to_string();
     let far = WireKv::connect_tcp(&address, &key, &ClientOptions::default()).expect("a connection");
     assert_eq!(cost(|| put(&far, "far", own.clone())), [0, 2, 2]);
+}
+
+fn value_of(byte: u8) -> Vec<u8> {
+    vec![byte; LEN]
+}
+
+/// The way to a device, as a data node has it: one copy into the server's memory, one to where the device takes it from, and
+/// one checksum, which is the one that is kept; back the same, the checksum compared.
+fn on_a_device(own: &[u8]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (socket, path) = (folder.path().join("node.sock"), folder.path().join("store.koine"));
+    let options = OpenOptions { create: true, read_only: false };
+    let device = FileDevice::open(&path, options).expect("a file");
+    device.grow(256 << 20).expect("room");
+    Engine::format(&device, FormatOptions::default(), &OsRandom).expect("format");
+    let store = Arc::new(EngineKv::open(Arc::new(device), Options::default()).expect("open"));
+    store.commit(Batch::new().then(Operation::CreateSpace { space: SPACE }), Durability::Sync).expect("a space");
+    let server = Server::new(store, ServerOptions::default());
+    server.listen_unix(&socket).expect("a socket");
+    let kv = WireKv::connect_unix(&socket, &ClientOptions::default()).expect("a connection");
+    let mut buffer = kv.buffer(LEN).expect("shared memory");
+    buffer.copy_from_slice(own);
+    let value = buffer.freeze();
+    assert_eq!(cost(|| put(&kv, "value", value.clone())), [2, 0, 1]);
+    let mut stage = kv.stage(StageHint { length: Some(LEN as u64), ..StageHint::default() }).expect("a stage");
+    // From memory of the caller: into the shared memory, into the server's, to where the device takes it from.
+    assert_eq!(cost(|| stage.write(own).and_then(|()| stage.finish().map(drop)).expect("stage")), [3, 0, 1]);
+    let mut got = None;
+    assert_eq!(cost(|| got = kv.get(SPACE, b"value").expect("get")), [2, 0, 1]);
+    assert_eq!(got.as_deref(), Some(own));
+    assert!(
+        kv.view().expect("a view").stat(SPACE, b"value").expect("stat").is_some_and(|stat| stat.size == LEN as u64)
+    );
+    kv.commit(Batch::new().delete(SPACE, "value"), Durability::Sync).expect("delete");
+    assert_eq!(kv.get(SPACE, b"value").expect("get"), None);
 }

@@ -26,7 +26,7 @@ pub use client::{ClientOptions, Gathering, Pending, WireKv};
 pub use frame::{DATA_LEN_MAX, HEADER_LEN, MESSAGE_LEN_MAX};
 pub use identity::{KEY_LEN_MIN, Key, Peer};
 pub use request::VERB_FOREIGN_FIRST;
-pub use server::{Handler, Responder, Server, ServerOptions};
+pub use server::{Handler, Responder, STOP_TIME_MAX, Server, ServerOptions};
 pub use shared::SHARED_LEN_MAX;
 pub use shared::slots::Buffer;
 

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -191,6 +192,17 @@ impl Outgoing {
                 continue;
             }
             self.changed.wait(&mut state);
+        }
+    }
+
+    /// Waits until all has left, up to a moment.
+    pub fn finish(&self, until: Instant) {
+        self.flush();
+        let mut state = self.state.lock();
+        while (!state.is_empty() || state.writing) && !state.ended {
+            if self.changed.wait_until(&mut state, until).timed_out() {
+                return;
+            }
         }
     }
 

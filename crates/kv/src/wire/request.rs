@@ -117,10 +117,7 @@ impl Request {
 
     /// Its message. `names` tells the numbers of stages.
     pub fn encode(&self, names: &dyn Names) -> Result<Vec<u8>> {
-        let mut out = Vec::with_capacity(match self {
-            Request::Submit { batch, .. } => 64 + inline_len(batch),
-            _ => 64,
-        });
+        let mut out = Vec::with_capacity(self.message_len());
         match self {
             Request::Usage | Request::Sync => {}
             Request::Hello { protocol, nonce } => {
@@ -135,16 +132,10 @@ impl Request {
                 out.put_place(at);
             }
             Request::Retrieve { view, at, offset, length, into } => {
-                out.put_u64(*view);
-                out.put_place(at);
-                out.put_u64(*offset);
-                out.put_u32(*length);
+                put_part(&mut out, *view, at, (*offset, *length));
                 into.iter().for_each(|into| out.put_u64(*into));
             }
-            Request::Share { to_server, to_client } => {
-                out.put_u64(*to_server);
-                out.put_u64(*to_client);
-            }
+            Request::Share { to_server, to_client } => [to_server, to_client].iter().for_each(|len| out.put_u64(**len)),
             Request::Exist { view, at } => {
                 out.put_u64(*view);
                 out.put_place(at);
@@ -192,6 +183,14 @@ impl Request {
             }
         }
         Ok(out)
+    }
+
+    /// About how long its message is.
+    fn message_len(&self) -> usize {
+        match self {
+            Request::Submit { batch, .. } => 64 + inline_len(batch),
+            _ => 64,
+        }
     }
 
     /// The request of a verb and a message; `None` for a verb that is not known. `found` finds stages by their numbers.
@@ -245,6 +244,14 @@ impl Request {
         };
         fields.end().map(|()| Some(request))
     }
+}
+
+/// Which part of a value is wanted.
+fn put_part(out: &mut Vec<u8>, view: u64, at: &Place, (offset, length): (u64, u32)) {
+    out.put_u64(view);
+    out.put_place(at);
+    out.put_u64(offset);
+    out.put_u32(length);
 }
 
 /// About how many bytes a batch has inline.

@@ -67,6 +67,14 @@ impl Stream {
         };
     }
 
+    /// Nothing more comes in; what is on its way out goes on.
+    pub fn end_reading(&self) {
+        let _already = match self {
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Read),
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Read),
+        };
+    }
+
     /// Sends as much as the kernel takes at once; how much.
     pub fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

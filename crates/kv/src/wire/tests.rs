@@ -334,6 +334,7 @@ fn every_limit_is_documented_and_tested() {
         ("patience", format!("{} s", options.patience.as_secs())),
         ("handles_max", thousands(options.handles_max)),
         ("WATCHES_MAX", WATCHES_MAX.to_string()),
+        ("STOP_TIME_MAX", format!("{} s", super::STOP_TIME_MAX.as_secs())),
         ("MESSAGE_LEN_MAX", mib(MESSAGE_LEN_MAX)),
         ("DATA_LEN_MAX", mib(DATA_LEN_MAX)),
         ("SHARED_LEN_MAX", mib(super::SHARED_LEN_MAX)),
@@ -370,6 +371,33 @@ fn verbs_of_higher_floors_go_to_their_handler() {
     assert_eq!((frame.id, frame.message.as_ref(), frame.data.as_ref()), (9, &b"message"[..], &b"data"[..]));
     write_request(&mut stream, VERB_FOREIGN_FIRST + 8, 10, b"", b"").unwrap();
     assert_eq!(failure(&mut stream).kind(), ErrorKind::Stopped);
+}
+
+/// Keeps what it was asked for, until the test answers.
+#[derive(Default)]
+struct Keeping(parking_lot::Mutex<Option<Responder>>);
+
+impl Handler for Keeping {
+    fn handle(&self, _peer: &Peer, _verb: u16, _message: Bytes, _data: Bytes, answer: Responder) {
+        *self.0.lock() = Some(answer);
+    }
+}
+
+#[test]
+fn a_server_that_stops_answers_what_was_asked() {
+    let keeping = Arc::new(Keeping::default());
+    let handler: Arc<dyn Handler> = Arc::clone(&keeping) as _;
+    let served = served(ServerOptions { handler: Some(handler), ..ServerOptions::default() });
+    let mut stream = served.greeted();
+    write_request(&mut stream, VERB_FOREIGN_FIRST, 9, b"", b"").unwrap();
+    eventually("the request is there", || keeping.0.lock().is_some());
+    std::thread::scope(|scope| {
+        scope.spawn(|| served.server.close());
+        eventually("the server listens no more", || !served.socket.exists());
+        keeping.0.lock().take().unwrap().tell(Ok(b"done".to_vec()));
+    });
+    assert_eq!(answer(&mut stream).unwrap().message, b"done"[..]);
+    assert!(answer(&mut stream).is_none());
 }
 
 #[test]

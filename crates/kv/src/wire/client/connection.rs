@@ -13,7 +13,8 @@ use koine_env::{OsRandom, Random};
 use parking_lot::Mutex;
 
 use super::ClientOptions;
-use super::link::{Asked, Data, Held, Link, Outcome, Sent};
+use super::link::{Asked, Data, Held, Link, Sent};
+use super::slot::Outcome;
 use crate::seam::Profile;
 use crate::wire::batch::Names;
 use crate::wire::fields::malformed;

@@ -8,7 +8,6 @@
 //! - At most as many requests are under way as the server allows; who asks for one more waits. A callback never waits so: it
 //!   may ask again.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{BufReader, IoSlice};
@@ -20,6 +19,7 @@ use bytes::Bytes;
 use koine_engine::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::slot::{Outcome, Slot, State, TELLING};
 use crate::copies;
 use crate::wire::fields::malformed;
 use crate::wire::frame::{Frame, Kind, Limits, Shared, check_lengths, is_whole, request_header};
@@ -34,85 +34,6 @@ const GATHERED_LEN_MAX: usize = 16 << 10;
 const GATHERED_ALL_LEN_MAX: usize = 64 << 10;
 /// So often the connection's own thread looks whether answers lie about that nobody fetches: a server does not wait for ever.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
-
-/// What came of a request: its answer, or why there is none.
-pub type Outcome = Result<Frame>;
-type Callback = Box<dyn FnOnce(Outcome) + Send>;
-
-thread_local! {
-    /// This thread runs a callback: it must not wait for answers, which it may be the one to read.
-    static TELLING: Cell<bool> = const { Cell::new(false) };
-}
-
-enum State {
-    Waiting,
-    /// Nobody reads any more: who waits for this one is to.
-    Lead,
-    Called(Callback),
-    Done(Outcome),
-    Taken,
-}
-
-struct Slot {
-    id: u64,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl Slot {
-    /// Whether a callback had it.
-    fn give(&self, outcome: Outcome) -> bool {
-        let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Waiting | State::Lead => {
-                *state = State::Done(outcome);
-                self.changed.notify_one();
-                false
-            }
-            State::Called(callback) => {
-                drop(state);
-                let before = TELLING.replace(true);
-                callback(outcome);
-                TELLING.set(before);
-                true
-            }
-            other => {
-                *state = other;
-                false
-            }
-        }
-    }
-
-    fn take(&self) -> Option<Outcome> {
-        let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Done(outcome) => Some(outcome),
-            other => {
-                *state = other;
-                None
-            }
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        matches!(*self.state.lock(), State::Done(_))
-    }
-
-    /// Waits until the outcome is there, or until this thread is to read: whether it is.
-    fn rest(&self) -> bool {
-        let mut state = self.state.lock();
-        loop {
-            match *state {
-                State::Waiting => self.changed.wait(&mut state),
-                State::Lead => {
-                    *state = State::Waiting;
-                    return true;
-                }
-                _ => return false,
-            }
-        }
-    }
-}
 
 /// A request that was sent. Dropped, its answer is not looked at.
 pub struct Asked {
@@ -317,8 +238,7 @@ impl Link {
             }
         }
         pending.last += 1;
-        let slot = Slot { id: pending.last, state: Mutex::new(State::Waiting), changed: Condvar::new() };
-        let slot = Arc::new(slot);
+        let slot = Slot::new(pending.last);
         pending.slots.insert(slot.id, (Arc::clone(&slot), held));
         Ok(slot)
     }

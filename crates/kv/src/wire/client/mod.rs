@@ -9,6 +9,7 @@ mod connection;
 mod cursor;
 mod link;
 mod pending;
+mod slot;
 mod stage;
 mod view;
 mod watch;
@@ -26,7 +27,8 @@ use koine_engine::{
 };
 
 use self::connection::Connection;
-use self::link::{Asked, Link, Outcome};
+use self::link::{Asked, Link};
+use self::slot::Outcome;
 use self::stage::{Remote, WireStage};
 use self::view::WireView;
 use self::watch::WireWatch;

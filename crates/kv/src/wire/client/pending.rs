@@ -4,7 +4,8 @@
 
 use koine_engine::Result;
 
-use super::link::{Asked, Outcome};
+use super::link::Asked;
+use super::slot::Outcome;
 
 type Finish<T> = Box<dyn FnOnce(Outcome) -> Result<T> + Send>;
 

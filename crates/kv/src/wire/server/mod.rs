@@ -8,7 +8,9 @@
 
 mod answers;
 mod handles;
+mod listing;
 mod session;
+mod staged;
 mod watches;
 mod workers;
 
@@ -19,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use koine_engine::{Error, ErrorKind, Result};
 use koine_env::{OsRandom, Random};
@@ -35,6 +37,9 @@ use crate::seam::Kv;
 pub use self::answers::{Handler, Responder};
 #[cfg(test)]
 pub(super) use self::watches::WATCHES_MAX;
+
+/// So long a server that stops waits for what was asked for before.
+pub const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What a server allows.
 #[derive(Clone)]
@@ -172,7 +177,7 @@ impl Server {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
-    /// Ends all connections and listens no more.
+    /// Listens no more; what was asked for is answered, for up to [`STOP_TIME_MAX`], and all connections end.
     pub fn close(&self) {
         self.shared.closing.store(true, Ordering::Release);
         for door in self.doors.lock().drain(..) {
@@ -180,6 +185,11 @@ impl Server {
             let _panicked = door.thread.join();
         }
         let open = std::mem::take(&mut *self.shared.open.lock());
+        open.iter().filter_map(std::sync::Weak::upgrade).for_each(|session| session.stop());
+        let begun = Instant::now();
+        while self.connections() > 0 && begun.elapsed() < STOP_TIME_MAX {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         open.iter().filter_map(std::sync::Weak::upgrade).for_each(|session| session.end());
         self.shared.workers.end();
     }

@@ -7,8 +7,10 @@
 
 use std::io::BufReader;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use koine_engine::{
@@ -18,23 +20,22 @@ use parking_lot::{Condvar, Mutex};
 
 use super::answers::Responder;
 use super::handles::Handles;
+use super::listing::{PAGE_ENTRIES_MAX, PAGE_LEN_MAX, page};
+use super::staged::Staged;
 use super::watches::Watches;
-use super::{Shared, spawn};
-use crate::seam::{Entry, ReadNow, Stage, View};
+use super::{STOP_TIME_MAX, Shared, spawn};
+use crate::seam::{ReadNow, View};
 use crate::wire::batch::Found;
 use crate::wire::fields::{Fields, malformed};
 use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits, Shared as SharedData, is_whole};
 use crate::wire::identity::{Key, Peer, Side};
 use crate::wire::outgoing::{Leave, Outgoing};
-use crate::wire::reply::{Greeting, Welcome, put_commit, put_number, put_page, put_spaces, put_stat, put_usage};
+use crate::wire::reply::{Greeting, Welcome, put_commit, put_number, put_spaces, put_stat, put_usage};
 use crate::wire::request::{NEWEST, PROTOCOL, Request, Rule, VERB_FOREIGN_FIRST, VERB_SHARE};
 use crate::wire::shared::offer::{ServerSide, accept};
 use crate::wire::stream::{FILES_MAX, Stream, StreamReader};
 use crate::{BATCH_BYTES_MAX, copies};
 
-/// The most entries, and about the most bytes, of a page of a listing.
-const PAGE_ENTRIES_MAX: u32 = 4096;
-const PAGE_LEN_MAX: u32 = 1 << 20;
 /// Up to here a read that needs no device is done by the thread that reads requests.
 const SHORT_LEN_MAX: usize = 64 << 10;
 /// Memory for frames that came together.
@@ -65,23 +66,22 @@ impl Flow {
 
     /// A request has its answer.
     pub fn leave(&self, frame: &Frame) {
-        let left = {
-            let mut in_flight = self.in_flight.lock();
-            *in_flight -= 1;
-            *in_flight
-        };
         // Where more are to come, as when many commits share a flush, they are not sent one by one; the thread that reads
         // requests knows itself which answers leave together.
+        let is_last = *self.in_flight.lock() <= 1;
         let is_reader = self.reader.get() == Some(&std::thread::current().id());
-        self.outgoing.send(frame, if left == 0 || is_reader { Leave::Now } else { Leave::WithOthers });
+        self.outgoing.send(frame, if is_last || is_reader { Leave::Now } else { Leave::WithOthers });
+        *self.in_flight.lock() -= 1;
         self.fewer.notify_one();
     }
-}
 
-/// A large value on its way in.
-enum Staged {
-    Open(Box<dyn Stage>),
-    Finished(StageToken),
+    /// Waits until all requests have their answers and those have left, up to a moment.
+    fn finish(&self, until: Instant) {
+        let mut in_flight = self.in_flight.lock();
+        while *in_flight > 0 && !self.fewer.wait_until(&mut in_flight, until).timed_out() {}
+        drop(in_flight);
+        self.outgoing.finish(until);
+    }
 }
 
 /// One connection.
@@ -117,6 +117,11 @@ impl Session {
         Arc::new(session)
     }
 
+    /// Takes no more requests: what was asked is answered, then the connection ends.
+    pub fn stop(&self) {
+        self.stream.end_reading();
+    }
+
     /// Ends the connection.
     pub fn end(&self) {
         self.flow.outgoing.end();
@@ -132,8 +137,11 @@ impl Session {
             // Whoever breaks the protocol, or the connection, is not there to be told.
             let _ended = self.greet(&mut reader, key).and_then(|()| self.serve(&mut reader));
         }
-        self.end();
         self.watches.end();
+        if self.shared.closing.load(Ordering::Acquire) {
+            self.flow.finish(Instant::now() + STOP_TIME_MAX);
+        }
+        self.end();
         self.views.clear();
         self.stages.clear();
         if let Ok(writer) = writer {
@@ -277,10 +285,7 @@ impl Session {
 
     /// The token of a stage that was finished.
     fn token(&self, number: u64) -> Result<StageToken> {
-        match &*self.stages.find(number)?.lock() {
-            Staged::Finished(token) => Ok(token.clone()),
-            Staged::Open(_) => Err(Error::invalid(format!("stage {number} is not finished"))),
-        }
+        self.stages.find(number)?.lock().token(number)
     }
 
     /// A pinned view, or the newest one.
@@ -414,37 +419,27 @@ impl Session {
     }
 
     fn write_stage(&self, number: u64, data: &[u8]) -> Result<Vec<u8>> {
-        let stage = self.stages.find(number)?;
-        let written = match &mut *stage.lock() {
-            Staged::Open(stage) => stage.write(data).map(|()| put_number(stage.length())),
-            Staged::Finished(_) => Err(Error::invalid(format!("stage {number} is finished"))),
-        };
-        if let Err(error) = &written {
-            // Pieces that are on their way already would leave a gap.
-            self.stages.replace(number, Err(error.clone()));
-        }
-        written
+        let written = self.stages.find(number)?.lock().write(number, data);
+        self.keep_stage(number, written)
     }
 
     fn finish_stage(&self, number: u64) -> Result<Vec<u8>> {
         let held = self.stages.find(number)?;
         let mut held = held.lock();
-        let Staged::Open(stage) = &mut *held else {
+        if held.is_finished() {
             return Err(Error::invalid(format!("stage {number} is finished already")));
-        };
-        let stage = std::mem::replace(stage, Box::new(Gone));
-        let finished = stage.finish();
-        match finished {
-            Ok(token) => {
-                let length = token.length();
-                *held = Staged::Finished(token);
-                Ok(put_number(length))
-            }
-            Err(error) => {
-                self.stages.replace(number, Err(error.clone()));
-                Err(error)
-            }
         }
+        let finished = held.finish();
+        drop(held);
+        self.keep_stage(number, finished)
+    }
+
+    /// After an error a stage is gone: pieces that are on their way already would leave a gap.
+    fn keep_stage(&self, number: u64, done: Result<u64>) -> Result<Vec<u8>> {
+        if let Err(error) = &done {
+            self.stages.replace(number, Err(error.clone()));
+        }
+        done.map(put_number)
     }
 }
 
@@ -489,34 +484,6 @@ fn no_stage(_number: u64) -> Result<StageToken> {
     Err(malformed("a stage"))
 }
 
-/// In the place of a stage that is being finished.
-struct Gone;
-
-impl Stage for Gone {
-    fn write(&mut self, _piece: &[u8]) -> Result<()> {
-        Err(Error::invalid("the stage is finished"))
-    }
-
-    fn length(&self) -> u64 {
-        0
-    }
-
-    fn finish(self: Box<Self>) -> Result<StageToken> {
-        Err(Error::invalid("the stage is finished"))
-    }
-}
-
 fn unsupported(verb: u16) -> Error {
     Error::new(ErrorKind::Unsupported, format!("this server does not know verb {verb:#06x}"))
-}
-
-/// The next entries of a cursor.
-fn page(cursor: &mut dyn crate::seam::Cursor, entries: u32, bytes: u32) -> Result<Vec<u8>> {
-    let (mut page, mut length): (Vec<Entry>, usize) = (Vec::new(), 0);
-    while page.len() < entries as usize && (length < bytes as usize || page.is_empty()) {
-        let Some(entry) = cursor.next()? else { return Ok(put_page(&page, true)) };
-        length += entry.key.len() + entry.value.as_ref().map_or(0, Bytes::len) + 24;
-        page.push(entry);
-    }
-    Ok(put_page(&page, false))
 }

@@ -82,7 +82,12 @@ impl Watches {
 
 fn serve(watch: &mut dyn Watch, asked: &Receiver<Asked>, ended: &AtomicBool) {
     while let Ok((timeout, responder)) = asked.recv() {
-        responder.tell(wait(watch, timeout, ended).map(|event| put_event(event.as_ref())));
+        let event = wait(watch, timeout, ended);
+        if matches!(event, Ok(None)) && ended.load(Ordering::Acquire) {
+            // Without an answer the responder says that the server is stopping.
+            continue;
+        }
+        responder.tell(event.map(|event| put_event(event.as_ref())));
     }
 }
 
