@@ -115,7 +115,8 @@ fn own_room(path: &str) -> Option<&str> {
     if folder.starts_with("plugins/") {
         return Some("plugin");
     }
-    if folder == "fuzz" || folder.starts_with("fuzz/") {
+    // Workspaces of their own; examples stand outside the building, as those who write like them do.
+    if folder == "fuzz" || folder.starts_with("fuzz/") || folder.starts_with("examples/") {
         return None;
     }
     Some(match folder.strip_prefix("crates/").unwrap_or(folder) {
@@ -164,6 +165,7 @@ mod tests {
         check("crates/cli/Cargo.toml", "[dependencies]\nkoine-object.workspace = true\n", &[2]);
         check("crates/attic/Cargo.toml", "[package]\n", &[1]);
         check("plugins/preload/Cargo.toml", "[dependencies]\nkoine-kv.workspace = true\n", &[2]);
+        check("examples/store/Cargo.toml", "[dependencies]\nkoine-kv = {}\n", &[]);
         check("Cargo.toml", "[workspace.dependencies]\nkoine-kv = {}\n", &[]);
     }
 }
