@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod client;
+mod copy;
 mod cp;
 mod defrag;
 mod failure;
@@ -75,6 +76,8 @@ enum Command {
     Stat(stat::StatArgs),
     /// Keys and values: get, put, del, scan, copy, rename, batch, stat.
     Kv(kv::KvArgs),
+    /// Copy everything of one store to another, wherever the two are.
+    Copy(copy::CopyArgs),
     /// List buckets, objects, or a local folder.
     Ls(ls::LsArgs),
     /// Copy between local files and objects.
@@ -114,6 +117,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Salvage(args) => salvage::run(args, output),
         Command::Stat(args) => stat::run(args, output),
         Command::Kv(args) => kv::run(args, output),
+        Command::Copy(args) => copy::run(args, output),
         Command::Ls(args) => client_runtime()?.block_on(ls::run(args, output)),
         Command::Cp(args) => client_runtime()?.block_on(cp::run(args, output)),
         Command::Man(args) => man::run(args, <Program as clap::CommandFactory>::command(), output),

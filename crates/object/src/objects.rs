@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use koine_env::{Clock, Random, Timestamp};
-use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, SpaceId, Version, View};
+use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, SpaceId, Version, View};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectId;
@@ -78,6 +78,12 @@ impl Objects {
             Err(error) if error.kind() == KvErrorKind::Refused && self.read_head()?.is_some() => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The keys that belong to a store itself and not to its buckets: a store without buckets has no others.
+    pub fn founding_keys() -> Vec<Place> {
+        let of_catalogue = |key| Place { space: keys::CATALOGUE, key };
+        vec![of_catalogue(keys::catalogue_head()), of_catalogue(keys::root_key())]
     }
 
     /// The store below.
