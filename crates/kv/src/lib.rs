@@ -10,11 +10,8 @@
 
 mod check;
 pub mod conformance;
-<<<<<<< HEAD
 pub mod copies;
-=======
 pub mod copy;
->>>>>>> 7f2fb3e (koine copy: everything of one store to another by path or URL, resumable, verified; later runs bring what has changed)
 pub mod emulate;
 mod engine;
 mod memory;
