@@ -13,6 +13,7 @@ mod kv;
 mod location;
 mod ls;
 mod man;
+mod node;
 mod output;
 mod remote;
 mod resume;
@@ -48,6 +49,8 @@ struct Program {
 enum Command {
     /// Serve a store over S3.
     Serve(serve::ServeArgs),
+    /// Serve one part of a store that spans machines.
+    Node(node::NodeArgs),
     /// Make a store on a file or a device.
     Format(format::FormatArgs),
     /// Take what was added to a device, or change up to what a file may grow.
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
 fn run(command: &Command, output: Output) -> Outcome {
     match command {
         Command::Serve(args) => serve::run(args, output),
+        Command::Node(args) => node::run(args, output),
         Command::Format(args) => format::run(args, output),
         Command::Grow(args) => grow::run(args, output),
         Command::Upgrade(args) => upgrade::run(args, output),

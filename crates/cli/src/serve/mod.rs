@@ -25,6 +25,7 @@ use crate::output::Output;
 use crate::size;
 use banner::Banner;
 use credentials::Root;
+pub use hangup::grow_when_asked;
 use scrub::BackgroundScrub;
 use wire::{Wire, WireArgs};
 
@@ -134,7 +135,7 @@ async fn serve(args: &ServeArgs, output: Output, store: &Arc<Store>, root: Root)
     // Listening comes before the credentials are shown: a start that fails shows nothing.
     let gateway = Gateway::bind(store.objects().clone(), credentials, options).await.map_err(listen)?;
     let stop = stop_signal()?;
-    hangup::grow_when_asked(store)?;
+    grow_when_asked(store)?;
     let shown = root.keep(store, args.credentials.as_deref(), output)?;
     let addresses = gateway.local_addresses().map_err(listen)?;
     let wire = Wire::open(&args.wire, store)?;
@@ -148,7 +149,7 @@ async fn serve(args: &ServeArgs, output: Output, store: &Arc<Store>, root: Root)
 }
 
 /// Ready at the first SIGINT or SIGTERM; a second one ends the program at once.
-fn stop_signal() -> Outcome<impl Future<Output = ()>> {
+pub fn stop_signal() -> Outcome<impl Future<Output = ()>> {
     let failed = |error| Failure::io("cannot listen for signals", &error);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
@@ -163,7 +164,8 @@ fn stop_signal() -> Outcome<impl Future<Output = ()>> {
     })
 }
 
-fn log_to_stderr() -> Outcome {
+/// Warnings go to the standard error, and what else `KOINE_LOG` asks for.
+pub fn log_to_stderr() -> Outcome {
     // The protocol library logs whole bodies that it cannot read; the door logs what it refuses.
     let filter = std::env::var("KOINE_LOG").unwrap_or_else(|_| "warn,s3s=off".to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&filter)
