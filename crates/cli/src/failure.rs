@@ -66,7 +66,7 @@ impl From<koine::Error> for Failure {
         let exit = match &error {
             held if held.is_held() => Exit::Held,
             koine::Error::BadPlace(_) | koine::Error::BadSize(_) => Exit::Usage,
-            koine::Error::Missing(_) => Exit::Missing,
+            koine::Error::Missing(_) | koine::Error::MissingAt(_) => Exit::Missing,
             _ => Exit::Failed,
         };
         Failure { exit, message: error.to_string() }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use koine::FormatOptions;
 use koine::numbered;
+use koine::{FormatOptions, OpenOptions};
 use serde_json::json;
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::size;
 
@@ -17,6 +17,7 @@ const EXAMPLES: &str = "Examples:
   koine format store.koine --block-size 64KiB   whose values lie on boundaries of 64 KiB
   koine format /dev/sdx1                     a whole device or partition
   koine format /dev/sdx1 --force             over what is on it: all of that is lost
+  koine format rocksdb:folder                a store in RocksDB, in a folder that is missing or empty
 
 A file that is missing is made. What is there is overwritten only when its first and last MiB are
 zero, or with --force.
@@ -29,7 +30,7 @@ what is left of a last block is used when no whole one is free any more: nothing
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct FormatArgs {
-    /// A file or a block device.
+    /// A file or a block device, or `rocksdb:FOLDER`.
     #[arg(value_name = "STORE")]
     store: PathBuf,
     /// Up to what a file may grow [default: as far as the disk allows].
@@ -48,6 +49,9 @@ pub struct FormatArgs {
 
 /// Runs `koine format`.
 pub fn run(args: &FormatArgs, output: Output) -> Outcome {
+    if let Some(place) = args.store.to_str().filter(|place| place.starts_with("rocksdb:")) {
+        return format_rocks(place, args, output);
+    }
     let options = FormatOptions { size_max: args.size, block_size: args.block_size, force: args.force };
     let made = koine::format(&args.store, &options)?;
     if args.object_limit.is_some() {
@@ -69,4 +73,23 @@ pub fn run(args: &FormatArgs, output: Output) -> Outcome {
         "type": "formatted", "store": store.to_string(), "size": made.size, "size_max": made.size_max,
         "block_size": made.block_size, "object_limit": args.object_limit,
     }))
+}
+
+/// Makes a store in RocksDB, where there is none.
+fn format_rocks(place: &str, args: &FormatArgs, output: Output) -> Outcome {
+    if args.size.is_some() || args.block_size.is_some() || args.object_limit.is_some() || args.force {
+        let message = "a store in RocksDB has no size, blocks or object limit, and nothing is overwritten: leave these options out";
+        return Err(Failure::usage(message));
+    }
+    match koine::open(place, &OpenOptions::default()) {
+        Err(koine::Error::MissingAt(_)) => {}
+        Err(error) => return Err(error.into()),
+        Ok(store) => {
+            store.close()?;
+            return Err(Failure::failed(format!("{place} is a store already; nothing was changed")));
+        }
+    }
+    koine::open(place, &OpenOptions { create: true, ..OpenOptions::default() })?.close()?;
+    output.people(format!("{place} is an empty store now\nTry  koine serve {place}"))?;
+    output.json(&json!({ "type": "formatted", "store": place }))
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::place::Place;
+
 /// The result of the facade's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -18,6 +20,9 @@ pub enum Error {
     /// There is no store at the path.
     #[error("{path} is not there; `koine serve {path}` or `koine format {path}` makes it", path = .0.display())]
     Missing(PathBuf),
+    /// There is no store at the place, which is not a path alone.
+    #[error("{0} is not there; `koine serve {0}` or `koine format {0}` makes it")]
+    MissingAt(Place),
     /// Something that is not a store is there, and it was not touched.
     #[error("{path} holds {found}, not a Koine store; nothing was changed. To lose it and make a store: koine format --force {path}", path = .path.display())]
     Occupied {

@@ -15,6 +15,7 @@ mod inspect;
 pub mod numbered;
 mod place;
 mod probe;
+mod rocks;
 mod salvage;
 mod socket;
 mod store;

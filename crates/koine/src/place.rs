@@ -12,6 +12,8 @@ pub enum Place {
     Path(PathBuf),
     /// This process's memory; it ends with it.
     Memory,
+    /// A folder of RocksDB.
+    Rocks(PathBuf),
     /// The socket of a server on this machine.
     Unix(PathBuf),
     /// A server elsewhere: host and port. It wants a key.
@@ -19,7 +21,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Reads a path, `engine:PATH` or `file:PATH`, `memory:`, `koine+unix:SOCKET` or `koine+tcp:HOST:PORT`.
+    /// Reads a path, `engine:PATH` or `file:PATH`, `memory:`, `rocksdb:PATH`, `koine+unix:SOCKET` or
+    /// `koine+tcp:HOST:PORT`.
     pub fn parse(text: &str) -> Result<Self> {
         let after = |scheme: &str| {
             let rest = text.strip_prefix(scheme)?.strip_prefix(':')?;
@@ -27,6 +30,10 @@ impl Place {
         };
         if let Some(path) = after("engine").or_else(|| after("file")) {
             return Place::at(path, text);
+        }
+        if let Some(path) = after("rocksdb") {
+            Place::at(path, text)?;
+            return Ok(Place::Rocks(PathBuf::from(path)));
         }
         if let Some(path) = after("koine+unix") {
             Place::at(path, text)?;
@@ -49,7 +56,7 @@ impl Place {
             |name: &str| name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
         match scheme {
             Some(name) if is_scheme(name) && !Path::new(text).exists() => Err(Error::BadPlace(format!(
-                "{text}: `{name}:` is no kind of store; give the path of a file or device, `memory:`, koine+unix:SOCKET or koine+tcp:HOST:PORT (a file with such a name: ./{text})"
+                "{text}: `{name}:` is no kind of store; give the path of a file or device, `memory:`, rocksdb:PATH, koine+unix:SOCKET or koine+tcp:HOST:PORT (a file with such a name: ./{text})"
             ))),
             _ => Place::at(text, text),
         }
@@ -62,10 +69,10 @@ impl Place {
         Ok(Place::Path(PathBuf::from(path)))
     }
 
-    /// The path, when it is one.
+    /// The path of the store itself, when it has one.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Place::Path(path) => Some(path),
+            Place::Path(path) | Place::Rocks(path) => Some(path),
             Place::Memory | Place::Unix(_) | Place::Tcp(_) => None,
         }
     }
@@ -76,6 +83,7 @@ impl fmt::Display for Place {
         match self {
             Place::Path(path) => path.display().fmt(f),
             Place::Memory => f.write_str("memory:"),
+            Place::Rocks(path) => write!(f, "rocksdb:{}", path.display()),
             Place::Unix(path) => write!(f, "koine+unix:{}", path.display()),
             Place::Tcp(address) => write!(f, "koine+tcp:{address}"),
         }
@@ -97,6 +105,9 @@ mod tests {
         check("file:///a", path("/a"));
         check("./redis:1", path("./redis:1"));
         check("engine:a", path("a"));
+        check("rocksdb:a/b", Some(Place::Rocks(PathBuf::from("a/b"))));
+        check("rocksdb:///a", Some(Place::Rocks(PathBuf::from("/a"))));
+        check("rocksdb:", None);
         check("koine+unix:/run/a.sock", Some(Place::Unix(PathBuf::from("/run/a.sock"))));
         check("koine+tcp://host:1", Some(Place::Tcp("host:1".into())));
         check("koine+tcp:[::1]:70", Some(Place::Tcp("[::1]:70".into())));

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::format::{FormatOptions, check_block_size, format_open};
 use crate::place::Place;
 use crate::probe::{Found, probe};
+use crate::rocks;
 use crate::socket::socket_of;
 
 /// How to open a store.
@@ -59,6 +60,10 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         Place::Memory => {
             Arc::new(MemoryKv::new(MemoryOptions { capacity: options.size_max, ..MemoryOptions::default() }))
         }
+        Place::Rocks(path) => match rocks::open(path, options) {
+            Err(error) if options.join && error.is_held() => join(path, &client).ok_or(error)?,
+            opened => opened?,
+        },
         Place::Unix(socket) => Arc::new(WireKv::connect_unix(socket, &client)?),
         Place::Tcp(address) => {
             let message = format!("{place} wants a key: see --wire-key of koine serve");

@@ -30,8 +30,8 @@ const EXAMPLES: &str = "Examples:
   koine kv put koine+tcp:host:7070 key value --key-file wire.key
   printf '{\"put\":\"a\",\"value\":\"1\"}\\n{\"delete\":\"b\"}\\n' | koine kv batch store.koine
 
-STORE is a file, a device, `memory:`, `koine+unix:SOCKET` or `koine+tcp:HOST:PORT`. A store that a server of the same user holds
-is reached through that server. Keys are text, or bytes with --hex. Unless --space tells otherwise, keys lie in space 32, apart
+STORE is a file, a device, `memory:`, `rocksdb:FOLDER` (where this program was built with RocksDB), `koine+unix:SOCKET` or
+`koine+tcp:HOST:PORT`. A store that a server of the same user holds is reached through that server. Keys are text, or bytes with --hex. Unless --space tells otherwise, keys lie in space 32, apart
 from buckets and their objects.";
 
 /// Where `koine kv` works unless it is told otherwise: apart from what objects use.

@@ -47,7 +47,7 @@ Ctrl-C or SIGTERM stops it after the requests under way; a second one at once.";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// A file (made when missing or empty), a formatted device, or `memory:`.
+    /// A file (made when missing or empty), a formatted device, `memory:`, or `rocksdb:FOLDER`.
     #[arg(value_name = "STORE", env = "KOINE_STORE")]
     store: String,
     /// Where S3 listens; port 0 takes a free one. May be given more than once.

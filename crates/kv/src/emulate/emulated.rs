@@ -24,7 +24,7 @@ use super::SOLE;
 use super::token::{Owner, Staged, stages, taken};
 use super::watch::HeldWatch;
 use crate::check::check_batch;
-use crate::seam::{Kv, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Kv, Profile, Stage, Usage, View, Watch};
 
 /// How many outcomes of batches with stages are remembered here.
 const OUTCOMES_MAX: usize = 65_536;
@@ -375,7 +375,11 @@ impl<E: Emulation> Kv for Emulated<E> {
     }
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        get_by_view(self, space, key)
+        match self.view()?.bytes(space, key, 0, usize::MAX) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
@@ -408,10 +412,9 @@ impl<E: Emulation> Kv for Emulated<E> {
     }
 
     fn close(&self) -> Result<()> {
-        if self.core.end() {
-            self.core.below.sync()?;
-        }
-        self.core.below.close()
+        let synced = if self.core.end() { self.core.below.sync() } else { Ok(()) };
+        self.core.below.close()?;
+        synced
     }
 }
 

@@ -277,7 +277,8 @@ impl<O: Ordered> OrderedKv<O> {
                 return Err(Error::refused(Refusal::Condition(index), message));
             }
         }
-        plan::plan(&inner.newest, &self.shared.profile, &batch.operations)
+        let is_watched = |range: &KeyRange| !self.shared.is_unwatched(range);
+        plan::plan(&inner.newest, &self.shared.profile, &batch.operations, is_watched)
     }
 
     fn holds(&self, inner: &Inner<O>, condition: &Condition) -> Result<bool> {

@@ -47,13 +47,14 @@ pub(super) fn plan<S: Snapshot>(
     view: &Arc<OrderedView<S>>,
     profile: &Profile,
     operations: &[Operation],
+    is_watched: impl Fn(&KeyRange) -> bool,
 ) -> Result<Planned> {
     let draft = Draft::new(Values(Arc::clone(view)), profile.key_len_max);
     let mut plan = Plan { draft, view, set: BTreeSet::new(), deletions: Vec::new(), changes: Vec::new() };
     for (index, operation) in (0u32..).zip(operations) {
-        // Whether a range has keys is known only before they are gone.
+        // Whether a range has keys is known only before they are gone, and matters where somebody may ask.
         let cleared = match operation {
-            Operation::DeleteRange { space, range } if *space == SOLE => plan.has_keys(range)?,
+            Operation::DeleteRange { space, range } if *space == SOLE => !is_watched(range) || plan.has_keys(range)?,
             _ => false,
         };
         let effect = plan.draft.apply(index, operation)?;

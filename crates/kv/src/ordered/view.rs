@@ -22,6 +22,20 @@ const VERSION_LEN: usize = 8;
 const AHEAD_FIRST: usize = 4;
 const AHEAD_MAX: usize = 256;
 
+fn not_found() -> Error {
+    Error::new(ErrorKind::NotFound, "the key is not there")
+}
+
+/// Copies what a value has from an offset on.
+fn copy_part(value: &[u8], offset: u64, buffer: &mut [u8]) -> usize {
+    let rest = usize::try_from(offset).ok().and_then(|offset| value.get(offset..)).unwrap_or_default();
+    let count = rest.len().min(buffer.len());
+    if let (Some(target), Some(source)) = (buffer.get_mut(..count), rest.get(..count)) {
+        target.copy_from_slice(source);
+    }
+    count
+}
+
 fn damaged() -> Error {
     Error::damaged("the record of a key is too short")
 }
@@ -53,7 +67,7 @@ impl<S: Snapshot> OrderedView<S> {
 
     fn value(&self, space: SpaceId, key: &[u8]) -> Result<Bytes> {
         let record = if space == SOLE { record_of(&*self.snapshot, key)? } else { None };
-        record.map(|(_, value)| value).ok_or_else(|| Error::new(ErrorKind::NotFound, "the key is not there"))
+        record.map(|(_, value)| value).ok_or_else(not_found)
     }
 }
 
@@ -80,16 +94,11 @@ impl<S: Snapshot> View for OrderedView<S> {
     }
 
     fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let value = self.value(space, key)?;
-        let rest = usize::try_from(offset).ok().and_then(|offset| value.get(offset..)).unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        if let (Some(target), Some(source)) = (buffer.get_mut(..count), rest.get(..count)) {
-            target.copy_from_slice(source);
-        }
-        Ok(count)
+        Ok(copy_part(&self.value(space, key)?, offset, buffer))
     }
 
     fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
+        // Maps cannot say what they have in memory.
         Ok(ReadNow::WouldBlock)
     }
 

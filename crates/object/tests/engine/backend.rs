@@ -13,6 +13,8 @@ pub const ROUNDS: usize = 5;
 pub const CASES: u32 = 20;
 /// Whether space that comes back is free at once.
 pub const FREES_AT_ONCE: bool = false;
+/// Whether what is in memory is read without waiting.
+pub const READS_NOW: bool = true;
 
 /// An empty store.
 pub fn kv() -> Arc<dyn Kv> {

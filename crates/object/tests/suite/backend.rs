@@ -10,6 +10,8 @@ pub const ROUNDS: usize = 20;
 pub const CASES: u32 = 300;
 /// Whether space that comes back is free at once.
 pub const FREES_AT_ONCE: bool = true;
+/// Whether what is in memory is read without waiting.
+pub const READS_NOW: bool = true;
 
 /// An empty store.
 pub fn kv() -> Arc<dyn Kv> {

@@ -79,8 +79,11 @@ fn a_reader_keeps_its_version_while_the_name_changes() {
     assert_eq!(buffer[..50], old[299_950..]);
     assert_eq!(reader.read(300_000, &mut buffer).unwrap(), 0);
     assert_eq!(reader.read(u64::MAX, &mut buffer).unwrap(), 0);
-    assert_eq!(reader.read_now(10, &mut buffer).unwrap(), ReadNow::Read(100));
-    assert_eq!(buffer, old[10..110]);
+    match reader.read_now(10, &mut buffer).unwrap() {
+        ReadNow::Read(count) => assert_eq!((count, &buffer[..]), (100, &old[10..110])),
+        ReadNow::WouldBlock if crate::backend::READS_NOW => panic!("it is in memory"),
+        ReadNow::WouldBlock => {}
+    }
     assert_eq!(kind(objects.get("bucket", "key")), ErrorKind::NoSuchKey);
 }
 

@@ -134,7 +134,8 @@ impl SplitEmulation {
     }
 
     fn look(&self, below: &Arc<dyn View>) -> SplitView {
-        SplitView { below: Arc::clone(below), piece_len: self.options.piece_len as u64 }
+        let (piece_len, head_len) = (self.options.piece_len as u64, self.options.inline_len + INLINE_HEADER_LEN);
+        SplitView { below: Arc::clone(below), piece_len, head_len }
     }
 }
 
@@ -172,9 +173,10 @@ impl Emulation for SplitEmulation {
     fn operations(&self, below: &Arc<dyn View>, operations: &[Operation]) -> Result<Vec<Operation>> {
         let view = self.look(below);
         let staged = operations.iter().filter_map(|operation| {
-            match stage_of(operation)?.content_ref::<Staged<StagedValue>>()?.content() {
+            let token = stage_of(operation)?;
+            match token.content_ref::<Staged<StagedValue>>()?.content() {
                 StagedValue::Inline(_) => None,
-                StagedValue::Blob(blob) => Some(blob.id()),
+                StagedValue::Blob(blob) => Some((blob.id(), token.length())),
             }
         });
         let writer = Pieces::new(self, view.clone(), staged);

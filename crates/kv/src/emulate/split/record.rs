@@ -7,7 +7,7 @@
 //! | `n` | never there |
 //! | `o`, blob (16 bytes) | empty: a stage that no commit took yet |
 //! | `p`, blob, number (8 bytes) | a piece |
-//! | `r`, blob | how many extents are of this blob, where it is not one |
+//! | `r`, blob | how many extents are of this blob; where it is one and always was, there is no record |
 //!
 //! Numbers in keys are big-endian, in values little-endian.
 //!
@@ -201,10 +201,6 @@ pub(super) fn pieces_of(blob: &BlobId) -> KeyRange {
 
 pub(super) fn list_at(list: &BlobId, number: u32) -> Place {
     below(&[LIST, list, &number.to_be_bytes()])
-}
-
-pub(super) fn parts_of(list: &BlobId) -> KeyRange {
-    KeyRange::prefix(key(&[LIST, list]))
 }
 
 /// Where the bytes of a value are while a batch is planned.

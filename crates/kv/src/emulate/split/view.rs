@@ -28,7 +28,12 @@ use crate::sparse::{Piece, Sparse};
 pub(super) struct SplitView {
     pub(super) below: Arc<dyn View>,
     pub(super) piece_len: u64,
+    /// How long a head may be.
+    pub(super) head_len: usize,
 }
+
+/// Reads a part of a piece; `None` where it cannot be read now.
+type ReadPart<'a> = dyn FnMut(&[u8], u64, &mut [u8]) -> Result<Option<usize>> + 'a;
 
 fn not_found() -> Error {
     Error::new(ErrorKind::NotFound, "the key is not there")
@@ -63,40 +68,53 @@ impl SplitView {
     }
 
     /// Reads a run of a blob, all of it.
-    pub(super) fn read_blob(&self, blob: &BlobId, from: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_blob(&self, blob: &BlobId, from: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read_pieces(blob, from, buffer, &mut self.waiting()).map(|_| ())
+    }
+
+    /// How a part of a piece is read where waiting is allowed.
+    fn waiting(&self) -> impl FnMut(&[u8], u64, &mut [u8]) -> Result<Option<usize>> {
+        |key, offset, part| self.below.read(SOLE, key, offset, part).map(Some)
+    }
+
+    /// Reads a run of a blob piece by piece; `false` where a piece cannot be read now.
+    fn read_pieces(&self, blob: &BlobId, from: u64, buffer: &mut [u8], how: &mut ReadPart<'_>) -> Result<bool> {
         let (mut from, mut rest) = (from, buffer);
         while !rest.is_empty() {
             let offset = from % self.piece_len;
             let count = rest.len().min((self.piece_len - offset) as usize);
             let (part, after) = rest.split_at_mut(count);
             let key = piece_at(blob, from / self.piece_len).key;
-            let read = match self.below.read(SOLE, &key, offset, part) {
+            let read = match how(&key, offset, part) {
                 Err(error) if error.kind() == ErrorKind::NotFound => 0,
-                read => read?,
+                read => match read? {
+                    Some(read) => read,
+                    None => return Ok(false),
+                },
             };
             if read < count {
-                return Err(Error::damaged(format!(
-                    "a piece below is shorter than its value says: {read} of {count} bytes"
-                )));
+                let message = format!("a piece below is shorter than its value says: {read} of {count} bytes");
+                return Err(Error::damaged(message));
             }
             from += count as u64;
             rest = after;
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn read_head(&self, head: &Head, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    /// Reads of a value what its head leads to; `None` where something cannot be read now.
+    fn read_head(&self, head: &Head, offset: u64, buffer: &mut [u8], how: &mut ReadPart<'_>) -> Result<Option<usize>> {
         if let Head::Inline(bytes) = head {
             let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
             let count = rest.len().min(buffer.len());
             if let (Some(target), Some(source)) = (buffer.get_mut(..count), rest.get(..count)) {
                 target.copy_from_slice(source);
             }
-            return Ok(count);
+            return Ok(Some(count));
         }
         let end = offset.saturating_add(buffer.len() as u64).min(head.size());
         let Some(target) = end.checked_sub(offset).and_then(|count| buffer.get_mut(..count as usize)) else {
-            return Ok(0);
+            return Ok(Some(0));
         };
         target.fill(0);
         let extents = self.extents(head)?;
@@ -104,9 +122,11 @@ impl SplitView {
         for extent in extents.iter().skip(first).take_while(|extent| extent.at < end) {
             let (start, stop) = (extent.at.max(offset), (extent.at + extent.length).min(end));
             let part = target.get_mut((start - offset) as usize..(stop - offset) as usize).ok_or_else(damaged)?;
-            self.read_blob(&extent.blob, extent.from + (start - extent.at), part)?;
+            if !self.read_pieces(&extent.blob, extent.from + (start - extent.at), part, how)? {
+                return Ok(None);
+            }
         }
-        Ok(target.len())
+        Ok(Some(target.len()))
     }
 
     /// Reads a value that a batch is making.
@@ -139,8 +159,8 @@ impl SplitView {
         }
         let rest = head.size().saturating_sub(offset);
         let mut run = BytesMut::zeroed(usize::try_from(rest).map_or(length, |rest| rest.min(length)));
-        let count = self.read_head(head, offset, &mut run)?;
-        run.truncate(count);
+        let count = self.read_head(head, offset, &mut run, &mut self.waiting())?;
+        run.truncate(count.unwrap_or(0));
         Ok(run.freeze())
     }
 }
@@ -170,11 +190,32 @@ impl View for SplitView {
     }
 
     fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.read_head(&self.head_of(space, key)?, offset, buffer)
+        let read = self.read_head(&self.head_of(space, key)?, offset, buffer, &mut self.waiting())?;
+        Ok(read.unwrap_or(0))
     }
 
-    fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
-        Ok(ReadNow::WouldBlock)
+    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
+        if space != SOLE {
+            return Err(not_found());
+        }
+        let mut record = vec![0; self.head_len];
+        let ReadNow::Read(count) = self.below.read_now(SOLE, &head_key(key), 0, &mut record)? else {
+            return Ok(ReadNow::WouldBlock);
+        };
+        record.truncate(count);
+        match Head::decode(&Bytes::from(record))? {
+            // A list is read where waiting is allowed.
+            Head::Listed { .. } => Ok(ReadNow::WouldBlock),
+            head => {
+                let read = self.read_head(&head, offset, buffer, &mut |key, offset, part| {
+                    Ok(match self.below.read_now(SOLE, key, offset, part)? {
+                        ReadNow::Read(count) => Some(count),
+                        ReadNow::WouldBlock => None,
+                    })
+                })?;
+                Ok(read.map_or(ReadNow::WouldBlock, ReadNow::Read))
+            }
+        }
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {

@@ -3,7 +3,8 @@
 //! Invariants:
 //! - A blob is changed in place only where all its extents are those of the one value that is written, at one shift: no
 //!   other value, and no other part of this one, shows the change.
-//! - Counts are kept while the batch is planned; a blob without extents is removed when all is written.
+//! - Counts are kept while the batch is planned; a blob without extents is removed when all is written. One extent needs
+//!   no record, unless the blob may have pieces that no extent shows.
 //! - What of a blob no extent shows any more is removed where the blob has only one value; else with the blob.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -14,7 +15,7 @@ use koine_engine::{ErrorKind, KeyRange, Operation, Payload, Place, Result};
 use super::SplitEmulation;
 use super::record::{
     BlobId, Extent, HEAD, HEAD_EXTENTS_MAX, Head, Source, count_at, damaged, decode_extents, encode_extents, head_key,
-    list_at, number, parts_of, piece_at, pieces_between, pieces_of, staged_at,
+    list_at, number, piece_at, pieces_between, pieces_of, staged_at,
 };
 use super::view::{SplitBeneath, SplitView};
 use crate::emulate::SOLE;
@@ -40,13 +41,21 @@ enum Below {
 }
 
 /// How many extents a blob has.
+#[derive(Default)]
 struct Count {
     now: u64,
     /// What its record says, if there is one.
     record: Option<u64>,
-    /// It has the mark of a stage.
-    is_staged: bool,
+    /// The length of a stage whose mark it has.
+    staged: Option<u64>,
+    /// Pieces of extents that were taken away: from which number to which.
+    released: Vec<(u64, u64)>,
+    /// All of what was staged is in one extent.
+    is_whole: bool,
 }
+
+/// Up to so many pieces are deleted one by one: a store that keeps deletions of ranges reads through all of them.
+const SINGLE_DELETES_MAX: u64 = 32;
 
 /// Writes values in pieces.
 pub(super) struct Pieces<'a> {
@@ -57,13 +66,18 @@ pub(super) struct Pieces<'a> {
     counts: BTreeMap<BlobId, Count>,
     /// Blobs that some operation of the batch shows in a second place.
     shared: HashSet<BlobId>,
-    lists_gone: Vec<BlobId>,
+    /// Lists that go, and how many parts they have.
+    lists_gone: Vec<(BlobId, u32)>,
 }
 
 impl<'a> Pieces<'a> {
     /// For a batch that names these staged blobs.
-    pub(super) fn new(emulation: &'a SplitEmulation, view: SplitView, staged: impl Iterator<Item = BlobId>) -> Self {
-        let count = |blob| (blob, Count { now: 0, record: None, is_staged: true });
+    pub(super) fn new(
+        emulation: &'a SplitEmulation,
+        view: SplitView,
+        staged: impl Iterator<Item = (BlobId, u64)>,
+    ) -> Self {
+        let count = |(blob, length)| (blob, Count { staged: Some(length), ..Count::default() });
         let counts = staged.map(count).collect();
         let (below, cleared, shared, lists_gone) = Default::default();
         Pieces { emulation, view, below, cleared, counts, shared, lists_gone }
@@ -112,14 +126,16 @@ impl<'a> Pieces<'a> {
                 Err(error) if error.kind() == ErrorKind::NotFound => None,
                 Err(error) => return Err(error),
             };
-            self.counts.insert(*blob, Count { now: record.unwrap_or(1), record, is_staged: false });
+            self.counts.insert(*blob, Count { now: record.unwrap_or(1), record, ..Count::default() });
         }
         self.counts.get_mut(blob).ok_or_else(damaged)
     }
 
     fn release(&mut self, stored: &Stored) -> Result<()> {
+        let piece_len = self.view.piece_len;
         for extent in &stored.extents {
             let count = self.count(&extent.blob)?;
+            count.released.push(extent.pieces(piece_len));
             count.now = count.now.checked_sub(1).ok_or_else(damaged)?;
         }
         Ok(())
@@ -127,7 +143,9 @@ impl<'a> Pieces<'a> {
 
     fn keep(&mut self, extents: &[Extent]) -> Result<()> {
         for extent in extents {
-            self.count(&extent.blob)?.now += 1;
+            let count = self.count(&extent.blob)?;
+            count.now += 1;
+            count.is_whole |= count.staged == Some(extent.length);
         }
         Ok(())
     }
@@ -135,25 +153,54 @@ impl<'a> Pieces<'a> {
     fn let_go(&mut self, stored: Option<Stored>) -> Result<()> {
         if let Some(stored) = stored {
             self.release(&stored)?;
-            self.lists_gone.extend(stored.list.map(|(list, _)| list));
+            self.list_gone(stored.list);
         }
         Ok(())
     }
 
-    /// The blob that is this value's alone, and how far its offsets are from the value's.
-    fn own_blob(&mut self, extents: &[Extent]) -> Result<Option<(BlobId, i128)>> {
+    fn list_gone(&mut self, list: Option<(BlobId, Bytes)>) {
+        let part_len = self.emulation.piece_len();
+        self.lists_gone.extend(list.map(|(list, encoded)| (list, encoded.len().div_ceil(part_len) as u32)));
+    }
+
+    /// The blobs that are this value's alone, each with how far its offsets are from the value's where that is the same
+    /// for all its extents.
+    fn own_blobs(&mut self, extents: &[Extent]) -> Result<Vec<(BlobId, Option<i128>)>> {
         let mut users: BTreeMap<BlobId, (u64, i128, bool)> = BTreeMap::new();
         for extent in extents {
             let user = users.entry(extent.blob).or_insert((0, extent.shift(), true));
             user.0 += 1;
             user.2 &= user.1 == extent.shift();
         }
+        let mut own = Vec::new();
         for (blob, (used, shift, is_even)) in users {
-            if is_even && !self.shared.contains(&blob) && self.count(&blob)?.now == used {
-                return Ok(Some((blob, shift)));
+            if !self.shared.contains(&blob) && self.count(&blob)?.now == used {
+                own.push((blob, is_even.then_some(shift)));
             }
         }
-        Ok(None)
+        Ok(own)
+    }
+
+    /// Removes the pieces of this value's own blobs that it no longer shows.
+    fn cut(
+        &mut self,
+        own: &[(BlobId, Option<i128>)],
+        before: &[Extent],
+        now: &[Extent],
+        out: &mut Vec<Operation>,
+    ) -> Result<()> {
+        let piece_len = self.view.piece_len;
+        for (blob, _) in own {
+            let pieces = |extents: &[Extent]| {
+                let own = extents.iter().filter(|extent| extent.blob == *blob);
+                own.map(|extent| extent.pieces(piece_len)).collect::<Vec<_>>()
+            };
+            // Of one that goes altogether, all pieces go when the batch is written.
+            if self.count(blob)?.now > 0 {
+                delete_pieces(blob, &uncovered(&pieces(before), &pieces(now)), out);
+            }
+        }
+        Ok(())
     }
 
     /// Writes the bytes of a value that are in memory; gives its extents.
@@ -194,7 +241,7 @@ impl<'a> Pieces<'a> {
             }
         }
         if let Some(blob) = made {
-            self.counts.insert(blob, Count { now: 0, record: None, is_staged: false });
+            self.counts.insert(blob, Count::default());
         }
         Ok(extents)
     }
@@ -207,7 +254,7 @@ impl<'a> Pieces<'a> {
         out: &mut Vec<Operation>,
     ) -> Option<(BlobId, Bytes)> {
         if extents.len() <= HEAD_EXTENTS_MAX {
-            self.lists_gone.extend(before.map(|(list, _)| list));
+            self.list_gone(before);
             return None;
         }
         let encoded = encode_extents(extents);
@@ -251,6 +298,18 @@ fn put_pieces(
             Operation::WriteAt { at, offset, data }
         });
     }
+}
+
+/// Deletes runs of pieces, some of which may be absent.
+fn delete_pieces(blob: &BlobId, runs: &[(u64, u64)], out: &mut Vec<Operation>) {
+    let count = runs.iter().map(|(first, last)| last - first + 1).fold(0, u64::saturating_add);
+    if count <= SINGLE_DELETES_MAX {
+        let numbers: BTreeSet<u64> = runs.iter().flat_map(|(first, last)| *first..=*last).collect();
+        out.extend(numbers.into_iter().map(|number| Operation::Delete { at: piece_at(blob, number) }));
+        return;
+    }
+    let ranges = runs.iter().map(|(first, last)| pieces_between(blob, *first, *last));
+    out.extend(ranges.map(|range| Operation::DeleteRange { space: SOLE, range }));
 }
 
 /// The runs of pieces that `before` has and `now` has not.
@@ -308,21 +367,12 @@ impl Writer for Pieces<'_> {
             self.below.insert(key.clone(), Below::Known(Stored::default()));
             return Ok(());
         }
-        let own = self.own_blob(&before.extents)?;
-        let extents = self.write(&value, own, out)?;
+        let own = self.own_blobs(&before.extents)?;
+        let target = own.iter().find_map(|(blob, shift)| Some((*blob, (*shift)?)));
+        let extents = self.write(&value, target, out)?;
         self.keep(&extents)?;
         self.release(&before)?;
-        if let Some((blob, _)) = own
-            && self.count(&blob)?.now > 0
-        {
-            let pieces = |extents: &[Extent]| {
-                let own = extents.iter().filter(|extent| extent.blob == blob);
-                own.map(|extent| extent.pieces(self.view.piece_len)).collect::<Vec<_>>()
-            };
-            for (first, last) in uncovered(&pieces(&before.extents), &pieces(&extents)) {
-                out.push(Operation::DeleteRange { space: SOLE, range: pieces_between(&blob, first, last) });
-            }
-        }
+        self.cut(&own, &before.extents, &extents, out)?;
         let list = self.write_list(&extents, before.list, out);
         let head = match &list {
             Some((list, encoded)) => Head::Listed { size, list: *list, length: encoded.len() as u32 },
@@ -384,24 +434,28 @@ impl Writer for Pieces<'_> {
     }
 
     fn finish(&mut self, out: &mut Vec<Operation>) -> Result<()> {
-        for list in std::mem::take(&mut self.lists_gone) {
-            out.push(Operation::DeleteRange { space: SOLE, range: parts_of(&list) });
+        for (list, parts) in std::mem::take(&mut self.lists_gone) {
+            out.extend((0..parts).map(|number| Operation::Delete { at: list_at(&list, number) }));
         }
         for (blob, count) in std::mem::take(&mut self.counts) {
-            if count.is_staged {
+            if count.staged.is_some() {
                 out.push(Operation::Delete { at: staged_at(&blob) });
             }
-            if count.now == 0 {
-                out.push(Operation::DeleteRange { space: SOLE, range: pieces_of(&blob) });
+            // A blob that was ever shown in two places, or of which only a part was taken, may have pieces that no
+            // extent shows. It has a record from then on.
+            let is_neat = count.record.is_none()
+                && !self.shared.contains(&blob)
+                && (count.staged.is_none() || (count.now == 1 && count.is_whole));
+            match count.now {
+                0 if is_neat => delete_pieces(&blob, &count.released, out),
+                0 => out.push(Operation::DeleteRange { space: SOLE, range: pieces_of(&blob) }),
+                _ => {}
             }
-            match (count.now, count.record) {
-                (0 | 1, Some(_)) => out.push(Operation::Delete { at: count_at(&blob) }),
-                (0 | 1, None) => {}
-                (now, record) if record == Some(now) => {}
-                (now, _) => {
-                    let value = Payload::Bytes(Bytes::copy_from_slice(&now.to_le_bytes()));
-                    out.push(Operation::Put { at: count_at(&blob), value });
-                }
+            if count.now == 0 && count.record.is_some() {
+                out.push(Operation::Delete { at: count_at(&blob) });
+            } else if count.now > 0 && count.record != Some(count.now) && !(is_neat && count.now == 1) {
+                let value = Payload::Bytes(Bytes::copy_from_slice(&count.now.to_le_bytes()));
+                out.push(Operation::Put { at: count_at(&blob), value });
             }
         }
         Ok(())

@@ -1,0 +1,32 @@
+//! The suite's back end: RocksDB in a folder of its own.
+
+use std::sync::Arc;
+
+use koine_kv::emulate::Spaces;
+use koine_kv::{Kv, RocksOptions, open_rocks, pass_on};
+
+/// How often races are run.
+pub const ROUNDS: usize = 5;
+/// How many cases a model is compared over.
+pub const CASES: u32 = 20;
+/// Whether space that comes back is free at once.
+pub const FREES_AT_ONCE: bool = false;
+/// Whether what is in memory is read without waiting.
+pub const READS_NOW: bool = false;
+
+/// A store and its folder, which goes with it.
+struct Kept {
+    store: Spaces,
+    _folder: tempfile::TempDir,
+}
+
+impl Kv for Kept {
+    pass_on!(Kv, store: profile, view, get, stage, submit, commit, watch, usage, sync, close);
+}
+
+/// An empty store.
+pub fn kv() -> Arc<dyn Kv> {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open_rocks(folder.path(), &RocksOptions { create: true, ..RocksOptions::default() }).unwrap();
+    Arc::new(Kept { store, _folder: folder })
+}

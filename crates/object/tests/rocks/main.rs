@@ -1,0 +1,18 @@
+//! The suite of `tests/suite` again, over RocksDB.
+#![cfg(feature = "rocksdb")]
+
+mod backend;
+#[path = "../suite/checksums.rs"]
+mod checksums;
+#[path = "../suite/copies.rs"]
+mod copies;
+#[path = "../suite/listing.rs"]
+mod listing;
+#[path = "../suite/multipart.rs"]
+mod multipart;
+#[path = "../suite/objects.rs"]
+mod objects;
+#[path = "../suite/races.rs"]
+mod races;
+#[path = "../suite/support.rs"]
+mod support;
