@@ -95,7 +95,7 @@ fn add_rows((work, depth): (Work, usize), ours: &[Sample], copies: &[Sample], is
     let of = |samples: &[Sample], figure: &dyn Fn(&Sample) -> Option<f64>| -> Vec<Option<f64>> {
         samples.iter().map(figure).collect()
     };
-    let case = format!("{} 1 MiB x{depth}", work.name());
+    let case = name(work, depth);
     let mut add = |unit: &str, better, goal, judgement| {
         report.rows.push(Row::new(case.clone(), unit, better, goal, judgement).in_section(SECTION));
     };
