@@ -1,4 +1,4 @@
-"""`koine bench engine` and `koine bench wire`: the documents that programs read, from runs far too short to say anything about speed."""
+"""`koine bench engine`, `kv` and `wire`: the documents that programs read, from runs far too short to say anything about speed."""
 
 import json
 import tempfile
@@ -98,3 +98,28 @@ def test_the_wire_stands_beside_redis_and_memcpy(folder):
         assert all(row["references"][name] > 0 for name in beside - {"redis"}), row
     for case in ("get 1 MiB x32, memory", "put 4 KiB x32, memory, socket", "get 4 KiB x1, engine unsynced, TCP"):
         assert case in {row["case"] for row in rows}
+
+
+def test_ycsb_does_its_workloads_in_order(folder):
+    sizes = ["--records", "1000", "--record-size", "100", "--threads", "2", "--duration", "0.02"]
+    done = koine("bench", "kv", "--quick", "--json", "--dir", folder, *sizes, timeout=120)
+    assert list(folder.iterdir()) == [], "stores were left behind"
+    rows = json.loads(done.stdout)["rows"]
+    name = "100 B unsynced: "
+    asked = [row["case"].removeprefix(name) for row in rows if row["case"].startswith(name) and row["unit"] == "ops/s"]
+    order = ["load", "A", "B", "C", "F", "D", "delete", "load again", "E"]
+    assert len(asked) == len(order) and all(case.startswith(start) for case, start in zip(asked, order)), asked
+    for row in rows:
+        assert row["ours"] > 0 and row["references"]["lmdb"] is not None, row
+    assert {row["unit"] for row in rows} == {"ops/s", "bytes a byte", "MiB"}
+
+
+def test_parts_of_the_engine_stand_beside_the_same_without(folder):
+    done = koine("bench", "kv", "--parts", "--quick", "--json", "--dir", folder, timeout=120)
+    assert list(folder.iterdir()) == [], "stores were left behind"
+    rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
+    assert {case.split(":")[0] for case in rows} == {"absorption", "seek", "upper bound", "filter"}
+    for row in rows.values():
+        assert row["ours"] > 0 and row["references"]["without"] > 0
+    written = rows["absorption: bytes written a byte put"]
+    assert written["better"] == "lower" and written["ours"] < written["references"]["without"] / 2

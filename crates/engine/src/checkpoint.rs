@@ -489,3 +489,6 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

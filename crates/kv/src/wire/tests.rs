@@ -304,7 +304,7 @@ fn no_more_than_was_allowed() {
     watch().unwrap();
     // More at once than are let through at once.
     let tickets: Vec<_> =
-        (0..100).map(|turn| one.submit(Batch::new().put(SPACE, format!("{turn:03}"), "v"), Durability::Sync)).collect();
+        (0..200).map(|turn| one.submit(Batch::new().put(SPACE, format!("{turn:03}"), "v"), Durability::Sync)).collect();
     let versions: Vec<Version> = tickets.into_iter().map(|ticket| ticket.wait().unwrap().version).collect();
     assert!(versions.windows(2).all(|pair| pair[0] < pair[1]));
 }
