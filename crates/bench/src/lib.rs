@@ -9,6 +9,7 @@ mod error;
 mod machine;
 mod process;
 pub mod report;
+mod resp;
 pub mod s3;
 mod statistics;
 pub mod wire;

@@ -1,12 +1,13 @@
-//! Redis, where it is on PATH, through the few lines of its protocol that are needed.
+//! Redis, where it is on PATH.
 
 use super::contestant::{Contestant, Outcome, Way, failed, is_same};
 use super::drive::Work;
 use crate::Error;
 use crate::process::ProcessId;
+use crate::resp::{self, Reply};
 use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -133,52 +134,9 @@ impl Redis {
 
     /// One command, and its answer.
     fn call(&mut self, parts: &[&[u8]]) -> Outcome<Reply> {
-        encode(&mut self.waiting, parts);
+        resp::ask(&mut self.waiting, parts);
         self.flush()?;
         Reply::read(&mut self.stream)
-    }
-}
-
-/// Appends a command.
-fn encode(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    out.extend_from_slice(format!("*{}\r\n", parts.len()).as_bytes());
-    for part in parts {
-        out.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
-        out.extend_from_slice(part);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-/// An answer.
-#[derive(Debug, PartialEq)]
-enum Reply {
-    /// A word or a number.
-    Line(String),
-    /// A value.
-    Value(Vec<u8>),
-    /// No value.
-    Nothing,
-}
-
-impl Reply {
-    fn read(from: &mut impl BufRead) -> Outcome<Reply> {
-        let mut line = Vec::with_capacity(32);
-        from.read_until(b'\n', &mut line).map_err(failed("read an answer of Redis"))?;
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim_end();
-        match text.split_at_checked(1) {
-            Some(("-", error)) => Err(format!("Redis refuses: {error}")),
-            Some(("$", "-1")) => Ok(Reply::Nothing),
-            Some(("$", length)) => {
-                let length: usize = length.parse().map_err(failed("understand Redis"))?;
-                let mut value = vec![0; length + 2];
-                from.read_exact(&mut value).map_err(failed("read a value of Redis"))?;
-                value.truncate(length);
-                Ok(Reply::Value(value))
-            }
-            Some(("+" | ":", rest)) => Ok(Reply::Line(rest.to_owned())),
-            _ => Err(format!("Redis said {text:?}")),
-        }
     }
 }
 
@@ -190,8 +148,8 @@ impl Contestant for Redis {
     fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
         for key in keys {
             match work {
-                Work::Put => encode(&mut self.waiting, &[b"SET", key, value]),
-                Work::Get => encode(&mut self.waiting, &[b"GET", key]),
+                Work::Put => resp::ask(&mut self.waiting, &[b"SET", key, value]),
+                Work::Get => resp::ask(&mut self.waiting, &[b"GET", key]),
             }
         }
         self.flush()
@@ -232,25 +190,5 @@ impl Contestant for Redis {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_and_answers_are_as_redis_writes_them() {
-        let mut command = Vec::new();
-        encode(&mut command, &[b"SET", b"k", b"a\r\nb"]);
-        assert_eq!(command, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\na\r\nb\r\n");
-        let mut answers = &b"+OK\r\n$4\r\na\r\nb\r\n$-1\r\n:7\r\n-ERR no\r\n"[..];
-        let mut next = || Reply::read(&mut answers);
-        assert_eq!(next(), Ok(Reply::Line("OK".into())));
-        assert_eq!(next(), Ok(Reply::Value(b"a\r\nb".to_vec())));
-        assert_eq!(next(), Ok(Reply::Nothing));
-        assert_eq!(next(), Ok(Reply::Line("7".into())));
-        assert!(next().unwrap_err().contains("no"));
-        assert!(next().is_err());
     }
 }

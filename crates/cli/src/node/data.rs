@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use koine::{FormatOptions, Found, IoMode, OpenOptions, Store};
+use koine::{Found, Store};
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use crate::serve::medium::MediumArgs;
 use crate::serve::wire::{Wire, WireArgs};
 use crate::serve::{grow_when_asked, log_to_stderr, stop_signal};
 use crate::size;
@@ -40,21 +41,8 @@ pub struct DataArgs {
     /// Make a store on a device that is empty: its first and last MiB are zeros. What has a store already keeps it.
     #[arg(long)]
     format: bool,
-    /// Up to what a file may grow [default: as far as the disk allows].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    size: Option<u64>,
-    /// The block size of a store that is made: see `koine format` [default: 4KiB].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    block_size: Option<u64>,
-    /// Memory for tables and caches [default: 128MiB].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    memory: Option<u64>,
-    /// How the device is reached: `direct` past the page cache, `buffered` through it, `uring` past it by io_uring.
-    #[arg(long, value_name = "WAY", default_value = "direct")]
-    io: IoMode,
-    /// Give space that is freed back to the device once it may be used again [default: keep it].
-    #[arg(long)]
-    discard: bool,
+    #[command(flatten)]
+    medium: MediumArgs,
     #[command(flatten)]
     wire: WireArgs,
 }
@@ -63,17 +51,8 @@ pub struct DataArgs {
 pub fn run(args: &DataArgs, output: Output) -> Outcome {
     log_to_stderr()?;
     prepare(args)?;
-    let options = OpenOptions {
-        create: true,
-        size_max: args.size,
-        block_size: args.block_size,
-        memory: args.memory,
-        io: args.io,
-        discard: args.discard,
-        ..OpenOptions::default()
-    };
     let path = args.device.to_str().ok_or_else(|| Failure::usage("the name of the device is not UTF-8"))?;
-    let store = Arc::new(koine::open(&format!("engine:{path}"), &options)?);
+    let store = Arc::new(koine::open(&format!("engine:{path}"), &args.medium.options())?);
     if let Some(warning) = store.warning() {
         tracing::warn!("{warning}");
     }
@@ -113,7 +92,7 @@ fn prepare(args: &DataArgs) -> Outcome {
             "{device} has no store yet, only zeros: make one by koine node data {device} --format"
         )));
     }
-    koine::format(&args.device, &FormatOptions { size_max: args.size, block_size: args.block_size, force: false })?;
+    koine::format(&args.device, &args.medium.format_options())?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@
 mod banner;
 mod credentials;
 mod hangup;
+pub mod medium;
 mod scrub;
 pub mod wire;
 
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use koine::{IoMode, OpenOptions, Store};
+use koine::Store;
 use koine_gateway::{Credentials, Gateway, GatewayOptions, Secret};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -26,6 +27,7 @@ use crate::size;
 use banner::Banner;
 use credentials::Root;
 pub use hangup::grow_when_asked;
+use medium::MediumArgs;
 use scrub::BackgroundScrub;
 use wire::{Wire, WireArgs};
 
@@ -56,26 +58,12 @@ pub struct ServeArgs {
     /// Where a first start writes the root credentials, in place of showing them.
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
-    /// Up to what a file may grow [default: as far as the disk allows].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    size: Option<u64>,
-    /// The block size of a store that is made: see `koine format` [default: 4KiB].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    block_size: Option<u64>,
-    /// Memory for tables and caches [default: 128MiB].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    memory: Option<u64>,
-    /// How the file or device is reached: `direct` past the page cache, `buffered` through it, `uring` past it by
-    /// io_uring; where the system refuses, the next best is taken and the log says so.
-    #[arg(long, value_name = "WAY", default_value = "direct")]
-    io: IoMode,
+    #[command(flatten)]
+    medium: MediumArgs,
     /// Read and verify the store in the background, at most so many bytes a second; a pass begins with the
     /// server and a day after the one before, damage is logged [default: off].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     scrub_rate: Option<u64>,
-    /// Give space that is freed back to the device or the file system once it may be used again [default: keep it].
-    #[arg(long)]
-    discard: bool,
     /// The region that signatures must name [default: any].
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
@@ -86,16 +74,7 @@ pub struct ServeArgs {
 /// Runs `koine serve`.
 pub fn run(args: &ServeArgs, output: Output) -> Outcome {
     log_to_stderr()?;
-    let options = OpenOptions {
-        create: true,
-        size_max: args.size,
-        block_size: args.block_size,
-        memory: args.memory,
-        io: args.io,
-        discard: args.discard,
-        ..OpenOptions::default()
-    };
-    let store = Arc::new(koine::open(&args.store, &options)?);
+    let store = Arc::new(koine::open(&args.store, &args.medium.options())?);
     if let Some(warning) = store.warning() {
         tracing::warn!("{warning}");
     }

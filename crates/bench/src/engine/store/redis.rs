@@ -7,8 +7,9 @@
 
 use super::super::data::Key;
 use super::{Item, Level, Outcome, Session, Store, failed};
+use crate::resp::{self, Reply};
 use parking::Connections;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -144,7 +145,7 @@ impl Session for Reads {
 
     fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
         let answer = self.0.call(&[b"GET", key])?;
-        Ok(answer.text().map(found).is_some())
+        Ok(answer.value().map(found).is_some())
     }
 
     fn scan(&mut self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Outcome<()> {
@@ -152,14 +153,14 @@ impl Session for Reads {
         loop {
             let page = PAGE.to_string();
             let call = [b"ZRANGE", INDEX, &start, b"+", b"BYLEX", b"LIMIT", b"0", page.as_bytes()];
-            let Answer::Many(keys) = self.0.call(&call)? else { return Err("redis: no list of keys".into()) };
-            let keys: Vec<&[u8]> = keys.iter().filter_map(Answer::text).collect();
+            let Reply::Many(keys) = self.0.call(&call)? else { return Err("redis: no list of keys".into()) };
+            let keys: Vec<&[u8]> = keys.iter().filter_map(Reply::value).collect();
             let Some(last) = keys.last() else { return Ok(()) };
             let values = self.0.call(&[[b"MGET".as_slice()].as_slice(), &keys].concat())?;
-            let Answer::Many(values) = values else { return Err("redis: no list of values".into()) };
+            let Reply::Many(values) = values else { return Err("redis: no list of values".into()) };
             for (key, value) in keys.iter().zip(&values) {
                 // A key that was deleted in between has no value.
-                if value.text().is_some_and(|value| !each(key, value)) {
+                if value.value().is_some_and(|value| !each(key, value)) {
                     return Ok(());
                 }
             }
@@ -167,22 +168,6 @@ impl Session for Reads {
                 return Ok(());
             }
             start = [b"(".as_slice(), last].concat();
-        }
-    }
-}
-
-/// What the server says.
-enum Answer {
-    None,
-    Text(Vec<u8>),
-    Many(Vec<Answer>),
-}
-
-impl Answer {
-    fn text(&self) -> Option<&[u8]> {
-        match self {
-            Answer::Text(text) => Some(text),
-            _ => None,
         }
     }
 }
@@ -204,12 +189,7 @@ impl Link {
 
     /// Adds a request, which goes out with the next read of answers.
     fn ask(&mut self, words: &[&[u8]]) {
-        self.asked.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
-        for word in words {
-            self.asked.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-            self.asked.extend_from_slice(word);
-            self.asked.extend_from_slice(b"\r\n");
-        }
+        resp::ask(&mut self.asked, words);
     }
 
     fn send(&mut self) -> Outcome<()> {
@@ -218,37 +198,15 @@ impl Link {
         Ok(())
     }
 
-    fn call(&mut self, words: &[&[u8]]) -> Outcome<Answer> {
+    fn call(&mut self, words: &[&[u8]]) -> Outcome<Reply> {
         self.ask(words);
         self.send()?;
-        self.answer()
+        Reply::read(&mut self.input)
     }
 
     fn answers(&mut self, count: usize) -> Outcome<()> {
         self.send()?;
-        (0..count).try_for_each(|_| self.answer().map(drop))
-    }
-
-    fn answer(&mut self) -> Outcome<Answer> {
-        let mut line = String::new();
-        self.input.read_line(&mut line).map_err(failed("hear redis-server"))?;
-        let line = line.trim_end();
-        let Some((kind, rest)) = line.split_at_checked(1) else { return Err("redis-server is gone".into()) };
-        let count = || rest.parse::<i64>().map_err(failed("understand redis-server"));
-        match kind {
-            "+" | ":" => Ok(Answer::Text(rest.as_bytes().to_vec())),
-            "$" => match usize::try_from(count()?) {
-                Err(_) => Ok(Answer::None),
-                Ok(length) => {
-                    let mut text = vec![0; length + 2];
-                    self.input.read_exact(&mut text).map_err(failed("hear redis-server"))?;
-                    text.truncate(length);
-                    Ok(Answer::Text(text))
-                }
-            },
-            "*" => (0..count()?.max(0)).map(|_| self.answer()).collect::<Outcome<Vec<_>>>().map(Answer::Many),
-            _ => Err(format!("redis-server says: {line}")),
-        }
+        (0..count).try_for_each(|_| Reply::read(&mut self.input).map(drop))
     }
 }
 
