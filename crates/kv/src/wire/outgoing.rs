@@ -49,6 +49,8 @@ struct State {
     tail: BytesMut,
     /// Bytes in all of them, and in what the writer has.
     length: usize,
+    /// Bytes that are to come from other threads.
+    promised: usize,
     /// The thread whose frames are kept until it says so.
     gatherer: Option<ThreadId>,
     /// The writer is to write what is there.
@@ -181,10 +183,22 @@ impl Outgoing {
         state.due = !state.is_empty();
     }
 
+    /// So many bytes are going to be sent: they count as waiting.
+    pub fn promise(&self, length: usize) {
+        self.state.lock().promised += length;
+    }
+
+    /// They were sent, or never will be.
+    pub fn fulfil(&self, length: usize) {
+        let mut state = self.state.lock();
+        state.promised = state.promised.saturating_sub(length);
+        self.changed.notify_all();
+    }
+
     /// Waits until fewer bytes than this wait, or the connection has ended.
     pub fn wait_below(&self, length: usize) {
         let mut state = self.state.lock();
-        while state.length >= length && !state.ended {
+        while state.length + state.promised >= length && !state.ended {
             if state.gatherer.take().is_some() {
                 // What was kept for this thread, which waits now.
                 self.push(state);

@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -91,12 +91,20 @@ pub struct StreamReader {
     stream: Arc<Stream>,
     /// Descriptors that came and nobody has taken; `None` where none is wanted: what comes then the kernel closes.
     files: Option<Vec<OwnedFd>>,
+    /// Nothing is waited for beyond this moment, however much comes until then.
+    until: Option<Instant>,
 }
 
 impl StreamReader {
     /// Of a stream.
     pub fn new(stream: Arc<Stream>) -> StreamReader {
-        StreamReader { stream, files: None }
+        StreamReader { stream, files: None, until: None }
+    }
+
+    /// From now on reads fail at this moment; `None`: they wait for ever.
+    pub fn read_until(&mut self, until: Option<Instant>) -> io::Result<()> {
+        self.until = until;
+        if until.is_none() { self.stream.set_read_timeout(None) } else { Ok(()) }
     }
 
     /// From now on descriptors are taken in too, as many as a request can want.
@@ -114,6 +122,14 @@ impl StreamReader {
 
 impl Read for StreamReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(until) = self.until {
+            // A timeout of the socket alone begins anew with every byte.
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+        }
         let Some(files) = &mut self.files else { return (&*self.stream).read(buffer) };
         // Room for so many: the kernel closes the others.
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];

@@ -1,6 +1,7 @@
 //! Servers and clients, and strangers of every kind.
 
 mod format;
+mod peers;
 mod shared;
 
 use std::io::{Read, Write};
@@ -319,7 +320,7 @@ fn every_limit_is_documented_and_tested() {
         .filter(|line| line.starts_with("| `"))
         .map(|line| line.split('|').map(str::trim).collect())
         .collect();
-    let tests = [include_str!("tests.rs"), include_str!("tests/shared.rs")];
+    let tests = [include_str!("tests.rs"), include_str!("tests/peers.rs"), include_str!("tests/shared.rs")];
     for row in &rows {
         let test = format!("fn {}(", row[4].trim_matches('`'));
         assert!(tests.iter().any(|text| text.contains(&test)), "{row:?}");
@@ -331,6 +332,7 @@ fn every_limit_is_documented_and_tested() {
         ("greeting", format!("{} s", options.greeting.as_secs())),
         ("in_flight_max", thousands(options.in_flight_max)),
         ("waiting_len_max", mib(options.waiting_len_max)),
+        ("staging_len_max", mib(options.staging_len_max)),
         ("patience", format!("{} s", options.patience.as_secs())),
         ("handles_max", thousands(options.handles_max)),
         ("WATCHES_MAX", WATCHES_MAX.to_string()),

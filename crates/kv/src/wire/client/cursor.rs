@@ -10,6 +10,7 @@ use koine_engine::{KeyRange, Result, SpaceId};
 
 use super::view::Pin;
 use crate::seam::{Cursor, Direction, Entry};
+use crate::wire::fields::malformed;
 use crate::wire::reply::take_page;
 use crate::wire::request::Request;
 
@@ -57,6 +58,12 @@ impl WireCursor {
                 return Err(error);
             }
         };
+        // Otherwise an end would be believed that is none, or the same page asked for without end.
+        let goes_on = is_last || page.last().is_some_and(|last| range.contains(&last.key));
+        if !goes_on {
+            self.rest = Some(range);
+            return Err(malformed("a page of entries that were not asked for"));
+        }
         self.entries = (self.entries * 2).min(ENTRIES_MAX);
         self.rest = match page.last() {
             Some(last) if !is_last => Some(after(range, &last.key, self.direction)),

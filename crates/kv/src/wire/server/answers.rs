@@ -22,11 +22,22 @@ pub struct Responder {
     verb: u16,
     id: u64,
     flow: Option<Arc<Flow>>,
+    /// Bytes of the answer that count already.
+    promised: usize,
 }
 
 impl Responder {
     pub(super) fn new(verb: u16, id: u64, flow: Arc<Flow>) -> Responder {
-        Responder { verb, id, flow: Some(flow) }
+        Responder { verb, id, flow: Some(flow), promised: 0 }
+    }
+
+    /// The same, of which it is known how long the answer is.
+    pub(super) fn promising(mut self, length: usize) -> Responder {
+        if let Some(flow) = &self.flow {
+            flow.promise(length);
+            self.promised += length;
+        }
+        self
     }
 
     /// Answers with a message and data, or with an error.
@@ -39,7 +50,8 @@ impl Responder {
         match outcome {
             Ok((message, shared)) => {
                 let Some(flow) = self.flow.take() else { return };
-                flow.leave(&Frame::new(self.verb, Kind::Reply, self.id, message).with_shared(shared));
+                let frame = Frame::new(self.verb, Kind::Reply, self.id, message).with_shared(shared);
+                flow.leave(&frame, self.promised);
             }
             Err(error) => self.tell(Err(error)),
         }
@@ -56,7 +68,7 @@ impl Responder {
             Ok((message, data)) => Frame::new(self.verb, Kind::Reply, self.id, message).with_data(data),
             Err(error) => Frame::new(self.verb, Kind::Failure, self.id, put_error(&error)),
         };
-        flow.leave(&frame);
+        flow.leave(&frame, self.promised);
     }
 }
 

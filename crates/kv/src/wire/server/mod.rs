@@ -19,7 +19,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use rustix::net::Shutdown;
 
 use self::session::Session;
+use self::staged::Load;
 use self::workers::Workers;
 use super::identity::{Key, Peer, local_peer};
 use super::stream::Stream;
@@ -44,12 +45,14 @@ pub const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 /// What a server allows.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// The most connections at once.
+    /// The most connections at once. A newcomer takes the place of the oldest one that has not said who it is.
     pub connections_max: usize,
     /// The most requests of a connection that wait for their answers.
     pub in_flight_max: usize,
     /// The most views, and the most stages, of a connection.
     pub handles_max: usize,
+    /// Bytes that a connection's open stages may hold in memory; all connections together four times that.
+    pub staging_len_max: usize,
     /// Bytes of answers that may wait for a connection to read them; beyond, nothing more is read from it.
     pub waiting_len_max: usize,
     /// Threads for reads that have to wait for the device.
@@ -70,6 +73,7 @@ impl Default for ServerOptions {
             connections_max: 128,
             in_flight_max: 1024,
             handles_max: 4096,
+            staging_len_max: 256 << 20,
             waiting_len_max: 32 << 20,
             workers: 8,
             shared_from: 16 << 10,
@@ -85,10 +89,21 @@ pub(super) struct Shared {
     kv: Arc<dyn Kv>,
     options: ServerOptions,
     workers: Workers,
+    /// What the stages of all take.
+    load: Arc<Load>,
     random: Box<dyn Random>,
     connections: AtomicUsize,
+    /// How many connections there have been.
+    admitted: AtomicU64,
     open: Mutex<Vec<std::sync::Weak<Session>>>,
     closing: AtomicBool,
+}
+
+impl Shared {
+    /// Ends the oldest connection of those that have not greeted; false where there is none.
+    fn send_a_stranger_away(&self) -> bool {
+        self.open.lock().iter().filter_map(std::sync::Weak::upgrade).any(|session| session.send_away())
+    }
 }
 
 /// A store that is served. Dropping it ends all connections; the store stays open.
@@ -125,12 +140,15 @@ impl Server {
     /// Of a store; nobody can connect before a `listen_…`.
     pub fn new(kv: Arc<dyn Kv>, options: ServerOptions) -> Server {
         let workers = Workers::new(options.workers);
+        let load = Arc::new(Load::new(options.staging_len_max.saturating_mul(4)));
         let shared = Shared {
             kv,
+            load,
             options,
             workers,
             random: Box::new(OsRandom),
             connections: AtomicUsize::new(0),
+            admitted: AtomicU64::new(0),
             open: Mutex::default(),
             closing: AtomicBool::new(false),
         };
@@ -241,11 +259,14 @@ fn admit(shared: &Arc<Shared>, stream: Stream, key: Option<Key>) {
         }),
     };
     let Ok(peer) = peer else { return stream.end() };
-    if shared.connections.fetch_add(1, Ordering::AcqRel) >= shared.options.connections_max {
+    // Where there is no room, whoever has not said yet who it is makes some: strangers keep nobody out for long.
+    let is_full = shared.connections.fetch_add(1, Ordering::AcqRel) >= shared.options.connections_max;
+    if is_full && !shared.send_a_stranger_away() {
         shared.connections.fetch_sub(1, Ordering::AcqRel);
         return stream.end();
     }
-    let session = Session::new(Arc::clone(shared), stream, peer);
+    let number = shared.admitted.fetch_add(1, Ordering::Relaxed);
+    let session = Session::new(number, Arc::clone(shared), stream, peer);
     {
         let mut open = shared.open.lock();
         open.retain(|session| session.strong_count() > 0);

@@ -5,6 +5,8 @@
 //! - A request that is wrong gets an error and the connection goes on; bytes that are no frame end it.
 //! - When the connection ends its views, stages and watches go.
 
+mod greeting;
+
 use std::io::BufReader;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -18,20 +20,21 @@ use koine_engine::{
 };
 use parking_lot::{Condvar, Mutex};
 
+use self::greeting::Standing;
 use super::answers::Responder;
 use super::handles::Handles;
 use super::listing::{PAGE_ENTRIES_MAX, PAGE_LEN_MAX, page};
-use super::staged::Staged;
+use super::staged::{Load, Staged};
 use super::watches::Watches;
 use super::{STOP_TIME_MAX, Shared, spawn};
 use crate::seam::{ReadNow, View};
 use crate::wire::batch::Found;
 use crate::wire::fields::{Fields, malformed};
 use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits, Shared as SharedData, is_whole};
-use crate::wire::identity::{Key, Peer, Side};
+use crate::wire::identity::{Key, Peer};
 use crate::wire::outgoing::{Leave, Outgoing};
-use crate::wire::reply::{Greeting, Welcome, put_commit, put_number, put_spaces, put_stat, put_usage};
-use crate::wire::request::{NEWEST, PROTOCOL, Request, Rule, VERB_FOREIGN_FIRST, VERB_SHARE};
+use crate::wire::reply::{put_commit, put_number, put_spaces, put_stat, put_usage};
+use crate::wire::request::{NEWEST, Request, Rule, VERB_FOREIGN_FIRST, VERB_SHARE};
 use crate::wire::shared::offer::{ServerSide, accept};
 use crate::wire::stream::{FILES_MAX, Stream, StreamReader};
 use crate::{BATCH_BYTES_MAX, copies};
@@ -64,13 +67,21 @@ impl Flow {
         *in_flight += 1;
     }
 
-    /// A request has its answer.
-    pub fn leave(&self, frame: &Frame) {
+    /// Some thread is to answer with so many bytes: they count as waiting from now on.
+    pub fn promise(&self, length: usize) {
+        self.outgoing.promise(length);
+    }
+
+    /// A request has its answer, for which so many bytes were promised.
+    pub fn leave(&self, frame: &Frame, promised: usize) {
         // Where more are to come, as when many commits share a flush, they are not sent one by one; the thread that reads
         // requests knows itself which answers leave together.
         let is_last = *self.in_flight.lock() <= 1;
         let is_reader = self.reader.get() == Some(&std::thread::current().id());
         self.outgoing.send(frame, if is_last || is_reader { Leave::Now } else { Leave::WithOthers });
+        if promised > 0 {
+            self.outgoing.fulfil(promised);
+        }
         *self.in_flight.lock() -= 1;
         self.fewer.notify_one();
     }
@@ -86,32 +97,41 @@ impl Flow {
 
 /// One connection.
 pub(in crate::wire) struct Session {
+    /// No other connection of the server has it.
+    number: u64,
     shared: Arc<Shared>,
     stream: Arc<Stream>,
     peer: Peer,
     flow: Arc<Flow>,
     views: Handles<Arc<dyn View>>,
     stages: Handles<Arc<Mutex<Staged>>>,
+    /// What the stages take.
+    load: Arc<Load>,
     watches: Watches,
     /// Memory that its client shares.
     memory: OnceLock<Arc<ServerSide>>,
+    /// Whether it has said who it is.
+    standing: Standing,
 }
 
 impl Session {
     /// Of a socket.
-    pub fn new(shared: Arc<Shared>, stream: Stream, peer: Peer) -> Arc<Session> {
+    pub fn new(number: u64, shared: Arc<Shared>, stream: Stream, peer: Peer) -> Arc<Session> {
         let stream = Arc::new(stream);
         let outgoing = Outgoing::new(Arc::clone(&stream));
         let flow = Flow { outgoing, in_flight: Mutex::default(), fewer: Condvar::new(), reader: OnceLock::new() };
         let most = shared.options.handles_max;
         let session = Session {
+            number,
             stream,
             peer,
             flow: Arc::new(flow),
             views: Handles::new("view", most),
             stages: Handles::new("stage", most),
+            load: Arc::new(Load::below(&shared.load, shared.options.staging_len_max)),
             watches: Watches::default(),
             memory: OnceLock::new(),
+            standing: Standing::default(),
             shared,
         };
         Arc::new(session)
@@ -161,63 +181,6 @@ impl Session {
 
     fn responder(&self, frame: &Frame) -> Responder {
         Responder::new(frame.verb, frame.id, Arc::clone(&self.flow))
-    }
-
-    /// Says who is here and hears who is there.
-    fn greet(&self, reader: &mut Reader, key: Option<&Key>) -> Result<()> {
-        let lost = |error| Error::new(ErrorKind::Stopped, "the connection failed").with_source(error);
-        self.stream.set_read_timeout(Some(self.shared.options.greeting)).map_err(lost)?;
-        self.stream.set_write_timeout(Some(self.shared.options.patience)).map_err(lost)?;
-        let mut next = || -> Result<(Responder, Request)> {
-            let frame = self.read(reader, Limits::GREETING)?.ok_or_else(|| malformed("the end"))?;
-            let responder = self.responder(&frame);
-            let request = Request::decode(frame.verb, Fields::new(frame.message), &mut no_stage);
-            match request {
-                Ok(Some(request @ (Request::Hello { .. } | Request::Prove { .. }))) => Ok((responder, request)),
-                _ => {
-                    let error = malformed("something else where a greeting is wanted");
-                    responder.tell(Err(error.clone()));
-                    Err(error)
-                }
-            }
-        };
-        let (responder, Request::Hello { protocol, nonce: client }) = next()? else {
-            return Err(malformed("no greeting"));
-        };
-        if protocol != PROTOCOL {
-            let message =
-                format!("the server speaks protocol {PROTOCOL}, the client {protocol}: use one version for both");
-            let error = Error::new(ErrorKind::Unknown, message);
-            responder.tell(Err(error.clone()));
-            return Err(error);
-        }
-        let mut server = [0; 32];
-        self.shared.random.fill(&mut server);
-        let options = &self.shared.options;
-        let greeting = Greeting {
-            protocol: PROTOCOL,
-            nonce: server,
-            wants_proof: key.is_some(),
-            in_flight_max: u32::try_from(options.in_flight_max).unwrap_or(u32::MAX),
-            handles_max: u32::try_from(options.handles_max).unwrap_or(u32::MAX),
-        };
-        responder.tell(Ok(greeting.encode()));
-        let (responder, Request::Prove { proof }) = next()? else { return Err(malformed("no proof")) };
-        let own = match key {
-            None => [0; 32],
-            Some(key) if key.verify(Side::Client, &server, &client, &proof) => {
-                key.proof(Side::Server, &server, &client)?
-            }
-            Some(_) => {
-                let error = Error::invalid("the server has another key: see how it was started");
-                responder.tell(Err(error.clone()));
-                return Err(error);
-            }
-        };
-        // From the proof on a client may pass memory: before that what it passes is closed by the kernel.
-        reader.get_mut().receive_files();
-        responder.tell(Ok(Welcome { proof: own, profile: self.shared.kv.profile().clone() }.encode()));
-        self.stream.set_read_timeout(None).map_err(lost)
     }
 
     /// Requests that came together are worked on before their answers leave, together too.
@@ -340,7 +303,7 @@ impl Session {
             Request::Usage => self.shared.kv.usage().map(|usage| put_usage(&usage)),
             Request::Sync => {
                 let kv = Arc::clone(&self.shared.kv);
-                return self.shared.workers.run(move || responder.tell(kv.sync().map(|()| Vec::new())));
+                return self.work(move || responder.tell(kv.sync().map(|()| Vec::new())));
             }
         };
         responder.tell(done);
@@ -406,15 +369,24 @@ impl Session {
         let shared_from = self.shared.options.shared_from;
         match data {
             Some(data) => give(&range, message, data, shared_from, responder),
-            None => self.shared.workers.run(move || match view.bytes(at.space, &at.key, range.offset, count) {
-                Ok(data) => give(&range, message, data, shared_from, responder),
-                Err(error) => responder.tell(Err(error)),
-            }),
+            None => {
+                // What goes through shared memory takes none while it waits.
+                let responder = if range.into.is_none() { responder.promising(count) } else { responder };
+                self.work(move || match view.bytes(at.space, &at.key, range.offset, count) {
+                    Ok(data) => give(&range, message, data, shared_from, responder),
+                    Err(error) => responder.tell(Err(error)),
+                });
+            }
         }
     }
 
+    /// Has something done by a worker, in turn with what other connections want.
+    fn work(&self, job: impl FnOnce() + Send + 'static) {
+        self.shared.workers.run(self.number, job);
+    }
+
     fn open_stage(&self, number: u64, hint: StageHint) -> Result<Vec<u8>> {
-        let open = || self.shared.kv.stage(hint).map(|stage| Arc::new(Mutex::new(Staged::Open(stage))));
+        let open = || self.shared.kv.stage(hint).map(|stage| Arc::new(Mutex::new(Staged::new(stage, &self.load))));
         self.stages.open(number, open).map(|_| Vec::new())
     }
 

@@ -1,6 +1,8 @@
 //! A few threads for what has to wait for the device, begun as they are needed.
 //!
-//! Invariant: the queue is bounded by what connections may have in flight.
+//! Invariants:
+//! - The queue is bounded by what connections may have in flight.
+//! - Connections take turns: who asks for much waits for its own, and others wait for one job of each.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,12 +22,41 @@ struct Shared {
     work: Condvar,
 }
 
+/// What a connection wants done, in order.
+struct Line {
+    connection: u64,
+    jobs: VecDeque<Job>,
+}
+
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    /// Of connections that want something: the first one is next.
+    lines: VecDeque<Line>,
+    /// How many jobs that is.
+    jobs: usize,
     idle: usize,
     threads: usize,
     ended: bool,
+}
+
+impl State {
+    fn push(&mut self, connection: u64, job: Job) {
+        self.jobs += 1;
+        match self.lines.iter_mut().find(|line| line.connection == connection) {
+            Some(line) => line.jobs.push_back(job),
+            None => self.lines.push_back(Line { connection, jobs: VecDeque::from([job]) }),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Job> {
+        let mut line = self.lines.pop_front()?;
+        let job = line.jobs.pop_front();
+        if !line.jobs.is_empty() {
+            self.lines.push_back(line);
+        }
+        self.jobs -= usize::from(job.is_some());
+        job
+    }
 }
 
 impl Workers {
@@ -34,14 +65,14 @@ impl Workers {
         Workers { shared: Arc::new(Shared { state: Mutex::default(), work: Condvar::new() }), most: most.max(1) }
     }
 
-    /// Has a job done by one of them. After the end it is dropped.
-    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+    /// Has a job of a connection done by one of them. After the end it is dropped.
+    pub fn run(&self, connection: u64, job: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.state.lock();
         if state.ended {
             return;
         }
-        state.jobs.push_back(Box::new(job));
-        if state.idle >= state.jobs.len() || state.threads >= self.most {
+        state.push(connection, Box::new(job));
+        if state.idle >= state.jobs || state.threads >= self.most {
             self.shared.work.notify_one();
             return;
         }
@@ -51,7 +82,7 @@ impl Workers {
             state.threads -= 1;
             if state.threads == 0 {
                 // Nobody else would do it: its caller does.
-                let job = state.jobs.pop_back();
+                let job = state.pop();
                 drop(state);
                 job.into_iter().for_each(|job| job());
             }
@@ -62,7 +93,8 @@ impl Workers {
     pub fn end(&self) {
         let mut state = self.shared.state.lock();
         state.ended = true;
-        state.jobs.clear();
+        state.lines.clear();
+        state.jobs = 0;
         self.shared.work.notify_all();
     }
 }
@@ -73,7 +105,7 @@ fn work(shared: &Shared) {
         if state.ended {
             return;
         }
-        let Some(job) = state.jobs.pop_front() else {
+        let Some(job) = state.pop() else {
             state.idle += 1;
             shared.work.wait(&mut state);
             state.idle -= 1;
@@ -82,5 +114,35 @@ fn work(shared: &Shared) {
         drop(state);
         job();
         state = shared.state.lock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn who_asks_for_much_waits_for_its_own() {
+        let workers = Workers::new(1);
+        let (open, gate) = channel::<()>();
+        let (done, order) = channel();
+        let (begin, begun) = channel();
+        workers.run(1, move || {
+            begin.send(()).unwrap();
+            let _open = gate.recv();
+        });
+        begun.recv().unwrap();
+        for (connection, jobs) in [(1, 50), (2, 2), (3, 1)] {
+            for _ in 0..jobs {
+                let done = done.clone();
+                workers.run(connection, move || done.send(connection).unwrap());
+            }
+        }
+        drop((open, done));
+        let order: Vec<u64> = order.iter().collect();
+        assert_eq!(order.len(), 53);
+        assert_eq!(order[..7], [1, 2, 3, 1, 2, 1, 1]);
     }
 }
