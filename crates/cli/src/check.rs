@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::size;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine check store.koine           exit code 0: sound, 1: unsound (what and where is told)
@@ -29,7 +30,7 @@ const BLOCK_LEN: u64 = 4096;
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// Make the free list and the reference counts anew where those alone are wrong.
     #[arg(long)]

@@ -84,6 +84,13 @@ pub fn run(args: &CopyArgs, output: Output) -> Outcome {
     if args.rate == Some(0) {
         return Err(Failure::usage("--rate 0 would never end; leave it out for no limit"));
     }
+    let places = [&args.from, &args.to].map(|place| Place::parse(place));
+    if let [Ok(from), Ok(to)] = &places
+        && from.path().is_some()
+        && label(from) == label(to)
+    {
+        return Err(Failure::usage(format!("{from} and {to} are one store: there is nothing to copy")));
+    }
     let from = open(&args.from, args.from_key_file.as_ref())?;
     let to = open(&args.to, args.to_key_file.as_ref())?;
     let mut options = CopyOptions { force: args.force, verify: args.verify, ..CopyOptions::new(label(from.place())) };

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::store_path;
 use crate::{resume, size};
 
 const EXAMPLES: &str = "Examples:
@@ -28,7 +29,7 @@ const STEP_LEN_MAX: u64 = 4 << 20;
 #[command(after_help = EXAMPLES)]
 pub struct DefragArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// Rewrite at most so many bytes a second [default: as fast as the device takes them].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]

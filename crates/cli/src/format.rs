@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::size;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine format store.koine                   a file of 256 MiB that grows as it is needed
@@ -31,7 +32,7 @@ what is left of a last block is used when no whole one is free any more: nothing
 #[command(after_help = EXAMPLES)]
 pub struct FormatArgs {
     /// A file or a block device, or `rocksdb:FOLDER`.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::or_rocks())]
     store: PathBuf,
     /// Up to what a file may grow [default: as far as the disk allows].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::failure::Outcome;
 use crate::output::Output;
 use crate::size;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine grow /dev/sdx1                    take all of a partition that was made longer
@@ -25,7 +26,7 @@ gets SIGHUP: kill -HUP PID.";
 #[command(after_help = EXAMPLES)]
 pub struct GrowArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// The length of the store on a device, or up to what a file may grow [default: all of a device].
     #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "unlimited")]

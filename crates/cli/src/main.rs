@@ -23,6 +23,7 @@ mod serve;
 mod size;
 mod spaces;
 mod stat;
+mod store_path;
 mod stream;
 mod trim;
 mod upgrade;

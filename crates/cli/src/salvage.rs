@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, printable};
 use crate::size;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine salvage damaged.koine --to new.koine         then: koine check new.koine; koine serve new.koine
@@ -31,7 +32,7 @@ const TOLD_MAX: usize = 50;
 #[command(after_help = EXAMPLES)]
 pub struct SalvageArgs {
     /// The damaged store: a file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// The new store: a file that is not there yet, or an empty device. Or a folder, new or empty: with a slash at its end.
     #[arg(long, value_name = "NEW_STORE_OR_FOLDER/")]

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, printable};
+use crate::store_path;
 use crate::{resume, size};
 
 const EXAMPLES: &str = "Examples:
@@ -30,7 +31,7 @@ const STEP_LEN_MAX: u64 = 4 << 20;
 #[command(after_help = EXAMPLES)]
 pub struct ScrubArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// Read at most so many bytes a second [default: as fast as the device gives them].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]

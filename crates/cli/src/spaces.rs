@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine spaces store.koine                          what spaces there are
@@ -23,7 +24,7 @@ in which space. No server may hold the store (exit code 3 and its pid).";
 #[command(after_help = EXAMPLES)]
 pub struct SpacesArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// Make a snapshot of this space.
     #[arg(long, value_name = "ID", conflicts_with_all = ["clone", "drop"])]

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::failure::Outcome;
 use crate::output::Output;
 use crate::size;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine stat store.koine
@@ -24,7 +25,7 @@ Nothing is changed, and no server may hold the store (exit code 3 and its pid)."
 #[command(after_help = EXAMPLES)]
 pub struct StatArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// Where the space goes: by bucket and by space; what is shared, waits to be used again, or is fragmented.
     #[arg(long)]

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::size;
+use crate::store_path;
 
 const EXPORT_EXAMPLES: &str = "Examples:
   koine export store.koine --to backup.stream            everything, as it is in one version
@@ -41,7 +42,7 @@ it again from its begin. What is there is never overwritten.";
 #[command(after_help = EXPORT_EXAMPLES)]
 pub struct ExportArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// Only this space; may be given more than once [default: all].
     #[arg(long, value_name = "ID")]
@@ -56,7 +57,7 @@ pub struct ExportArgs {
 #[command(after_help = SEND_EXAMPLES)]
 pub struct SendArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// The space, mostly a snapshot.
     #[arg(value_name = "SPACE")]
@@ -74,7 +75,7 @@ pub struct SendArgs {
 #[command(after_help = RECEIVE_EXAMPLES)]
 pub struct ReceiveArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// Where the stream comes from [default: the standard input].
     #[arg(long, value_name = "FILE")]

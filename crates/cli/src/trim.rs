@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::failure::Outcome;
 use crate::output::Output;
 use crate::size;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine trim /dev/sdx1         tells the device which blocks are free
@@ -23,7 +24,7 @@ No server may hold the store (exit code 3 and its pid).";
 #[command(after_help = EXAMPLES)]
 pub struct TrimArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine upgrade store.koine --dry-run     what would be done
@@ -24,7 +25,7 @@ may hold the store (exit code 3 and its pid).";
 #[command(after_help = EXAMPLES)]
 pub struct UpgradeArgs {
     /// A file or a block device.
-    #[arg(value_name = "STORE")]
+    #[arg(value_name = "STORE", value_parser = store_path::parser())]
     store: PathBuf,
     /// Write nothing; tell what would be done, and whether it can be.
     #[arg(long)]

@@ -17,6 +17,7 @@ use crate::serve::medium::MediumArgs;
 use crate::serve::wire::{Wire, WireArgs};
 use crate::serve::{grow_when_asked, log_to_stderr, stop_signal};
 use crate::size;
+use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
   koine node data /dev/sdx1 --format               an empty device; later without --format
@@ -36,7 +37,7 @@ added to its device. Ctrl-C or SIGTERM stops it after the requests under way; a 
 #[command(after_help = EXAMPLES)]
 pub struct DataArgs {
     /// A device, or a file (made when missing or empty).
-    #[arg(value_name = "DEVICE")]
+    #[arg(value_name = "DEVICE", value_parser = store_path::parser())]
     device: PathBuf,
     /// Make a store on a device that is empty: its first and last MiB are zeros. What has a store already keeps it.
     #[arg(long)]
