@@ -4,6 +4,8 @@
 //! - A folder that holds something else is looked at without being opened for writing, refused, and left as it was.
 //! - RocksDB's own lock says which process has it. Closing gives it back, whatever views are left: they fail.
 //! - A write is in RocksDB's log when it returns; it survives power loss once the log was synced.
+//! - RocksDB is never let run into a full file system: where its library was built with assertions, as Debian's is, it ends
+//!   the process there, and again at every open. What would leave too little room gets `Full` before.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -16,7 +18,7 @@ use rocksdb::{
 };
 
 use crate::emulate::{Spaces, SplitOptions};
-use crate::ordered::{Ordered, Snapshot, Write, check_format, full};
+use crate::ordered::{Ordered, Snapshot, Write, adds, check_format, full};
 use crate::seam::{Direction, Usage};
 
 /// How a store in RocksDB is opened.
@@ -69,8 +71,18 @@ fn error(what: &'static str) -> impl Fn(rocksdb::Error) -> Error {
     move |error| {
         let text = error.as_ref();
         let kind = match error.kind() {
+            _ if text.contains("Read-only file system") || text.contains("Permission denied") => {
+                let message =
+                    format!("RocksDB cannot {what}: it writes to its folder even to read; make that writable");
+                return Error::new(ErrorKind::Device, message).with_source(error);
+            }
             rocksdb::ErrorKind::IOError if text.contains("lock") && text.contains("LOCK") => {
-                let message = "another process has it open; use that one, or stop it";
+                let here = text.contains("current process");
+                let message = if here {
+                    "this process has it open already"
+                } else {
+                    "another process has it open; use that one, or stop it"
+                };
                 return Error::new(ErrorKind::Owned, message).with_source(error);
             }
             _ if text.contains("No space left") || text.contains("quota exceeded") => ErrorKind::Full,
@@ -107,19 +119,79 @@ struct Alive {
     limit: usize,
 }
 
+/// What RocksDB needs for its own files, beside those of the data.
+const OWN_LEN: u64 = 8 << 20;
+/// So much is left beyond what deleting needs, so that a store that took no more can be emptied.
+const DELETING_LEN: u64 = 24 << 20;
+/// The most that merging its first tables writes before it deletes them.
+const MERGE_LEN_MAX: u64 = 400 << 20;
+
+/// How much of the file system RocksDB is left.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// Bytes in memory that become a table.
+    buffer_len: u64,
+}
+
+impl Room {
+    /// So much must be free for a write of `length` bytes, where there are tables of so many.
+    fn for_write(self, length: u64, adds: bool, tables_len: u64) -> u64 {
+        // What is in its log becomes tables before the log goes.
+        let held = 2 * self.buffer_len + OWN_LEN + 2 * length;
+        if adds { held + DELETING_LEN + tables_len.min(MERGE_LEN_MAX) } else { held }
+    }
+}
+
+/// Bytes that are free in the file system of a folder.
+fn free_len(folder: &Path) -> Result<u64> {
+    let medium = rustix::fs::statvfs(folder)
+        .map_err(|error| Error::device("cannot ask how full the file system is", error.into()))?;
+    Ok(medium.f_bavail.saturating_mul(medium.f_frsize))
+}
+
+/// Refuses what would leave RocksDB too little room.
+fn check_room(free: u64, wanted: u64) -> Result<()> {
+    if free >= wanted {
+        return Ok(());
+    }
+    let (free, wanted) = (free >> 20, (wanted >> 20) + 1);
+    let message = format!(
+        "the file system has {free} MiB free, and RocksDB needs {wanted} MiB for this: delete something there, or give it more space"
+    );
+    Err(Error::new(ErrorKind::Full, message))
+}
+
+/// What opening writes: what is in the logs becomes tables, and the manifest is written anew.
+fn opening_len(folder: &Path) -> Result<u64> {
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::device("cannot look into the folder", error))?;
+    let is_read = |name: &std::ffi::OsStr| {
+        let name = name.to_string_lossy();
+        name.starts_with("MANIFEST") || name.ends_with(".log")
+    };
+    let read = entries.flatten().filter(|entry| is_read(&entry.file_name()));
+    let lengths = read.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len());
+    Ok(lengths.sum::<u64>() + OWN_LEN)
+}
+
 /// An open database.
 struct RocksMap {
     folder: PathBuf,
+    room: Room,
     database: RwLock<Option<Arc<DB>>>,
     alive: Mutex<Alive>,
 }
 
 impl RocksMap {
     fn open(folder: &Path, options: &RocksOptions) -> Result<RocksMap> {
+        let room = Room { buffer_len: buffer_len(options) as u64 };
         match look(folder)? {
-            Found::Database => check_before_opening(folder)?,
+            Found::Database => {
+                check_room(free_len(folder)?, opening_len(folder)?)?;
+                check_before_opening(folder)?;
+            }
             Found::Nothing if options.create => {
                 std::fs::create_dir_all(folder).map_err(|error| Error::device("cannot make the folder", error))?;
+                check_room(free_len(folder)?, room.for_write(0, true, 0))?;
             }
             Found::Nothing => return Err(Error::new(ErrorKind::NotFound, "there is no store")),
             Found::Other => {
@@ -129,12 +201,36 @@ impl RocksMap {
         }
         let database = DB::open(&database_options(options)?, folder).map_err(error("open the database"))?;
         let database = RwLock::new(Some(Arc::new(database)));
-        Ok(RocksMap { folder: folder.to_owned(), database, alive: Mutex::default() })
+        Ok(RocksMap { folder: folder.to_owned(), room, database, alive: Mutex::default() })
+    }
+
+    /// Refuses a write that would leave RocksDB too little room.
+    fn check_room(&self, length: u64, adds: bool) -> Result<()> {
+        let free = free_len(&self.folder)?;
+        if free >= self.room.for_write(length, adds, MERGE_LEN_MAX) {
+            return Ok(());
+        }
+        check_room(free, self.room.for_write(length, adds, self.tables_len()?))
+    }
+
+    fn tables_len(&self) -> Result<u64> {
+        self.count("rocksdb.total-sst-files-size")
+    }
+
+    fn count(&self, property: &str) -> Result<u64> {
+        let counted = |database: &Arc<DB>| database.property_int_value(property).map_err(error("count what it uses"));
+        Ok(self.with(counted)?.unwrap_or(0))
     }
 
     fn with<R>(&self, call: impl FnOnce(&Arc<DB>) -> Result<R>) -> Result<R> {
         call(self.database.read().as_ref().ok_or_else(stopped)?)
     }
+}
+
+/// Bytes of changes that it keeps in memory, twice at most.
+fn buffer_len(options: &RocksOptions) -> usize {
+    let memory = usize::try_from(options.memory_len).unwrap_or(usize::MAX / 2);
+    (memory / 4).max(1 << 20)
 }
 
 fn database_options(options: &RocksOptions) -> Result<Options> {
@@ -148,7 +244,7 @@ fn database_options(options: &RocksOptions) -> Result<Options> {
     database.create_if_missing(true);
     database.set_compression_type(DBCompressionType::None);
     database.set_block_based_table_factory(&blocks);
-    database.set_write_buffer_size((memory / 4).max(1 << 20));
+    database.set_write_buffer_size(buffer_len(options));
     database.set_max_background_jobs(2);
     database.set_keep_log_file_num(2);
     Ok(database)
@@ -180,6 +276,7 @@ impl Ordered for RocksMap {
 
     fn write(&self, changes: Vec<Write>) -> Result<()> {
         let mut batch = WriteBatch::default();
+        let adds = adds(&changes);
         for change in changes {
             match change {
                 Write::Put(key, value) => batch.put(key, value),
@@ -187,6 +284,7 @@ impl Ordered for RocksMap {
                 Write::DeleteRange(start, end) => batch.delete_range(start, end),
             }
         }
+        self.check_room(batch.size_in_bytes() as u64, adds)?;
         self.with(|database| database.write(batch).map_err(error("write")))
     }
 
@@ -195,14 +293,8 @@ impl Ordered for RocksMap {
     }
 
     fn usage(&self) -> Result<Usage> {
-        let used = self.with(|database| {
-            let count = |name: &str| database.property_int_value(name).map_err(error("count what it uses"));
-            let tables = count("rocksdb.total-sst-files-size")?.unwrap_or(0);
-            Ok(tables + count("rocksdb.cur-size-all-mem-tables")?.unwrap_or(0))
-        })?;
-        let medium = rustix::fs::statvfs(&self.folder)
-            .map_err(|error| Error::device("cannot ask how full the file system is", error.into()))?;
-        let free = medium.f_bavail.saturating_mul(medium.f_frsize);
+        let used = self.tables_len()? + self.count("rocksdb.cur-size-all-mem-tables")?;
+        let free = free_len(&self.folder)?.saturating_sub(self.room.for_write(0, true, self.tables_len()?));
         Ok(Usage { total: used.saturating_add(free), used, free, limit: None })
     }
 
@@ -267,5 +359,31 @@ impl Snapshot for RocksSnapshot {
             entries.status().map_err(error("read a range"))?;
             Ok(found)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_takes_no_more_can_be_emptied() {
+        let room = Room { buffer_len: 32 << 20 };
+        let most = room.for_write(4096, true, u64::MAX);
+        assert!(room.for_write(4096, true, 10 << 20) < most && most < 600 << 20);
+        assert!(room.for_write(4096, false, u64::MAX) + DELETING_LEN <= room.for_write(4096, true, 0));
+        assert!(room.for_write(256 << 20, true, 0) > 512 << 20);
+        let error = check_room(50 << 20, 100 << 20).unwrap_err();
+        assert!(error.kind() == ErrorKind::Full && error.message().contains("has 50 MiB free"), "{error}");
+        check_room(100 << 20, 100 << 20).unwrap();
+    }
+
+    #[test]
+    fn removing_is_told_from_adding() {
+        let put = |key: &'static str| Write::Put(key.into(), Bytes::new());
+        let delete = |key: &'static str| Write::Delete(key.into());
+        assert!(adds(&[put("ka"), put("q1"), delete("q0")]));
+        assert!(!adds(&[delete("ka"), put("q1"), put("mreserve"), delete("q0")]));
+        assert!(!adds(&[Write::DeleteRange("ka".into(), "kb".into()), put("kc")]));
     }
 }

@@ -61,6 +61,18 @@ pub enum Write {
     DeleteRange(Bytes, Bytes),
 }
 
+/// Whether changes set more keys of the store than they remove: what a full store refuses.
+#[cfg(feature = "rocksdb")]
+pub(crate) fn adds(changes: &[Write]) -> bool {
+    let of_store = |key: &Bytes| key.starts_with(format::KEYS);
+    let sets = changes.iter().filter(|change| matches!(change, Write::Put(key, _) if of_store(key))).count();
+    let removes = changes.iter().filter(|change| match change {
+        Write::Put(..) => false,
+        Write::Delete(key) | Write::DeleteRange(key, _) => of_store(key),
+    });
+    sets > removes.count()
+}
+
 /// An ordered map of bytes that a process has for itself.
 pub trait Ordered: Send + Sync + 'static {
     /// A snapshot of it.
