@@ -46,6 +46,7 @@ impl Core {
     /// Asks for a batch.
     pub(crate) fn submit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = self.new_ticket();
+        crate::together::join(self);
         self.submit_for(batch, durability, completer);
         ticket
     }
@@ -252,6 +253,7 @@ impl Core {
         if self.background == Background::Threads {
             head.checkpoint_wanted |= dirty;
             self.checkpoint_work.notify_one();
+            self.work.notify_one();
             self.room.wait_for(&mut head, Duration::from_millis(100));
             return Ok(());
         }
@@ -419,9 +421,10 @@ impl Core {
                 !completer.is_led()
             }
         };
-        head.queue.push_back(item);
         // Whoever writes now looks at the queue when done.
-        if wake && !head.in_flight {
+        let wake = wake && !head.in_flight && !crate::together::holds(self, &item);
+        head.queue.push_back(item);
+        if wake {
             self.work.notify_one();
         }
     }

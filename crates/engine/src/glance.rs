@@ -4,6 +4,8 @@
 //! that the state still names are not given back; for that reason it neither waits for the device there nor walks
 //! through the pieces of a value. Where it would have to, a view is taken after all.
 
+use bytes::Bytes;
+
 use crate::batch::SpaceId;
 use crate::content::{as_record, with_record_key};
 use crate::device::BLOCK_LEN;
@@ -13,7 +15,38 @@ use crate::tree::Held;
 use crate::value::{Content, Piece, RecordHead};
 use crate::view::Stat;
 
+/// What one look-up tells of a key, without waiting for the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// It is absent, or its space is.
+    Absent,
+    /// It is there: its version and size, and the bytes that were asked for; fewer only at the value's end.
+    Part(Stat, Bytes),
+    /// The device would have to be waited for, or more than [`GLANCE_LEN_MAX`] bytes copied.
+    Unknown,
+}
+
+/// A glance copies at most so many bytes.
+pub const GLANCE_LEN_MAX: usize = 64 << 10;
+
 impl Engine {
+    /// As [`View::glance`](crate::View::glance) of a view that is taken now.
+    pub fn part_now(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        let glanced = self.glance(space, key, |held| {
+            let head = RecordHead::of(&held)?;
+            let none_wanted = head.size.saturating_sub(offset).min(length as u64) == 0;
+            let bytes = head.bytes.as_ref().map(|bytes| bytes.share(offset, length));
+            Ok((stat_of(&head), bytes.or_else(|| none_wanted.then(Bytes::new))))
+        })?;
+        Ok(match glanced {
+            None => Glance::Unknown,
+            Some(None) => Glance::Absent,
+            Some(Some((stat, Some(bytes)))) => Glance::Part(stat, bytes),
+            // The bytes are on the device, perhaps in the system's cache: they have to be pinned while they are read.
+            Some(Some((_, None))) => return self.view().glance(space, key, offset, length),
+        })
+    }
+
     /// Whether a key is there, as a view that is taken now would tell.
     pub fn contains(&self, space: SpaceId, key: &[u8]) -> Result<bool> {
         match self.glance(space, key, |_| Ok(()))? {
@@ -90,6 +123,7 @@ mod tests {
 
     use koine_env::SeededRandom;
 
+    use super::{GLANCE_LEN_MAX, Glance};
     use crate::batch::{Batch, Durability, SpaceId};
     use crate::device::MemoryDevice;
     use crate::engine::{Background, Engine, FormatOptions, Options};
@@ -117,22 +151,38 @@ mod tests {
         engine
             .commit(Batch::new().then(crate::Operation::WriteAt { at, offset: 1 << 20, data }), Durability::Memory)
             .unwrap();
-        let check = |engine: &Engine| {
+        let check = |engine: &Engine, may_wait: bool| {
             for number in 0..4000 {
                 assert_eq!(engine.contains(SPACE, &key(number)).unwrap(), number % 2 == 0 && number != 8, "{number}");
                 let (view, key) = (engine.view(), key(number));
                 let stat = view.stat(SPACE, &key).unwrap();
                 assert_eq!(engine.stat(SPACE, &key).unwrap(), stat);
                 assert_eq!(engine.footprint(SPACE, &key).unwrap(), stat.zip(view.allocated(SPACE, &key).unwrap()));
+                for (offset, length) in [(0, usize::MAX), (0, 0), (50, 3000), (1 << 20, 1 << 20), (u64::MAX, 1)] {
+                    let glances = [
+                        engine.part_now(SPACE, &key, offset, length).unwrap(),
+                        view.glance(SPACE, &key, offset, length).unwrap(),
+                    ];
+                    for glance in glances {
+                        match glance {
+                            Glance::Absent => assert_eq!(stat, None),
+                            Glance::Part(seen, bytes) => {
+                                assert_eq!(Some(seen), stat);
+                                assert_eq!(bytes, view.bytes(SPACE, &key, offset, length).unwrap());
+                            }
+                            Glance::Unknown => assert!(may_wait || length > GLANCE_LEN_MAX),
+                        }
+                    }
+                }
             }
             assert!(!engine.contains(SpaceId(21), &key(0)).unwrap());
         };
-        check(&engine);
+        check(&engine, false);
         engine.checkpoint().unwrap();
-        check(&engine);
+        check(&engine, true);
         engine.close().unwrap();
         // Nothing of the index is in memory: the device is asked.
         let device = Arc::new(MemoryDevice::from_bytes(device.to_vec(), 32 << 20));
-        check(&Engine::open(device, options()).unwrap());
+        check(&Engine::open(device, options()).unwrap(), true);
     }
 }

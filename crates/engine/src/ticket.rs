@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::batch::Commit;
 use crate::error::{Error, ErrorKind, Result};
+use crate::together;
 
 thread_local! {
     /// Whether this thread is telling outcomes: a callback may submit again, and must not wait for the writer then.
@@ -92,6 +93,7 @@ impl Ticket {
 
     /// Blocks until the outcome is there.
     pub fn wait(self) -> Result<Commit> {
+        together::release();
         if let Some(lead) = &self.lead {
             lead();
         }

@@ -1,13 +1,45 @@
 //! Finding what a view shows of a key, in the index alone.
 
-use super::View;
+use bytes::Bytes;
+
+use super::{Stat, View};
 use crate::batch::SpaceId;
-use crate::content::{as_record, with_record_key, would_block};
-use crate::error::Result;
+use crate::content::{Reading, as_record, with_record_key, would_block};
+use crate::device::ReadMode;
+use crate::error::{ErrorKind, Result};
+use crate::glance::{GLANCE_LEN_MAX, Glance};
 use crate::tree::{Held, NodeSource, Tree};
-use crate::value::Record;
+use crate::value::{Record, RecordHead};
 
 impl View {
+    /// Version, size and bytes of a range in one look-up, without waiting for the device.
+    pub fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        let core = self.core();
+        let nodes = core.nodes.now();
+        let reading = Reading { source: &nodes, device: core.device.as_ref(), mode: ReadMode::Now };
+        let found = self.look_at(&nodes, space, key, |tree, held| {
+            let head = RecordHead::of(&held)?;
+            let stat = Stat { version: head.version, size: head.size };
+            if let Some(bytes) = head.bytes {
+                return Ok(Glance::Part(stat, bytes.share(offset, length)));
+            }
+            let count = head.size.saturating_sub(offset).min(length as u64) as usize;
+            if count > GLANCE_LEN_MAX {
+                return Ok(Glance::Unknown);
+            }
+            let mut buffer = vec![0; count];
+            if count > 0 {
+                reading.read(tree, &as_record(held.to_value()?)?, offset, &mut buffer)?;
+            }
+            Ok(Glance::Part(stat, Bytes::from(buffer)))
+        });
+        match self.checked(found) {
+            Ok(found) => Ok(found.unwrap_or(Glance::Absent)),
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(Glance::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(super) fn tree(&self, source: &dyn NodeSource, space: SpaceId) -> Result<Option<Tree>> {
         Ok(self.pinned.state.space(source, space)?.map(|root| root.tree))
     }

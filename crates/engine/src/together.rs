@@ -1,0 +1,173 @@
+//! Batches of one thread that are to be written together, by that thread.
+//!
+//! Invariants:
+//! - Batches are checked, applied and ordered when they are submitted, as ever: only who writes them, and when, is another.
+//! - Nobody waits for a writer that was not told: what was held back is written, or left to the writer, at the end, and before
+//!   its thread waits for a ticket.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::batch::Durability;
+use crate::core::{Core, Item};
+
+thread_local! {
+    /// The stores that this thread has submitted batches to since it said so; `None` where it writes nothing together.
+    static HELD: RefCell<Option<Vec<Held>>> = const { RefCell::new(None) };
+}
+
+/// A store, and what its batches wait for.
+struct Held {
+    core: Arc<Core>,
+    /// This thread is to write.
+    leads: bool,
+    /// The writer is to be woken: what comes next takes long.
+    wakes: bool,
+}
+
+/// While it is there, batches that its thread submits (to any store) wake no writer. [`Together::end`] writes them, in one
+/// group if nobody else was writing; those that are to be flushed are the writer's. Who submits many batches one after the
+/// other, and then waits for all of them, spares the store many small groups.
+#[must_use = "batches are written when it ends"]
+#[derive(Debug)]
+pub struct Together {
+    /// Whether it is the outermost one.
+    holds: bool,
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Together {
+    /// From now on.
+    pub fn begin() -> Together {
+        let holds = HELD.with_borrow_mut(|held| {
+            let is_first = held.is_none();
+            held.get_or_insert_default();
+            is_first
+        });
+        Together { holds, _of_this_thread: PhantomData }
+    }
+
+    /// Has everything written that was held back.
+    pub fn end(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        if self.holds {
+            let held = HELD.take();
+            write(held.unwrap_or_default());
+        }
+    }
+}
+
+/// Has everything written that this thread holds back: it is going to wait.
+pub(crate) fn release() {
+    let held = HELD.with_borrow_mut(|held| held.as_mut().map(std::mem::take));
+    write(held.unwrap_or_default());
+}
+
+fn write(held: Vec<Held>) {
+    for Held { core, leads, wakes } in held {
+        if wakes {
+            core.work.notify_one();
+        } else if leads {
+            core.lead();
+        }
+    }
+}
+
+/// This thread is about to submit to a store.
+pub(crate) fn join(core: &Arc<Core>) {
+    HELD.with_borrow_mut(|held| {
+        if let Some(held) = held
+            && !held.iter().any(|held| Arc::ptr_eq(&held.core, core))
+        {
+            held.push(Held { core: Arc::clone(core), leads: false, wakes: false });
+        }
+    });
+}
+
+/// Whether the writer need not be woken now for a batch of this thread.
+pub(crate) fn holds(core: &Core, item: &Item) -> bool {
+    HELD.with_borrow_mut(|held| {
+        let found = held.iter_mut().flatten().find(|held| std::ptr::eq(Arc::as_ptr(&held.core), core));
+        let Some(held) = found else { return false };
+        if item.completer.is_none() || item.durability == Durability::Sync {
+            held.wakes = true;
+        } else {
+            held.leads = true;
+        }
+        true
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use koine_env::SeededRandom;
+
+    use super::*;
+    use crate::batch::{Batch, Operation, SpaceId};
+    use crate::device::MemoryDevice;
+    use crate::engine::{Engine, FormatOptions, Options};
+
+    const SPACE: SpaceId = SpaceId(20);
+
+    fn engine() -> Engine {
+        let device = Arc::new(MemoryDevice::fixed(32 << 20));
+        Engine::format(&device, FormatOptions::default(), &SeededRandom::new(1)).unwrap();
+        let engine = Engine::open(device, Options::default()).unwrap();
+        engine.commit(Batch::new().then(Operation::CreateSpace { space: SPACE }), Durability::Sync).unwrap();
+        engine
+    }
+
+    #[test]
+    fn what_is_submitted_together_is_written_at_the_end_and_by_this_thread() {
+        let engine = engine();
+        let (tell, told) = std::sync::mpsc::channel();
+        let together = Together::begin();
+        for number in 0..50_u32 {
+            let tell = tell.clone();
+            let batch = Batch::new().put(SPACE, number.to_be_bytes().to_vec(), vec![1; 2000]);
+            let here = std::thread::current().id();
+            engine.submit(batch, Durability::Written).on_done(move |outcome| {
+                let version = outcome.map(|commit| commit.version);
+                tell.send((version, std::thread::current().id() == here)).unwrap();
+            });
+        }
+        together.end();
+        let outcomes: Vec<_> = (0..50).map(|_| told.recv().unwrap()).collect();
+        assert!(outcomes.is_sorted_by_key(|(version, _)| version.as_ref().unwrap()));
+        // Unless the writer was at work for another reason.
+        assert!(outcomes.iter().filter(|(_, here)| *here).count() > 0);
+        assert_eq!(engine.view().stat(SPACE, &49_u32.to_be_bytes()).unwrap().unwrap().size, 2000);
+    }
+
+    #[test]
+    fn who_waits_in_between_waits_for_nobody_else() {
+        let engine = engine();
+        let together = Together::begin();
+        let put = |key: &'static str| Batch::new().put(SPACE, key, "value");
+        for durability in [Durability::Memory, Durability::Written, Durability::Sync] {
+            let waiting = engine.submit(put("a"), durability);
+            let inner = Together::begin();
+            let last = engine.submit(put("b"), durability);
+            inner.end();
+            let version = last.wait().unwrap().version;
+            assert!(waiting.wait().unwrap().version < version);
+            assert!(engine.commit(put("c"), durability).unwrap().version > version);
+        }
+        // More than a queue holds.
+        let tickets: Vec<_> = (0..64)
+            .map(|_| engine.submit(Batch::new().put(SPACE, "k", vec![7; 20_000]), Durability::Written))
+            .collect();
+        engine.sync().unwrap();
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+        drop(together);
+        engine.close().unwrap();
+    }
+}
