@@ -12,15 +12,15 @@ use bytes::Bytes;
 use koine_engine::batch::{BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
 use koine_engine::device::Device;
 use koine_engine::{
-    Batch, Commit, Durability, Engine, Error, ErrorKind, Event, KeyRange, Operation, Options, Payload, Result, SpaceId,
-    StageHint, StageToken, Ticket, Version,
+    Batch, Commit, Durability, Engine, Error, ErrorKind, Event, GLANCE_LEN_MAX, KeyRange, Operation, Options, Payload,
+    Result, SpaceId, StageHint, StageToken, Ticket, Version,
 };
 
 use crate::check::check_batch;
 use crate::copies;
 use crate::seam::{
-    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, Level, Profile, ReadNow, SpaceEntry, Stage, Stat, Usage,
-    View, Watch, WatchEvent, get_by_view,
+    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, Level, Profile, ReadNow, SpaceEntry, Stage,
+    Stat, Usage, View, Watch, WatchEvent, get_by_view,
 };
 
 /// Values up to this length go through the log; longer ones are better placed by a stage.
@@ -84,7 +84,16 @@ impl Kv for EngineKv {
     }
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        get_by_view(self, space, key)
+        match self.glance(space, key, 0, GLANCE_LEN_MAX)? {
+            Glance::Absent => Ok(None),
+            Glance::Part(stat, value) if value.len() as u64 == stat.size => Ok(Some(value)),
+            Glance::Part(..) | Glance::Unknown => get_by_view(self, space, key),
+        }
+    }
+
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        self.check_open()?;
+        self.engine.part_now(space, key, offset, length).map(glance)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
@@ -147,6 +156,26 @@ fn stat(stat: koine_engine::Stat) -> Stat {
     Stat { version: stat.version, size: stat.size }
 }
 
+fn glance(glance: koine_engine::Glance) -> Glance {
+    match glance {
+        koine_engine::Glance::Absent => Glance::Absent,
+        koine_engine::Glance::Part(found, bytes) => {
+            taken_out(&bytes);
+            Glance::Part(stat(found), bytes)
+        }
+        koine_engine::Glance::Unknown => Glance::Unknown,
+    }
+}
+
+/// Counts what happened to bytes that did not lie in the index: they came through a buffer that the device can read into, and
+/// were verified.
+fn taken_out(bytes: &Bytes) {
+    if bytes.len() as u64 > ENTRY_VALUE_LEN_MAX {
+        copies::copied(bytes.len());
+        copies::hashed(bytes.len());
+    }
+}
+
 impl View for koine_engine::View {
     fn version(&self) -> Version {
         koine_engine::View::version(self)
@@ -175,13 +204,13 @@ impl View for koine_engine::View {
         Ok(read.map_or(ReadNow::WouldBlock, ReadNow::Read))
     }
 
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        koine_engine::View::glance(self, space, key, offset, length).map(glance)
+    }
+
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
         let bytes = koine_engine::View::bytes(self, space, key, offset, length)?;
-        if bytes.len() as u64 > ENTRY_VALUE_LEN_MAX {
-            // Through a buffer that the device can read into, and verified.
-            copies::copied(bytes.len());
-            copies::hashed(bytes.len());
-        }
+        taken_out(&bytes);
         Ok(bytes)
     }
 

@@ -30,14 +30,14 @@ pub use engine::EngineKv;
 pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX, after_prefix};
 pub use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 pub use koine_engine::{
-    Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, Lifetime, Operation, Payload,
-    Place, Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
+    Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, GLANCE_LEN_MAX, KeyRange, Lifetime,
+    Operation, Payload, Place, Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
 };
 pub use memory::{MemoryKv, MemoryOptions};
 #[cfg(feature = "rocksdb")]
 pub use rocks::{RocksOptions, open_rocks};
 pub use seam::{
-    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Level, Profile, ReadNow, SpaceEntry, Stage, Stat,
-    Usage, View, Watch, WatchEvent, get_by_view,
+    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, KvExt, Level, Profile, ReadNow, SpaceEntry,
+    Stage, Stat, Usage, View, Watch, WatchEvent, get_by_view,
 };
 pub use transaction::{ATTEMPTS_MAX, Seen, SeenEntry, Transaction, TransactionCursor, request_of_attempt};

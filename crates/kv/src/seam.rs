@@ -73,6 +73,17 @@ pub enum ReadNow {
     WouldBlock,
 }
 
+/// What one look-up tells of a key without waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// It is absent, or its space is.
+    Absent,
+    /// It is there: its version and size, and the bytes that were asked for; fewer only at the value's end.
+    Part(Stat, Bytes),
+    /// That cannot be told so: ask a view where waiting is allowed. It is always right to say so.
+    Unknown,
+}
+
 /// The order of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -116,6 +127,10 @@ pub trait View: Send + Sync {
 
     /// As `read`, but never waits for the device.
     fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow>;
+
+    /// Version, size and bytes of a range by one look-up: as `stat` and `bytes`, but it never waits for the device, nor
+    /// copies more than [`GLANCE_LEN_MAX`](crate::GLANCE_LEN_MAX) bytes.
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance>;
 
     /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
     /// `NotFound` when the key is absent. No more than the value has is ever reserved for `length`.
@@ -198,6 +213,9 @@ pub trait Kv: Send + Sync {
     /// The whole value of a key in the newest version; `None` when it is absent. For small values: it is all in
     /// memory. Where the back end has no shorter way: [`get_by_view`].
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// As [`View::glance`] of a view that is taken now.
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance>;
 
     /// Begins a large value.
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>>;

@@ -3,6 +3,7 @@
 //! Invariants:
 //! - Pieces are not empty, do not overlap, and end at or before `length`.
 //! - What no piece covers reads as zeros and takes no memory.
+//! - One piece that is the whole value lies in no map: most values are that.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,8 @@ impl Piece for Bytes {
 #[derive(Clone, Debug)]
 pub(crate) struct Sparse<P> {
     length: u64,
+    /// The only piece, from the beginning to the end; there are no others then.
+    whole: Option<P>,
     /// By their offset in the value.
     pieces: BTreeMap<u64, P>,
 }
@@ -40,15 +43,28 @@ pub(crate) type Value = Sparse<Bytes>;
 
 impl<P> Default for Sparse<P> {
     fn default() -> Self {
-        Sparse { length: 0, pieces: BTreeMap::new() }
+        Sparse { length: 0, whole: None, pieces: BTreeMap::new() }
     }
 }
 
 impl<P: Piece> Sparse<P> {
     pub(crate) fn from_piece(piece: P) -> Self {
-        let mut value = Sparse::default();
-        value.write(0, piece);
-        value
+        match piece.length() {
+            0 => Sparse::default(),
+            length => Sparse { length, whole: Some(piece), pieces: BTreeMap::new() },
+        }
+    }
+
+    /// Whether one piece is all of it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole.is_some() || self.length == 0
+    }
+
+    /// Puts what is whole into the map, to be changed there.
+    fn unfold(&mut self) {
+        if let Some(whole) = self.whole.take() {
+            self.pieces.insert(0, whole);
+        }
     }
 
     pub(crate) fn length(&self) -> u64 {
@@ -57,11 +73,15 @@ impl<P: Piece> Sparse<P> {
 
     /// The bytes that pieces take.
     pub(crate) fn stored(&self) -> u64 {
-        self.pieces.values().map(Piece::length).sum()
+        self.whole.iter().chain(self.pieces.values()).map(Piece::length).sum()
     }
 
     /// Sets the length; what is added is a hole.
     pub(crate) fn truncate(&mut self, length: u64) {
+        if length == self.length {
+            return;
+        }
+        self.unfold();
         if length < self.length {
             self.cut(length, self.length);
         }
@@ -73,7 +93,12 @@ impl<P: Piece> Sparse<P> {
         if data.length() == 0 {
             return;
         }
+        if offset == 0 && data.length() >= self.length {
+            *self = Sparse::from_piece(data);
+            return;
+        }
         let end = offset + data.length();
+        self.unfold();
         self.cut(offset, end);
         self.pieces.insert(offset, data);
         self.length = self.length.max(end);
@@ -85,10 +110,11 @@ impl<P: Piece> Sparse<P> {
             return;
         }
         let end = offset + data.length;
+        self.unfold();
         self.cut(offset, end);
-        for (at, piece) in &data.pieces {
-            self.pieces.insert(offset + at, piece.clone());
-        }
+        data.each_within(0, data.length, |at, piece| {
+            self.pieces.insert(offset + at, piece);
+        });
         self.length = self.length.max(end);
     }
 
@@ -98,7 +124,10 @@ impl<P: Piece> Sparse<P> {
         if offset >= end {
             return Sparse::default();
         }
-        let mut part = Sparse { length: end - offset, pieces: BTreeMap::new() };
+        if let Some(whole) = &self.whole {
+            return Sparse::from_piece(whole.part(offset, end));
+        }
+        let mut part = Sparse { length: end - offset, ..Sparse::default() };
         self.each_within(offset, end, |at, piece| {
             part.pieces.insert(at - offset, piece);
         });
@@ -107,6 +136,13 @@ impl<P: Piece> Sparse<P> {
 
     /// Calls `visit` with the parts of pieces that lie from `start` to `end`, in order.
     pub(crate) fn each_within(&self, start: u64, end: u64, mut visit: impl FnMut(u64, P)) {
+        if let Some(whole) = &self.whole {
+            let end = end.min(self.length);
+            if start < end {
+                visit(start, whole.part(start, end));
+            }
+            return;
+        }
         let first = self.pieces.range(..start).next_back().map_or(start, |(at, _)| *at);
         for (at, piece) in self.pieces.range(first..end) {
             let from = start.max(*at);
@@ -161,6 +197,10 @@ impl Value {
             return Bytes::new();
         }
         let count = (end - offset) as usize;
+        if let Some(whole) = &self.whole {
+            let start = offset as usize;
+            return whole.slice(start..start + count);
+        }
         if let Some((at, piece)) = self.pieces.range(..=offset).next_back() {
             let start = (offset - at) as usize;
             if start + count <= piece.len() {

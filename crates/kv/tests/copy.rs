@@ -102,7 +102,7 @@ struct Breaks {
 }
 
 impl Kv for Breaks {
-    pass_on!(Kv, inner: profile, view, get, stage, submit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, view, get, glance, stage, submit, watch, usage, sync, close);
 
     fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
         let gone = || Error::new(ErrorKind::Stopped, "the connection is lost");
@@ -330,7 +330,7 @@ struct ExpiringView {
 }
 
 impl Kv for Expires {
-    pass_on!(Kv, inner: profile, get, stage, submit, commit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, get, glance, stage, submit, commit, watch, usage, sync, close);
 
     fn view(&self) -> Result<Arc<dyn View>> {
         Ok(Arc::new(ExpiringView { inner: self.inner.view()?, left: Arc::clone(&self.left) }))
@@ -338,7 +338,7 @@ impl Kv for Expires {
 }
 
 impl View for ExpiringView {
-    pass_on!(View, inner: version, has_space, spaces, stat, read, read_now, cursor);
+    pass_on!(View, inner: version, has_space, spaces, stat, read, read_now, glance, cursor);
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
@@ -376,7 +376,7 @@ fn what_goes_wrong_is_told_with_what_to_do() {
         fn profile(&self) -> &Profile {
             &self.profile
         }
-        pass_on!(Kv, inner: view, get, stage, submit, commit, watch, usage, sync, close);
+        pass_on!(Kv, inner: view, get, glance, stage, submit, commit, watch, usage, sync, close);
     }
     let memory = MemoryKv::default();
     let profile = Profile { key_len_max: 1000, ..memory.profile().clone() };

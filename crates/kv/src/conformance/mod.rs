@@ -155,6 +155,7 @@ cases! { $
         a_get_gives_the_newest_value_whole,
         holes_read_as_zeros,
         read_now_reads_or_says_that_it_would_wait,
+        a_glance_tells_what_a_view_tells_or_nothing,
         an_acknowledged_commit_is_seen_by_the_next_view;
     cursors:
         cursors_walk_both_ways_inside_the_range,

@@ -1,10 +1,10 @@
 //! Views: one version for ever, and every way of reading a value.
 
-use koine_engine::{Batch, Durability, ErrorKind, KeyRange, Operation, Place};
+use koine_engine::{Batch, Durability, ErrorKind, KeyRange, Operation, Place, SpaceId};
 
 use super::Suite;
 use super::fixture::{A, B, Fixture, add, append, at, check_value, delete, dump, pattern, rename, truncate, write_at};
-use crate::seam::ReadNow;
+use crate::seam::{Glance, ReadNow};
 
 pub(super) fn a_view_shows_one_version_for_ever(suite: &Suite) {
     let fixture = Fixture::new(suite);
@@ -170,6 +170,44 @@ pub(super) fn read_now_reads_or_says_that_it_would_wait(suite: &Suite) {
                 view.read(A, b"k", offset as u64, &mut buffer).expect("read");
             }
         }
+    }
+}
+
+pub(super) fn a_glance_tells_what_a_view_tells_or_nothing(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    let check = |key: &[u8], space: SpaceId| {
+        let view = fixture.view();
+        let stat = view.stat(space, key).expect("stat");
+        for (offset, length) in [(0, 0), (0, 4096), (10, 20), (0, usize::MAX), (3000, 70_000), (u64::MAX, 1)] {
+            let glances = [view.glance(space, key, offset, length), fixture.kv().glance(space, key, offset, length)];
+            for glance in glances {
+                match glance.expect("glance") {
+                    Glance::Absent => assert_eq!(stat, None),
+                    Glance::Part(seen, bytes) => {
+                        assert_eq!(Some(seen), stat);
+                        assert!(bytes == view.bytes(space, key, offset, length).expect("bytes"));
+                    }
+                    Glance::Unknown => {}
+                }
+            }
+        }
+    };
+    for size in [0usize, 500, 4096, 20_000, 100_000] {
+        fixture.put("k", pattern(size as u64, size));
+        check(b"k", A);
+    }
+    fixture.done(write_at(at("k"), 300_000, "behind a hole"));
+    check(b"k", A);
+    fixture.done(delete(at("k")));
+    for (space, key) in [(A, &b"k"[..]), (A, b""), (A, &[b'x'; 2048]), (B, b"k")] {
+        check(key, space);
+    }
+    // A glance through a view tells its version.
+    fixture.put("k", "old");
+    let view = fixture.view();
+    fixture.put("k", "new");
+    if let Glance::Part(_, bytes) = view.glance(A, b"k", 0, 9).expect("glance") {
+        assert_eq!(bytes, "old");
     }
 }
 

@@ -24,7 +24,7 @@ use super::SOLE;
 use super::token::{Owner, Staged, stages, taken};
 use super::watch::HeldWatch;
 use crate::check::check_batch;
-use crate::seam::{Kv, Profile, Stage, Usage, View, Watch};
+use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch};
 
 /// How many outcomes of batches with stages are remembered here.
 const OUTCOMES_MAX: usize = 65_536;
@@ -380,6 +380,10 @@ impl<E: Emulation> Kv for Emulated<E> {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        self.view()?.glance(space, key, offset, length)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

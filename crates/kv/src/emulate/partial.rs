@@ -20,7 +20,7 @@ use super::emulated::{Core, Emulated, Emulation, token};
 use super::plan::{Writer, one_space, plan};
 use super::token::{Staged, check_piece};
 use crate::pass_on;
-use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, Profile, ReadNow, Stage, Stat, View};
+use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, Profile, ReadNow, Stage, Stat, View};
 use crate::sparse::{Piece, Value};
 
 /// The value follows.
@@ -321,6 +321,10 @@ impl View for PartialView {
 
     fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
         Ok(ReadNow::WouldBlock)
+    }
+
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {

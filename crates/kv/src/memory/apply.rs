@@ -108,7 +108,7 @@ fn keys_in(draft: &Draft<'_>, space: SpaceId, range: &KeyRange) -> Result<Vec<By
     if range.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(space.slots.range::<[u8], _>(range.bounds()).map(|(key, _)| key.clone()).collect())
+    Ok(space.slots.range::<[u8], _>(range.bounds()).map(|(key, _)| key.to_bytes()).collect())
 }
 
 fn delete_range(draft: &mut Draft<'_>, space: SpaceId, range: &KeyRange) -> Result<()> {

@@ -8,6 +8,7 @@
 
 mod apply;
 pub(crate) mod history;
+mod key;
 mod stage;
 mod state;
 mod view;
@@ -35,7 +36,7 @@ use self::state::{Draft, State};
 use self::view::MemoryView;
 use self::watch::{HistoryWatch, Remembers};
 use crate::check::check_batch;
-use crate::seam::{Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Glance, Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
 
 /// How a store in memory is made.
 #[derive(Clone, Debug)]
@@ -278,7 +279,17 @@ impl Kv for MemoryKv {
     }
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        get_by_view(self, space, key)
+        match self.glance(space, key, 0, usize::MAX)? {
+            Glance::Absent => Ok(None),
+            Glance::Part(_, value) => Ok(Some(value)),
+            Glance::Unknown => get_by_view(self, space, key),
+        }
+    }
+
+    /// Without a view: a commit meanwhile need not copy what one would share.
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        let slot = self.shared.open()?.state.slot(space, key).cloned();
+        Ok(slot.map_or(Glance::Absent, |slot| slot.glance(offset, length)))
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_engine::{Error, KeyRange, Place, Refusal, Result, SpaceId, Version};
 
+use super::key::Key;
 use crate::sparse::Value;
 
 /// A key's value and the commit that last changed it.
@@ -28,7 +29,7 @@ impl Slot {
 /// An ordered tree of keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Space {
-    pub(super) slots: BTreeMap<Bytes, Slot>,
+    pub(super) slots: BTreeMap<Key, Slot>,
     pub(super) read_only: bool,
     /// Keys and stored values, in bytes.
     pub(super) bytes: u64,
@@ -41,8 +42,8 @@ impl Space {
             self.bytes += slot.bytes(key);
         }
         let before = match slot {
-            Some(slot) => self.slots.insert(key.clone(), slot),
-            None => self.slots.remove(key),
+            Some(slot) => self.slots.insert(key.into(), slot),
+            None => self.slots.remove(key.as_ref()),
         };
         if let Some(before) = &before {
             self.bytes -= before.bytes(key);
@@ -116,7 +117,7 @@ impl<'a> Draft<'a> {
 
     /// A key to read from; its space must be there.
     pub(super) fn slot(&self, at: &Place) -> Result<Option<&Slot>> {
-        Ok(self.space(at.space)?.slots.get(&at.key))
+        Ok(self.space(at.space)?.slots.get(at.key.as_ref()))
     }
 
     /// A key that must be there.

@@ -7,10 +7,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, KeyRange, Result, SpaceId, Version};
+use koine_engine::{Error, ErrorKind, GLANCE_LEN_MAX, KeyRange, Result, SpaceId, Version};
 
 use super::state::{Slot, Space, State};
-use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
 
 /// One version, pinned.
 pub(super) struct MemoryView {
@@ -54,6 +54,13 @@ impl View for MemoryView {
         self.read(space, key, offset, buffer).map(ReadNow::Read)
     }
 
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        Ok(match self.state.slot(space, key) {
+            None => Glance::Absent,
+            Some(slot) => slot.glance(offset, length),
+        })
+    }
+
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
         Ok(self.slot(space, key)?.value.bytes(offset, length))
     }
@@ -67,6 +74,17 @@ impl View for MemoryView {
 
 fn stat(slot: &Slot) -> Stat {
     Stat { version: slot.version, size: slot.value.length() }
+}
+
+impl Slot {
+    /// What a glance at it tells.
+    pub(super) fn glance(&self, offset: u64, length: usize) -> Glance {
+        let count = self.value.length().saturating_sub(offset).min(length as u64);
+        if count > GLANCE_LEN_MAX as u64 && !self.value.is_whole() {
+            return Glance::Unknown;
+        }
+        Glance::Part(stat(self), self.value.bytes(offset, length))
+    }
 }
 
 fn end(key: Option<Bytes>) -> Bound<Bytes> {
@@ -109,13 +127,14 @@ impl Cursor for MemoryCursor {
         let Some((key, slot)) = found else {
             return Ok(None);
         };
+        let key = key.to_bytes();
         match self.direction {
             Direction::Forward => self.lower = Bound::Excluded(key.clone()),
             Direction::Backward => self.upper = Bound::Excluded(key.clone()),
         }
         let length = slot.value.length();
         let value = (length <= ENTRY_VALUE_LEN_MAX).then(|| slot.value.bytes(0, length as usize));
-        Ok(Some(Entry { key: key.clone(), stat: stat(slot), value }))
+        Ok(Some(Entry { key, stat: stat(slot), value }))
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {

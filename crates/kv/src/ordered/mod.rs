@@ -35,7 +35,7 @@ use crate::emulate::plan::one_space;
 use crate::emulate::{SOLE, Spaces, Split, SplitOptions};
 use crate::memory::history::History;
 use crate::memory::watch::{HistoryWatch, Remembers};
-use crate::seam::{Direction, Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Direction, Glance, Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
 
 /// How many outcomes of requests are remembered.
 const OUTCOMES_MAX: u64 = 65_536;
@@ -332,6 +332,10 @@ impl<O: Ordered> Kv for OrderedKv<O> {
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         get_by_view(self, space, key)
+    }
+
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        self.view()?.glance(space, key, offset, length)
     }
 
     fn stage(&self, _hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -13,7 +13,7 @@ use super::format::{KEYS, map_key};
 use crate::emulate::SOLE;
 use crate::emulate::draft::Beneath;
 use crate::emulate::plan::{one_space, prefixed};
-use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
 use crate::sparse::Value;
 
 /// A value begins after its version.
@@ -100,6 +100,10 @@ impl<S: Snapshot> View for OrderedView<S> {
     fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
         // Maps cannot say what they have in memory.
         Ok(ReadNow::WouldBlock)
+    }
+
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {

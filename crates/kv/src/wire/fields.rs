@@ -7,17 +7,19 @@ use std::ops::Range;
 use bytes::Bytes;
 use koine_engine::{Error, KeyRange, Place, Result, SpaceId};
 
+use super::message::Message;
+
 /// Takes fields from the front of a message.
 pub struct Fields {
-    message: Bytes,
+    message: Message,
     /// Where the next field begins.
     at: usize,
 }
 
 impl Fields {
     /// Of this message.
-    pub fn new(message: Bytes) -> Fields {
-        Fields { message, at: 0 }
+    pub fn new(message: impl Into<Message>) -> Fields {
+        Fields { message: message.into(), at: 0 }
     }
 
     /// How many bytes are left.
@@ -72,7 +74,7 @@ impl Fields {
         let taken = self.take(length)?;
         // Who keeps a short key shall not keep a long message with it.
         if length >= self.message.len() / 2 {
-            return Ok(self.message.slice(taken));
+            return Ok(self.message.part(taken));
         }
         Ok(Bytes::copy_from_slice(self.message.get(taken).unwrap_or_default()))
     }

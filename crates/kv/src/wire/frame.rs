@@ -7,11 +7,12 @@
 
 use std::io::{self, IoSlice, Read, Write};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
 use koine_engine::{Error, ErrorKind, Result};
 
 use super::fields::malformed;
+use super::message::Message;
 use crate::copies;
 
 /// The length of a header in bytes.
@@ -70,7 +71,7 @@ pub struct Frame {
     /// Chosen by who asks; the answer carries it.
     pub id: u64,
     /// The fields.
-    pub message: Bytes,
+    pub message: Message,
     /// Plain bytes of values; of shared data what stands in its place.
     pub data: Bytes,
     /// Where data lies that does not go with the frame.
@@ -79,7 +80,7 @@ pub struct Frame {
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Header {
+pub struct Header {
     verb: u16,
     kind: Kind,
     id: u64,
@@ -133,7 +134,8 @@ impl Header {
         bytes
     }
 
-    fn decode(bytes: &[u8; HEADER_LEN], limits: Limits) -> Result<Header> {
+    /// Of bytes; an error where their checksum is wrong, or what they say is not allowed.
+    pub fn decode(bytes: &[u8; HEADER_LEN], limits: Limits) -> Result<Header> {
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if number(0) != sum(&bytes[4..]) {
             return Err(malformed("a header with a wrong checksum"));
@@ -158,11 +160,29 @@ impl Header {
         }
         Ok(Header { verb, kind, id, message_len, data_len, message_sum: number(24), data_sum: number(28), is_shared })
     }
+
+    /// Fails where these are not the message and the data that it was made for.
+    pub fn check(&self, message: &[u8], data: &[u8]) -> Result<()> {
+        if sum(message) != self.message_sum || (!data.is_empty() && sum(data) != self.data_sum) {
+            return Err(malformed("a frame with a wrong checksum"));
+        }
+        Ok(())
+    }
+
+    /// The length of the message.
+    pub fn message_len(&self) -> usize {
+        self.message_len as usize
+    }
+
+    /// The length of what comes behind the message: the data, or what stands in its place.
+    pub fn data_len(&self) -> usize {
+        if self.is_shared { PLACE_LEN } else { self.data_len as usize }
+    }
 }
 
 impl Frame {
     /// A message without data.
-    pub fn new(verb: u16, kind: Kind, id: u64, message: Vec<u8>) -> Frame {
+    pub fn new(verb: u16, kind: Kind, id: u64, message: impl Into<Message>) -> Frame {
         Frame { verb, kind, id, message: message.into(), data: Bytes::new(), shared: None }
     }
 
@@ -197,23 +217,21 @@ impl Frame {
             _ => return Err(cut()),
         }
         let header = Header::decode(&bytes, limits)?;
-        let message_len = header.message_len as usize;
-        let data_len = if header.is_shared { PLACE_LEN } else { header.data_len as usize };
-        let mut message = BytesMut::zeroed(message_len + data_len);
-        if read_some(from, &mut message)? < message.len() {
+        let mut message = vec![0; header.message_len()];
+        let mut data = vec![0; header.data_len()];
+        if read_some(from, &mut message)? < message.len() || read_some(from, &mut data)? < data.len() {
             return Err(cut());
         }
-        let data = message.split_off(message_len);
-        if sum(&message) != header.message_sum || (data_len > 0 && sum(&data) != header.data_sum) {
-            return Err(malformed("a frame with a wrong checksum"));
-        }
+        header.check(&message, &data)?;
+        Ok(Some(Frame::assemble(&header, message.into(), data.into())))
+    }
+
+    /// Of its parts, which were compared with its header.
+    pub fn assemble(header: &Header, message: Message, data: Bytes) -> Frame {
+        copies::crossed(message.len() + data.len());
         let place = data.first_chunk::<PLACE_LEN>().filter(|_| header.is_shared);
         let shared = place.map(|place| Shared { offset: u64::from_le_bytes(*place), length: header.data_len });
-        copies::crossed(message_len + data_len);
-        // What is kept of a short message keeps no long data.
-        let message = if data.len() > message.len() { Bytes::copy_from_slice(&message) } else { message.freeze() };
-        let data = data.freeze();
-        Ok(Some(Frame { verb: header.verb, kind: header.kind, id: header.id, message, data, shared }))
+        Frame { verb: header.verb, kind: header.kind, id: header.id, message, data, shared }
     }
 }
 
@@ -290,6 +308,7 @@ fn read_some(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize> {
     Ok(done)
 }
 
-fn cut() -> Error {
+/// The end came within a frame.
+pub fn cut() -> Error {
     Error::new(ErrorKind::Stopped, "the connection ended within a message")
 }

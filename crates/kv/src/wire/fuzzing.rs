@@ -21,7 +21,7 @@ pub fn request(verb: u16, message: &[u8]) {
     assert_eq!(request.verb(), verb);
     // No stage is named, and what lay in shared memory is written inline.
     let again = request.encode(&without_stages).expect("what was read can be written");
-    let read = Request::decode(verb, Fields::new(again.clone().into()), &mut Nothing).ok().flatten();
+    let read = Request::decode(verb, Fields::new(again.clone()), &mut Nothing).ok().flatten();
     let read = read.expect("what was written is read");
     assert_eq!(read.encode(&without_stages).expect("what was read can be written"), again);
 }

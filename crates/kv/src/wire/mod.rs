@@ -15,6 +15,8 @@ mod frame;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod identity;
+mod incoming;
+mod message;
 mod outgoing;
 mod reply;
 mod request;

@@ -9,21 +9,35 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::thread::ThreadId;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::frame::Frame;
+use super::frame::{Frame, HEADER_LEN};
 use super::stream::Stream;
 
 /// Frames are kept together up to so many bytes: what a socket takes at once.
 const KEPT_LEN_MAX: usize = 64 << 10;
-/// A shorter frame is copied behind the one before it, which costs less than a part of its own.
+/// A shorter part of a frame is copied behind what is before it, which costs less than a part of its own.
 const COPIED_LEN_MAX: usize = 8 << 10;
+/// Memory for what is kept, and the frame that makes it much.
+const TAIL_LEN: usize = KEPT_LEN_MAX + 2 * COPIED_LEN_MAX + HEADER_LEN;
 /// So many parts of frames leave in one call.
 const PARTS_MAX: usize = 96;
+
+/// A thread that lives, by something that only it has: cheaper to ask for than the thread's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Here(usize);
+
+impl Here {
+    /// This thread.
+    pub fn now() -> Here {
+        thread_local!(static MARK: u8 = const { 0 });
+        MARK.with(|mark| Here(std::ptr::from_ref(mark).addr()))
+    }
+}
 
 /// When a frame leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +53,8 @@ pub struct Outgoing {
     stream: Arc<Stream>,
     state: Mutex<State>,
     changed: Condvar,
+    /// About how many bytes wait.
+    waiting: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -46,13 +62,13 @@ struct State {
     /// Parts of frames, in order.
     parts: VecDeque<Bytes>,
     /// Short frames behind them.
-    tail: BytesMut,
+    tail: Vec<u8>,
     /// Bytes in all of them, and in what the writer has.
     length: usize,
     /// Bytes that are to come from other threads.
     promised: usize,
     /// The thread whose frames are kept until it says so.
-    gatherer: Option<ThreadId>,
+    gatherer: Option<Here>,
     /// The writer is to write what is there.
     due: bool,
     /// It writes parts that are not here any more.
@@ -67,39 +83,65 @@ impl State {
 
     /// Keeps what of a frame was not sent.
     fn keep(&mut self, header: &[u8], frame: &Frame, sent: usize) {
-        if frame.weight() <= COPIED_LEN_MAX {
-            self.length += frame.weight() - sent;
-            if self.tail.capacity() < frame.weight() {
-                self.seal();
-                self.tail.reserve(KEPT_LEN_MAX);
-            }
-            let before = self.tail.len();
-            for part in [header, &frame.message, &frame.data] {
-                self.tail.extend_from_slice(part);
-            }
-            if sent > 0 {
-                let rest = self.tail.split_off(before + sent);
-                self.tail.truncate(before);
-                self.tail.unsplit(rest);
-            }
-            return;
-        }
-        self.seal();
+        self.length += frame.weight() - sent;
         let mut skipped = sent;
-        for part in [Bytes::copy_from_slice(header), frame.message.clone(), frame.data.clone()] {
-            let skip = skipped.min(part.len());
-            skipped -= skip;
-            if skip < part.len() {
-                self.length += part.len() - skip;
-                self.parts.push_back(part.slice(skip..));
-            }
+        self.copy(header, &mut skipped);
+        if frame.message.len() <= COPIED_LEN_MAX {
+            self.copy(&frame.message, &mut skipped);
+        } else {
+            self.share(frame.message.part(0..frame.message.len()), &mut skipped);
+        }
+        if frame.data.len() <= COPIED_LEN_MAX {
+            self.copy(&frame.data, &mut skipped);
+        } else {
+            self.share(frame.data.clone(), &mut skipped);
+        }
+    }
+
+    fn copy(&mut self, part: &[u8], skipped: &mut usize) {
+        if self.tail.capacity() == 0 {
+            self.tail.reserve(TAIL_LEN);
+        }
+        let skip = part.len().min(*skipped);
+        *skipped -= skip;
+        self.tail.extend_from_slice(part.get(skip..).unwrap_or_default());
+    }
+
+    fn share(&mut self, part: Bytes, skipped: &mut usize) {
+        self.seal();
+        let skip = part.len().min(*skipped);
+        *skipped -= skip;
+        if skip < part.len() {
+            self.parts.push_back(part.slice(skip..));
         }
     }
 
     /// Makes the short frames a part.
     fn seal(&mut self) {
-        if !self.tail.is_empty() {
-            self.parts.push_back(self.tail.split().freeze());
+        if self.tail.len() > COPIED_LEN_MAX {
+            self.parts.push_back(std::mem::take(&mut self.tail).into());
+        } else if !self.tail.is_empty() {
+            // A little does not keep memory for much.
+            self.parts.push_back(Bytes::copy_from_slice(&self.tail));
+            self.tail.clear();
+        }
+    }
+
+    /// Takes so many bytes that were sent off the front.
+    fn forget(&mut self, mut sent: usize) {
+        self.length = self.length.saturating_sub(sent);
+        while let Some(front) = self.parts.front_mut() {
+            if sent < front.len() {
+                let _sent = front.split_to(sent);
+                return;
+            }
+            sent -= front.len();
+            self.parts.pop_front();
+        }
+        if sent >= self.tail.len() {
+            self.tail.clear();
+        } else if sent > 0 {
+            self.tail.drain(..sent);
         }
     }
 }
@@ -107,12 +149,12 @@ impl State {
 impl Outgoing {
     /// Of a connection. [`Outgoing::work`] has to be run by a thread of its own.
     pub fn new(stream: Arc<Stream>) -> Outgoing {
-        Outgoing { stream, state: Mutex::default(), changed: Condvar::new() }
+        Outgoing { stream, state: Mutex::default(), changed: Condvar::new(), waiting: AtomicUsize::new(0) }
     }
 
     /// Frames of this thread are kept until it calls [`Outgoing::flush`].
     pub fn gather(&self) {
-        self.state.lock().gatherer = Some(std::thread::current().id());
+        self.state.lock().gatherer = Some(Here::now());
     }
 
     /// What was kept leaves, and nothing is kept any more.
@@ -131,7 +173,7 @@ impl Outgoing {
             return;
         }
         let is_kept = match state.gatherer {
-            Some(gatherer) => gatherer == std::thread::current().id() && state.length < KEPT_LEN_MAX,
+            Some(gatherer) => gatherer == Here::now() && state.length < KEPT_LEN_MAX,
             None => false,
         };
         if !is_kept && leave == Leave::Now && state.is_empty() && !state.writing {
@@ -141,6 +183,7 @@ impl Outgoing {
                 Ok(sent) => {
                     state.keep(&header, frame, sent);
                     state.due = true;
+                    self.note(&state);
                     self.changed.notify_all();
                 }
                 Err(_gone) => self.end_with(state),
@@ -148,6 +191,7 @@ impl Outgoing {
             return;
         }
         state.keep(&header, frame, 0);
+        self.note(&state);
         if is_kept {
             return;
         }
@@ -163,40 +207,57 @@ impl Outgoing {
 
     /// Sends what waits, as far as the kernel takes it at once.
     fn push(&self, mut state: MutexGuard<'_, State>) {
-        state.seal();
-        while !state.writing && !state.parts.is_empty() {
-            let slices: Vec<IoSlice<'_>> = state.parts.iter().take(PARTS_MAX).map(|part| IoSlice::new(part)).collect();
-            let offered: usize = slices.iter().map(|slice| slice.len()).sum();
-            let sent = match self.stream.send_now(&slices) {
-                Ok(sent) => sent,
-                Err(_gone) => return self.end_with(state),
+        while !state.writing && !state.is_empty() {
+            let (sent, offered) = if state.parts.is_empty() {
+                (self.stream.send_now(&[IoSlice::new(&state.tail)]), state.tail.len())
+            } else {
+                state.seal();
+                let slices: Vec<_> = state.parts.iter().take(PARTS_MAX).map(|part| IoSlice::new(part)).collect();
+                (self.stream.send_now(&slices), slices.iter().map(|slice| slice.len()).sum())
             };
-            drop(slices);
-            forget(&mut state, sent);
+            let Ok(sent) = sent else { return self.end_with(state) };
+            state.forget(sent);
             if sent < offered {
                 state.due = true;
                 self.changed.notify_all();
-                return;
+                return self.note(&state);
             }
         }
         // What is left is the writer's to go on with.
         state.due = !state.is_empty();
+        self.note(&state);
+    }
+
+    /// Tells those who do not hold the lock.
+    fn note(&self, state: &State) {
+        self.waiting.store(state.length + state.promised, Ordering::Relaxed);
+    }
+
+    /// About how many bytes wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// So many bytes are going to be sent: they count as waiting.
     pub fn promise(&self, length: usize) {
-        self.state.lock().promised += length;
+        let mut state = self.state.lock();
+        state.promised += length;
+        self.note(&state);
     }
 
     /// They were sent, or never will be.
     pub fn fulfil(&self, length: usize) {
         let mut state = self.state.lock();
         state.promised = state.promised.saturating_sub(length);
+        self.note(&state);
         self.changed.notify_all();
     }
 
     /// Waits until fewer bytes than this wait, or the connection has ended.
     pub fn wait_below(&self, length: usize) {
+        if self.waiting() < length {
+            return;
+        }
         let mut state = self.state.lock();
         while state.length + state.promised >= length && !state.ended {
             if state.gatherer.take().is_some() {
@@ -230,6 +291,7 @@ impl Outgoing {
         state.parts.clear();
         state.tail.clear();
         state.length = 0;
+        self.note(&state);
         self.stream.end();
         self.changed.notify_all();
     }
@@ -255,6 +317,7 @@ impl Outgoing {
             state.writing = false;
             state.length = state.length.saturating_sub(parts.iter().map(Bytes::len).sum());
             state.due &= !state.is_empty();
+            self.note(&state);
             self.changed.notify_all();
             if written.is_err() {
                 return self.end_with(state);
@@ -274,18 +337,5 @@ impl Outgoing {
             }
         }
         Ok(())
-    }
-}
-
-/// Takes so many bytes that were sent off the front.
-fn forget(state: &mut State, mut sent: usize) {
-    state.length = state.length.saturating_sub(sent);
-    while let Some(front) = state.parts.front_mut() {
-        if sent < front.len() {
-            let _sent = front.split_to(sent);
-            return;
-        }
-        sent -= front.len();
-        state.parts.pop_front();
     }
 }

@@ -1,9 +1,9 @@
 //! What is answered. Layouts are those of docs/wire.md.
 
-use bytes::Bytes;
 use koine_engine::{Commit, Error, ErrorKind, KeyRange, Refusal, Result, Version};
 
 use super::fields::{Fields, PutFields, malformed};
+use super::message::Message;
 use crate::seam::{Change, Entry, Level, Profile, SpaceEntry, Stat, Usage, WatchEvent};
 
 /// The shortest entry, in bytes.
@@ -40,7 +40,7 @@ impl Greeting {
     }
 
     /// Of a message.
-    pub fn decode(message: Bytes) -> Result<Greeting> {
+    pub fn decode(message: impl Into<Message>) -> Result<Greeting> {
         let mut fields = Fields::new(message);
         let greeting = Greeting {
             protocol: fields.u32()?,
@@ -86,7 +86,7 @@ impl Welcome {
     }
 
     /// Of a message.
-    pub fn decode(message: Bytes) -> Result<Welcome> {
+    pub fn decode(message: impl Into<Message>) -> Result<Welcome> {
         let mut fields = Fields::new(message);
         let proof = fields.array()?;
         let level = match fields.u8()? {
@@ -151,7 +151,7 @@ pub fn put_error(error: &Error) -> Vec<u8> {
 const TEXT_LEN_MAX: usize = 4096;
 
 /// The error that a message tells.
-pub fn take_error(message: Bytes) -> Error {
+pub fn take_error(message: impl Into<Message>) -> Error {
     let told = || -> Result<Error> {
         let mut fields = Fields::new(message);
         let (number, part, index) = (fields.u8()?, fields.u8()?, fields.u32()?);
@@ -167,36 +167,31 @@ pub fn take_error(message: Bytes) -> Error {
 }
 
 /// A commit as a message.
-pub fn put_commit(commit: Commit) -> Vec<u8> {
-    let mut out = Vec::with_capacity(9);
-    out.put_u64(commit.version.0);
-    out.put_u8(u8::from(commit.repeated));
-    out
+pub fn put_commit(commit: Commit) -> Message {
+    let mut out = [0; 9];
+    out[..8].copy_from_slice(&commit.version.0.to_le_bytes());
+    out[8] = u8::from(commit.repeated);
+    Message::copy_of(&out)
 }
 
 /// The commit that a message tells.
-pub fn take_commit(message: Bytes) -> Result<Commit> {
+pub fn take_commit(message: impl Into<Message>) -> Result<Commit> {
     let mut fields = Fields::new(message);
     let commit = Commit { version: Version(fields.u64()?), repeated: fields.flag()? };
     fields.end().map(|()| commit)
 }
 
-/// Appends version and size of a key, or that it is not there.
-pub fn put_stat(stat: Option<Stat>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(17);
-    match stat {
-        None => out.put_u8(0),
-        Some(stat) => {
-            out.put_u8(1);
-            out.put_u64(stat.version.0);
-            out.put_u64(stat.size);
-        }
-    }
-    out
+/// Version and size of a key, or that it is not there.
+pub fn put_stat(stat: Option<Stat>) -> Message {
+    let Some(stat) = stat else { return Message::copy_of(&[0]) };
+    let mut out = [1; 17];
+    out[1..9].copy_from_slice(&stat.version.0.to_le_bytes());
+    out[9..].copy_from_slice(&stat.size.to_le_bytes());
+    Message::copy_of(&out)
 }
 
 /// Version and size of a key, where it is there.
-pub fn take_stat(message: Bytes) -> Result<Option<Stat>> {
+pub fn take_stat(message: impl Into<Message>) -> Result<Option<Stat>> {
     let mut fields = Fields::new(message);
     let stat = fields.optional(|fields| Ok(Stat { version: Version(fields.u64()?), size: fields.u64()? }))?;
     fields.end().map(|()| stat)
@@ -223,7 +218,7 @@ pub fn put_page(entries: &[Entry], is_last: bool) -> Vec<u8> {
 }
 
 /// The entries of a page, and whether the range has no more.
-pub fn take_page(message: Bytes) -> Result<(Vec<Entry>, bool)> {
+pub fn take_page(message: impl Into<Message>) -> Result<(Vec<Entry>, bool)> {
     let mut fields = Fields::new(message);
     let is_last = fields.flag()?;
     let entries = fields.list(ENTRY_LEN_MIN, |fields| {
@@ -246,7 +241,7 @@ pub fn put_spaces(spaces: &[SpaceEntry]) -> Vec<u8> {
 }
 
 /// The spaces that a message tells.
-pub fn take_spaces(message: Bytes) -> Result<Vec<SpaceEntry>> {
+pub fn take_spaces(message: impl Into<Message>) -> Result<Vec<SpaceEntry>> {
     let mut fields = Fields::new(message);
     let spaces =
         fields.list(SPACE_LEN, |fields| Ok(SpaceEntry { space: fields.space()?, is_snapshot: fields.flag()? }))?;
@@ -268,7 +263,7 @@ pub fn put_usage(usage: &Usage) -> Vec<u8> {
 }
 
 /// How full a store is.
-pub fn take_usage(message: Bytes) -> Result<Usage> {
+pub fn take_usage(message: impl Into<Message>) -> Result<Usage> {
     let mut fields = Fields::new(message);
     let (total, used, free) = (fields.u64()?, fields.u64()?, fields.u64()?);
     let usage = Usage { total, used, free, limit: fields.optional(Fields::u64)? };
@@ -294,7 +289,7 @@ pub fn put_event(event: Option<&WatchEvent>) -> Vec<u8> {
 }
 
 /// An event of a watch, where one came.
-pub fn take_event(message: Bytes) -> Result<Option<WatchEvent>> {
+pub fn take_event(message: impl Into<Message>) -> Result<Option<WatchEvent>> {
     let mut fields = Fields::new(message);
     let event = match fields.u8()? {
         0 => None,
@@ -314,7 +309,7 @@ pub fn put_number(number: u64) -> Vec<u8> {
 }
 
 /// The number that a message is.
-pub fn take_number(message: Bytes) -> Result<u64> {
+pub fn take_number(message: impl Into<Message>) -> Result<u64> {
     let mut fields = Fields::new(message);
     let number = fields.u64()?;
     fields.end().map(|()| number)

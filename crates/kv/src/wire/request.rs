@@ -118,6 +118,11 @@ impl Request {
     /// Its message. `names` tells the numbers of stages.
     pub fn encode(&self, names: &dyn Names) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(self.message_len());
+        self.encode_into(&mut out, names).map(|()| out)
+    }
+
+    /// Appends its message.
+    pub fn encode_into(&self, out: &mut Vec<u8>, names: &dyn Names) -> Result<()> {
         match self {
             Request::Usage | Request::Sync => {}
             Request::Hello { protocol, nonce } => {
@@ -127,12 +132,12 @@ impl Request {
             Request::Prove { proof } => out.extend_from_slice(proof),
             Request::Store { at, rule, durability, request } | Request::Delete { at, rule, durability, request } => {
                 out.put_u8(*rule as u8);
-                put_durability(&mut out, *durability);
-                put_request(&mut out, *request);
+                put_durability(out, *durability);
+                put_request(out, *request);
                 out.put_place(at);
             }
             Request::Retrieve { view, at, offset, length, into } => {
-                put_part(&mut out, *view, at, (*offset, *length));
+                put_part(out, *view, at, (*offset, *length));
                 into.iter().for_each(|into| out.put_u64(*into));
             }
             Request::Share { to_server, to_client } => [to_server, to_client].iter().for_each(|len| out.put_u64(**len)),
@@ -159,7 +164,7 @@ impl Request {
             }
             Request::OpenStage { stage, hint } => {
                 out.put_u64(*stage);
-                put_hint(&mut out, hint);
+                put_hint(out, hint);
             }
             Request::OpenView { view: number }
             | Request::CloseView { view: number }
@@ -168,8 +173,8 @@ impl Request {
             | Request::DropStage { stage: number }
             | Request::CloseWatch { watch: number } => out.put_u64(*number),
             Request::Submit { batch, durability } => {
-                put_durability(&mut out, *durability);
-                put_batch(&mut out, batch, names)?;
+                put_durability(out, *durability);
+                put_batch(out, batch, names)?;
             }
             Request::OpenWatch { watch, space, range, from } => {
                 out.put_u64(*watch);
@@ -182,7 +187,7 @@ impl Request {
                 out.put_u32(u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX));
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     /// About how long its message is.

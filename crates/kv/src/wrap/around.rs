@@ -8,7 +8,7 @@ use bytes::Bytes;
 use koine_engine::{Batch, Commit, KeyRange, Operation, Payload, Result, SpaceId, StageToken};
 
 use super::calls::Call;
-use crate::seam::{Cursor, Direction, Entry, ReadNow, SpaceEntry, Stage, Stat, Usage, View, Watch, WatchEvent};
+use crate::seam::{Cursor, Direction, Entry, Glance, ReadNow, SpaceEntry, Stage, Stat, Usage, View, Watch, WatchEvent};
 
 /// What a wrapper does about a call.
 pub(super) trait Around: Send + Sync + 'static {
@@ -69,6 +69,11 @@ impl<A: Around> View for AroundView<A> {
 
     fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
         self.around.read_now(|| self.inner.read_now(space, key, offset, buffer))
+    }
+
+    /// What it does about a read may take a while.
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {

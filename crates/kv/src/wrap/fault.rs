@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::around::{Around, AroundView, Carried, Walk};
 use super::calls::{Call, Calls};
-use crate::seam::{Cursor, Entry, Kv, ReadNow, Stage, Usage, View, Watch, WatchEvent};
+use crate::seam::{Cursor, Entry, Glance, Kv, ReadNow, Stage, Usage, View, Watch, WatchEvent};
 
 /// What goes wrong, and how often. Of a call at most one thing does.
 #[derive(Clone, Debug)]
@@ -201,6 +201,11 @@ impl Kv for Fault {
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.shared.stop(Call::Get, || self.inner.get(space, key))
+    }
+
+    /// What it does about a read may take a while: it is done about the calls of a view.
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

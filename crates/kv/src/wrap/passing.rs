@@ -19,7 +19,7 @@
 ///         self.views.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
 ///         self.inner.view()
 ///     }
-///     pass_on!(Kv, inner: profile, get, stage, submit, commit, watch, usage, sync, close);
+///     pass_on!(Kv, inner: profile, get, glance, stage, submit, commit, watch, usage, sync, close);
 /// }
 /// ```
 ///
@@ -28,7 +28,7 @@
 /// ```compile_fail,E0046
 /// # struct Counted { inner: std::sync::Arc<dyn koine_kv::Kv> }
 /// impl koine_kv::Kv for Counted {
-///     koine_kv::pass_on!(Kv, inner: profile, view, get, stage, submit, watch, usage, sync, close);
+///     koine_kv::pass_on!(Kv, inner: profile, view, get, glance, stage, submit, watch, usage, sync, close);
 /// }
 /// ```
 #[macro_export]
@@ -49,6 +49,7 @@ macro_rules! pass_on {
             self.$to.get(space, key)
         }
     };
+    (@ Kv $to:ident glance) => { $crate::pass_on!(@ View $to glance); };
     (@ Kv $to:ident stage) => {
         fn stage(&self, hint: $crate::StageHint) -> $crate::Result<Box<dyn $crate::Stage>> {
             self.$to.stage(hint)
@@ -123,6 +124,17 @@ macro_rules! pass_on {
             buffer: &mut [u8],
         ) -> $crate::Result<$crate::ReadNow> {
             self.$to.read_now(space, key, offset, buffer)
+        }
+    };
+    (@ View $to:ident glance) => {
+        fn glance(
+            &self,
+            space: $crate::SpaceId,
+            key: &[u8],
+            offset: u64,
+            length: usize,
+        ) -> $crate::Result<$crate::Glance> {
+            self.$to.glance(space, key, offset, length)
         }
     };
     (@ View $to:ident bytes) => {

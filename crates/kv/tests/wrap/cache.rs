@@ -187,7 +187,7 @@ struct Slow {
 }
 
 impl Kv for Slow {
-    pass_on!(Kv, inner: profile, view, get, stage, commit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, view, get, glance, stage, commit, watch, usage, sync, close);
 
     fn submit(&self, batch: Batch, _durability: Durability) -> Ticket {
         let (ticket, completer) = Ticket::new();

@@ -46,7 +46,7 @@ impl Held {
 }
 
 impl Kv for Held {
-    pass_on!(Kv, inner: profile, view, get, stage, commit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, view, get, glance, stage, commit, watch, usage, sync, close);
 
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = Ticket::new();

@@ -37,7 +37,7 @@ mod plain {
     }
 
     impl Kv for Plain {
-        pass_on!(Kv, inner: profile, get, submit, commit, usage, sync, close);
+        pass_on!(Kv, inner: profile, get, glance, submit, commit, usage, sync, close);
 
         fn view(&self) -> Result<Arc<dyn View>> {
             Ok(Arc::new(PlainView { inner: self.inner.view()? }))
@@ -53,7 +53,7 @@ mod plain {
     }
 
     impl View for PlainView {
-        pass_on!(View, inner: version, has_space, spaces, stat, read, read_now, bytes);
+        pass_on!(View, inner: version, has_space, spaces, stat, read, read_now, glance, bytes);
 
         fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
             Ok(Box::new(PlainOwned { inner: self.inner.cursor(space, range, direction)? }))

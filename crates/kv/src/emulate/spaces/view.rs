@@ -17,7 +17,7 @@ use crate::emulate::partial::keys;
 use crate::emulate::plan::unprefixed;
 use crate::emulate::token::Staged;
 use crate::pass_on;
-use crate::seam::{Cursor, Direction, Entry, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
 use crate::sparse::{Piece, Sparse};
 
 /// One version of all spaces.
@@ -117,6 +117,10 @@ impl View for SpacesView {
 
     fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
         self.below.read_now(SOLE, &self.key(space, key)?, offset, buffer)
+    }
+
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        self.below.glance(SOLE, &self.key(space, key)?, offset, length)
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {

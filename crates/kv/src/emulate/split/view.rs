@@ -20,7 +20,7 @@ use crate::emulate::partial::keys;
 use crate::emulate::plan::{one_space, prefixed, unprefixed};
 use crate::emulate::token::Staged;
 use crate::pass_on;
-use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
 use crate::sparse::{Piece, Sparse};
 
 /// One version of a store of pieces.
@@ -216,6 +216,10 @@ impl View for SplitView {
                 Ok(read.map_or(ReadNow::WouldBlock, ReadNow::Read))
             }
         }
+    }
+
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {

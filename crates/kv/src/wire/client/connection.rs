@@ -2,7 +2,7 @@
 //!
 //! Invariant: who greets is looked at before anything is asked for.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -29,6 +29,9 @@ use crate::wire::stream::Stream;
 
 /// The number of the last request of a greeting.
 const GREETED: u64 = 3;
+
+/// Memory for a message is kept for the next one up to so many bytes.
+const MESSAGE_KEPT_MAX: usize = 4 << 10;
 
 /// A connection to a server.
 pub(super) struct Connection {
@@ -85,8 +88,20 @@ impl Connection {
 
     /// Sends a request that names no stages.
     pub fn ask(&self, request: &Request) -> Result<Asked> {
-        let message = request.encode(&without_stages)?;
-        self.link.ask(request.verb(), &message, Data::Inline(&[]), Held::default())
+        self.send(request, Data::Inline(&[]), Held::default())
+    }
+
+    /// Sends a request that names no stages; its message is built where the thread's last one was.
+    fn send(&self, request: &Request, data: Data<'_>, held: Held) -> Result<Asked> {
+        thread_local!(static LAST: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
+        let mut message = LAST.take();
+        message.clear();
+        let encoded = request.encode_into(&mut message, &without_stages);
+        let asked = encoded.and_then(|()| self.link.ask(request.verb(), &message, data, held));
+        if message.capacity() <= MESSAGE_KEPT_MAX {
+            LAST.set(message);
+        }
+        asked
     }
 
     /// Sends a request whose batch names stages, or bytes that are long.
@@ -101,9 +116,7 @@ impl Connection {
     pub fn ask_with(&self, request: &Request, data: &[u8]) -> Result<Asked> {
         match self.copy_in(data) {
             Some((offset, sent)) => self.ask_shared(request, offset, data.len(), sent),
-            None => {
-                self.link.ask(request.verb(), &request.encode(&without_stages)?, Data::Inline(data), Held::default())
-            }
+            None => self.send(request, Data::Inline(data), Held::default()),
         }
     }
 
@@ -118,7 +131,7 @@ impl Connection {
     fn ask_shared(&self, request: &Request, offset: u64, length: usize, sent: Sent) -> Result<Asked> {
         let shared = Shared { offset, length: u32::try_from(length).unwrap_or(u32::MAX) };
         let held = Held { room: None, sent: vec![sent] };
-        self.link.ask(request.verb(), &request.encode(&without_stages)?, Data::Shared(shared), held)
+        self.send(request, Data::Shared(shared), held)
     }
 
     /// Where bytes lie in shared memory, if the caller has put them there.
@@ -142,8 +155,7 @@ impl Connection {
         let room = shared.and_then(|shared| shared.to_client.lend(length));
         let into = room.as_ref().map(Part::offset);
         let request = Request::Retrieve { view, at: at.clone(), offset, length: length as u32, into };
-        let message = request.encode(&without_stages)?;
-        self.link.ask(request.verb(), &message, Data::Inline(&[]), Held { room, sent: Vec::new() })
+        self.send(&request, Data::Inline(&[]), Held { room, sent: Vec::new() })
     }
 
     /// Memory from which the server takes bytes itself.

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::io::{BufReader, IoSlice};
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,13 +22,12 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::slot::{Outcome, Slot, State, TELLING};
 use crate::copies;
 use crate::wire::fields::malformed;
-use crate::wire::frame::{Frame, Kind, Limits, Shared, check_lengths, is_whole, request_header};
+use crate::wire::frame::{Frame, Kind, Limits, Shared, check_lengths, request_header};
+use crate::wire::incoming::Incoming;
 use crate::wire::reply::take_error;
 use crate::wire::shared::slots::Part;
 use crate::wire::stream::{Stream, StreamReader};
 
-/// Memory for answers that came together.
-const READ_LEN: usize = 64 << 10;
 /// Requests of at most so many bytes are gathered, up to so many in all.
 const GATHERED_LEN_MAX: usize = 16 << 10;
 const GATHERED_ALL_LEN_MAX: usize = 64 << 10;
@@ -156,7 +155,7 @@ pub struct Link {
     stream: Arc<Stream>,
     place: String,
     in_flight_max: usize,
-    input: Mutex<BufReader<StreamReader>>,
+    input: Mutex<Incoming<StreamReader>>,
     pending: Mutex<Pending>,
     /// For those who wait until they may ask.
     fewer: Condvar,
@@ -180,7 +179,7 @@ impl Link {
             dead: None,
         };
         Link {
-            input: Mutex::new(BufReader::with_capacity(READ_LEN, StreamReader::new(Arc::clone(&stream)))),
+            input: Mutex::new(Incoming::new(StreamReader::new(Arc::clone(&stream)))),
             stream,
             place: place.to_owned(),
             in_flight_max,
@@ -310,12 +309,12 @@ impl Link {
     fn read_some(&self) {
         let mut input = self.input.lock();
         let why = loop {
-            match Frame::read(&mut *input, Limits::FULL) {
+            match input.next(Limits::FULL) {
                 Ok(Some(frame)) => {
                     if let Err(error) = self.deliver(frame) {
                         break self.strange(error);
                     }
-                    if !is_whole(input.buffer()) {
+                    if !input.has_next() {
                         return;
                     }
                 }
@@ -338,7 +337,9 @@ impl Link {
         let slot = {
             let mut pending = self.pending.lock();
             let slot = pending.slots.remove(&frame.id);
-            pending.waiting.remove(&frame.id);
+            if !pending.waiting.is_empty() {
+                pending.waiting.remove(&frame.id);
+            }
             if pending.blocked > 0 {
                 self.fewer.notify_one();
             }

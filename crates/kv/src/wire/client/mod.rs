@@ -41,7 +41,7 @@ use super::shared::SHARED_LEN_MAX;
 use super::shared::slots::Buffer;
 use super::stream::Stream;
 use crate::check::check_batch;
-use crate::seam::{Kv, Profile, Stage, Usage, View, Watch};
+use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch};
 
 pub use self::pending::Pending;
 
@@ -101,13 +101,13 @@ impl WireKv {
     /// Asks for the whole value of a key in the newest version, and goes on.
     pub fn begin_get(&self, space: SpaceId, key: Bytes) -> Result<Pending<Option<Bytes>>> {
         let at = Place { space, key };
-        let (asked, connection) = (self.retrieve(&at)?, Arc::clone(&self.connection));
-        Ok(Pending::new(asked, move |outcome| whole(&connection, &at, outcome)))
+        let asked = self.retrieve(&at)?;
+        Ok(Pending::of((Arc::clone(&self.connection), at), asked, whole))
     }
 
     /// Asks for a batch, and goes on; batches of one thread are ordered as they were begun.
     pub fn begin(&self, batch: Batch, durability: Durability) -> Result<Pending<Commit>> {
-        Ok(Pending::new(self.ask_for(batch, durability)?, |outcome| take_commit(outcome?.message)))
+        Ok(Pending::told(self.ask_for(batch, durability)?, |outcome| take_commit(outcome?.message)))
     }
 
     /// Until the guard is dropped small requests of this connection leave together, many in one call of the system. Who waits
@@ -204,6 +204,10 @@ impl Kv for WireKv {
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         let at = Place { space, key: Bytes::copy_from_slice(key) };
         whole(&self.connection, &at, self.retrieve(&at)?.wait())
+    }
+
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

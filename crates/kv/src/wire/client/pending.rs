@@ -2,12 +2,13 @@
 //!
 //! Invariant: one that is dropped has happened or not, like any other; only its answer is not looked at.
 
-use koine_engine::Result;
+use std::sync::Arc;
 
+use koine_engine::{Place, Result};
+
+use super::connection::Connection;
 use super::link::Asked;
 use super::slot::Outcome;
-
-type Finish<T> = Box<dyn FnOnce(Outcome) -> Result<T> + Send>;
 
 /// A request under way.
 #[must_use = "a request that is dropped tells nobody what came of it"]
@@ -16,14 +17,33 @@ pub struct Pending<T> {
     finish: Finish<T>,
 }
 
+/// What an outcome is made into.
+enum Finish<T> {
+    Told(fn(Outcome) -> Result<T>),
+    /// With what was asked for, of which there may be more to ask.
+    Of(fn(&Arc<Connection>, &Place, Outcome) -> Result<T>, Arc<Connection>, Place),
+}
+
 impl<T> Pending<T> {
-    pub(super) fn new(asked: Asked, finish: impl FnOnce(Outcome) -> Result<T> + Send + 'static) -> Pending<T> {
-        Pending { asked, finish: Box::new(finish) }
+    pub(super) fn told(asked: Asked, finish: fn(Outcome) -> Result<T>) -> Pending<T> {
+        Pending { asked, finish: Finish::Told(finish) }
+    }
+
+    pub(super) fn of(
+        (connection, at): (Arc<Connection>, Place),
+        asked: Asked,
+        finish: fn(&Arc<Connection>, &Place, Outcome) -> Result<T>,
+    ) -> Pending<T> {
+        Pending { asked, finish: Finish::Of(finish, connection, at) }
     }
 
     /// Waits for the answer.
     pub fn wait(self) -> Result<T> {
-        (self.finish)(self.asked.wait())
+        let outcome = self.asked.wait();
+        match self.finish {
+            Finish::Told(finish) => finish(outcome),
+            Finish::Of(finish, connection, at) => finish(&connection, &at, outcome),
+        }
     }
 
     /// Whether the answer is there: waiting would not wait. Only who waits for an answer is sure to hear of it.

@@ -13,7 +13,7 @@ use super::connection::Connection;
 use super::cursor::WireCursor;
 use super::link::Asked;
 use crate::copies;
-use crate::seam::{Cursor, Direction, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, Glance, ReadNow, SpaceEntry, Stat, View};
 use crate::wire::fields::malformed;
 use crate::wire::frame::DATA_LEN_MAX;
 use crate::wire::reply::{take_number, take_spaces, take_stat};
@@ -138,6 +138,10 @@ impl View for WireView {
 
     fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
         Ok(ReadNow::WouldBlock)
+    }
+
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {

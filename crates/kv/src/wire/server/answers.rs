@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_engine::{Error, ErrorKind, Result};
 
-use super::session::Flow;
+use super::flow::Flow;
 use crate::wire::frame::{Frame, Kind, Shared};
 use crate::wire::identity::Peer;
+use crate::wire::message::Message;
 use crate::wire::reply::put_error;
 
 /// Answers the verbs that a higher floor has registered.
@@ -41,12 +42,22 @@ impl Responder {
     }
 
     /// Answers with a message and data, or with an error.
-    pub fn answer(mut self, outcome: Result<(Vec<u8>, Bytes)>) {
+    pub fn answer(self, outcome: Result<(Vec<u8>, Bytes)>) {
+        self.reply(outcome.map(|(message, data)| (message.into(), data)));
+    }
+
+    /// As `answer`.
+    pub(super) fn reply(mut self, outcome: Result<(Message, Bytes)>) {
         self.give(outcome);
     }
 
+    /// Answers with a message that may be short, or with an error.
+    pub(super) fn say(self, outcome: Result<impl Into<Message>>) {
+        self.reply(outcome.map(|message| (message.into(), Bytes::new())));
+    }
+
     /// Answers with a message, and data that was put into shared memory, or with an error.
-    pub(super) fn answer_shared(mut self, outcome: Result<(Vec<u8>, Shared)>) {
+    pub(super) fn answer_shared(mut self, outcome: Result<(Message, Shared)>) {
         match outcome {
             Ok((message, shared)) => {
                 let Some(flow) = self.flow.take() else { return };
@@ -59,10 +70,10 @@ impl Responder {
 
     /// Answers with a message, or with an error.
     pub fn tell(self, outcome: Result<Vec<u8>>) {
-        self.answer(outcome.map(|message| (message, Bytes::new())));
+        self.say(outcome);
     }
 
-    fn give(&mut self, outcome: Result<(Vec<u8>, Bytes)>) {
+    fn give(&mut self, outcome: Result<(Message, Bytes)>) {
         let Some(flow) = self.flow.take() else { return };
         let frame = match outcome {
             Ok((message, data)) => Frame::new(self.verb, Kind::Reply, self.id, message).with_data(data),

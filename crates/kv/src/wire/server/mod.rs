@@ -7,6 +7,7 @@
 //! - Frames of one connection are begun in the order in which they came; answers come as they are ready.
 
 mod answers;
+mod flow;
 mod handles;
 mod listing;
 mod session;

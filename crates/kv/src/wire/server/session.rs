@@ -7,93 +7,43 @@
 
 mod greeting;
 
-use std::io::BufReader;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-use std::thread::ThreadId;
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use koine_engine::{
-    Batch, Condition, Durability, Error, ErrorKind, Operation, Payload, Place, RequestId, Result, StageHint, StageToken,
+    Batch, Condition, Durability, Error, ErrorKind, Operation, Payload, Place, RequestId, Result, StageHint,
+    StageToken, Together,
 };
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use self::greeting::Standing;
 use super::answers::Responder;
+use super::flow::Flow;
 use super::handles::Handles;
 use super::listing::{PAGE_ENTRIES_MAX, PAGE_LEN_MAX, page};
 use super::staged::{Load, Staged};
 use super::watches::Watches;
 use super::{STOP_TIME_MAX, Shared, spawn};
-use crate::seam::{ReadNow, View};
+use crate::BATCH_BYTES_MAX;
+use crate::seam::{Glance, View};
 use crate::wire::batch::Found;
 use crate::wire::fields::{Fields, malformed};
-use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits, Shared as SharedData, is_whole};
+use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits, Shared as SharedData};
 use crate::wire::identity::{Key, Peer};
-use crate::wire::outgoing::{Leave, Outgoing};
+use crate::wire::incoming::Incoming;
+use crate::wire::message::Message;
 use crate::wire::reply::{put_commit, put_number, put_spaces, put_stat, put_usage};
 use crate::wire::request::{NEWEST, Request, Rule, VERB_FOREIGN_FIRST, VERB_SHARE};
 use crate::wire::shared::offer::{ServerSide, accept};
 use crate::wire::stream::{FILES_MAX, Stream, StreamReader};
-use crate::{BATCH_BYTES_MAX, copies};
 
-/// Up to here a read that needs no device is done by the thread that reads requests.
+/// Up to here what was read without waiting is given by the thread that reads requests.
 const SHORT_LEN_MAX: usize = 64 << 10;
-/// Memory for frames that came together.
-const READ_LEN: usize = 64 << 10;
 
-type Reader = BufReader<StreamReader>;
-
-/// Answers on their way, and how many are still to come.
-pub(super) struct Flow {
-    outgoing: Outgoing,
-    in_flight: Mutex<usize>,
-    fewer: Condvar,
-    /// The thread that reads requests.
-    reader: OnceLock<ThreadId>,
-}
-
-impl Flow {
-    /// Waits until one more request may be begun.
-    fn enter(&self, in_flight_max: usize, waiting_len_max: usize) {
-        self.outgoing.wait_below(waiting_len_max);
-        let mut in_flight = self.in_flight.lock();
-        while *in_flight >= in_flight_max {
-            self.outgoing.flush();
-            self.fewer.wait(&mut in_flight);
-        }
-        *in_flight += 1;
-    }
-
-    /// Some thread is to answer with so many bytes: they count as waiting from now on.
-    pub fn promise(&self, length: usize) {
-        self.outgoing.promise(length);
-    }
-
-    /// A request has its answer, for which so many bytes were promised.
-    pub fn leave(&self, frame: &Frame, promised: usize) {
-        // Where more are to come, as when many commits share a flush, they are not sent one by one; the thread that reads
-        // requests knows itself which answers leave together.
-        let is_last = *self.in_flight.lock() <= 1;
-        let is_reader = self.reader.get() == Some(&std::thread::current().id());
-        self.outgoing.send(frame, if is_last || is_reader { Leave::Now } else { Leave::WithOthers });
-        if promised > 0 {
-            self.outgoing.fulfil(promised);
-        }
-        *self.in_flight.lock() -= 1;
-        self.fewer.notify_one();
-    }
-
-    /// Waits until all requests have their answers and those have left, up to a moment.
-    fn finish(&self, until: Instant) {
-        let mut in_flight = self.in_flight.lock();
-        while *in_flight > 0 && !self.fewer.wait_until(&mut in_flight, until).timed_out() {}
-        drop(in_flight);
-        self.outgoing.finish(until);
-    }
-}
+type Reader = Incoming<StreamReader>;
 
 /// One connection.
 pub(in crate::wire) struct Session {
@@ -118,14 +68,12 @@ impl Session {
     /// Of a socket.
     pub fn new(number: u64, shared: Arc<Shared>, stream: Stream, peer: Peer) -> Arc<Session> {
         let stream = Arc::new(stream);
-        let outgoing = Outgoing::new(Arc::clone(&stream));
-        let flow = Flow { outgoing, in_flight: Mutex::default(), fewer: Condvar::new(), reader: OnceLock::new() };
         let most = shared.options.handles_max;
         let session = Session {
             number,
+            flow: Arc::new(Flow::new(&stream)),
             stream,
             peer,
-            flow: Arc::new(flow),
             views: Handles::new("view", most),
             stages: Handles::new("stage", most),
             load: Arc::new(Load::below(&shared.load, shared.options.staging_len_max)),
@@ -150,10 +98,10 @@ impl Session {
     /// Works until the connection ends.
     pub fn run(&self, key: Option<&Key>) {
         let flow = Arc::clone(&self.flow);
-        let _first = flow.reader.set(std::thread::current().id());
+        flow.read_here();
         let writer = spawn("koine-answers", move || flow.outgoing.work());
         if writer.is_ok() && self.stream.prepare().is_ok() {
-            let mut reader = BufReader::with_capacity(READ_LEN, StreamReader::new(Arc::clone(&self.stream)));
+            let mut reader = Incoming::new(StreamReader::new(Arc::clone(&self.stream)));
             // Whoever breaks the protocol, or the connection, is not there to be told.
             let _ended = self.greet(&mut reader, key).and_then(|()| self.serve(&mut reader));
         }
@@ -170,7 +118,7 @@ impl Session {
     }
 
     fn read(&self, reader: &mut Reader, limits: Limits) -> Result<Option<Frame>> {
-        let Some(frame) = Frame::read(reader, limits)? else { return Ok(None) };
+        let Some(frame) = reader.next(limits)? else { return Ok(None) };
         if frame.kind != Kind::Request {
             return Err(malformed("an answer where a request is wanted"));
         }
@@ -183,25 +131,33 @@ impl Session {
         Responder::new(frame.verb, frame.id, Arc::clone(&self.flow))
     }
 
-    /// Requests that came together are worked on before their answers leave, together too.
+    /// Requests that came together are worked on before their answers leave, together too; what of their batches is only to
+    /// be written is written in one group, by this thread.
     fn serve(&self, reader: &mut Reader) -> Result<()> {
-        let mut gathers = false;
-        while let Some(frame) = self.read(reader, Limits::FULL)? {
-            let more = is_whole(reader.buffer());
-            if more && !gathers {
-                self.flow.outgoing.gather();
+        let options = &self.shared.options;
+        let (mut together, mut gathers) = (None, false);
+        loop {
+            // Nothing is waited for while writes are held back that others, or the client, may wait for.
+            if !reader.has_next() || self.flow.would_wait(options.in_flight_max, options.waiting_len_max) {
+                together.take().into_iter().for_each(Together::end);
+                if std::mem::take(&mut gathers) {
+                    self.flow.outgoing.flush();
+                }
+            }
+            let Some(frame) = self.read(reader, Limits::FULL)? else { return Ok(()) };
+            if together.is_none() {
+                together = Some(Together::begin());
+                gathers = reader.has_next();
+                if gathers {
+                    self.flow.outgoing.gather();
+                }
             }
             if frame.verb == VERB_SHARE {
                 self.share(frame, reader.get_mut().take_files());
             } else {
                 self.answer(frame);
             }
-            if gathers && !more {
-                self.flow.outgoing.flush();
-            }
-            gathers = more;
         }
-        Ok(())
     }
 
     /// Takes memory that the client passes, once; all that is not taken is closed.
@@ -234,7 +190,9 @@ impl Session {
         }
         if frame.verb >= VERB_FOREIGN_FIRST {
             return match &self.shared.options.handler {
-                Some(handler) => handler.handle(&self.peer, frame.verb, frame.message, frame.data, responder),
+                Some(handler) => {
+                    handler.handle(&self.peer, frame.verb, frame.message.into_bytes(), frame.data, responder)
+                }
                 None => responder.tell(Err(unsupported(frame.verb))),
             };
         }
@@ -273,11 +231,14 @@ impl Session {
                 let into = into.zip(self.memory.get().map(Arc::clone));
                 return self.retrieve(view, at, Range { offset, length, into }, responder);
             }
-            Request::Exist { view, at } => self.view(view).and_then(|view| view.stat(at.space, &at.key)).map(put_stat),
-            Request::List { view, space, range, direction, entries, bytes } => self.view(view).and_then(|view| {
-                let mut cursor = view.cursor(space, range, direction)?;
-                page(cursor.as_mut(), entries.clamp(1, PAGE_ENTRIES_MAX), bytes.min(PAGE_LEN_MAX))
-            }),
+            Request::Exist { view, at } => return self.exist(view, at, responder),
+            Request::List { view, space, range, direction, entries, bytes } => {
+                let responder = responder.promising(bytes.min(PAGE_LEN_MAX) as usize);
+                return self.ask_worker(view, responder, move |view| {
+                    let mut cursor = view.cursor(space, range, direction)?;
+                    page(cursor.as_mut(), entries.clamp(1, PAGE_ENTRIES_MAX), bytes.min(PAGE_LEN_MAX))
+                });
+            }
             Request::HasSpace { view, space } => {
                 self.view(view).and_then(|view| view.has_space(space)).map(|is_there| vec![u8::from(is_there)])
             }
@@ -331,53 +292,83 @@ impl Session {
 
     fn submit(&self, batch: Batch, durability: Durability, responder: Responder) {
         let ticket = self.shared.kv.submit(batch, durability);
-        ticket.on_done(move |outcome| responder.tell(outcome.map(put_commit)));
+        ticket.on_done(move |outcome| responder.say(outcome.map(put_commit)));
     }
 
-    /// Answers short reads from memory at once; long ones, and those for which the device has to be waited for, are a
-    /// worker's.
+    /// What is known of a key without waiting.
+    fn glance(&self, view: u64, at: &Place, offset: u64, length: usize) -> Result<Glance> {
+        match view {
+            NEWEST => self.shared.kv.glance(at.space, &at.key, offset, length),
+            number => self.views.find(number)?.glance(at.space, &at.key, offset, length),
+        }
+    }
+
+    /// Has a worker do what may wait for the device, with the version that is the view's now.
+    fn ask_worker<M: Into<Message>>(
+        &self,
+        view: u64,
+        responder: Responder,
+        work: impl FnOnce(&dyn View) -> Result<M> + Send + 'static,
+    ) {
+        match self.view(view) {
+            Ok(view) => self.work(move || responder.say(work(view.as_ref()))),
+            Err(error) => responder.tell(Err(error)),
+        }
+    }
+
+    fn exist(&self, view: u64, at: Place, responder: Responder) {
+        match self.glance(view, &at, 0, 0) {
+            Ok(Glance::Absent) => responder.say(Ok(put_stat(None))),
+            Ok(Glance::Part(stat, _)) => responder.say(Ok(put_stat(Some(stat)))),
+            Ok(Glance::Unknown) => {
+                self.ask_worker(view, responder, move |view| view.stat(at.space, &at.key).map(put_stat))
+            }
+            Err(error) => responder.tell(Err(error)),
+        }
+    }
+
+    /// Answers at once where one look-up without waiting has the bytes and they are few; else a worker does.
     fn retrieve(&self, view: u64, at: Place, range: Range, responder: Responder) {
-        let prepared = (|| {
-            if range.length as usize > DATA_LEN_MAX {
-                return Err(Error::invalid(format!(
-                    "{} bytes at once; at most {DATA_LEN_MAX} are given: read on",
-                    range.length
-                )));
+        let length = range.length as usize;
+        if length > DATA_LEN_MAX {
+            let message = format!("{length} bytes at once; at most {DATA_LEN_MAX} are given: read on");
+            return responder.tell(Err(Error::invalid(message)));
+        }
+        let shared_from = self.shared.options.shared_from;
+        let view = match self.glance(view, &at, range.offset, length) {
+            Ok(Glance::Absent) => return responder.tell(Err(absent())),
+            Ok(Glance::Part(stat, data)) if data.len() <= SHORT_LEN_MAX => {
+                return give(&range, put_stat(Some(stat)), data, shared_from, responder);
             }
-            let view = self.view(view)?;
-            let stat =
-                view.stat(at.space, &at.key)?.ok_or_else(|| Error::new(ErrorKind::NotFound, "the key is not there"))?;
-            let count = stat.size.saturating_sub(range.offset).min(u64::from(range.length)) as usize;
-            if count > SHORT_LEN_MAX {
-                return Ok((view, stat, count, None));
+            Ok(Glance::Part(stat, data)) => {
+                let responder = range.promised(responder, data.len());
+                let give = move || give(&range, put_stat(Some(stat)), data, shared_from, responder);
+                return self.work(give);
             }
-            let mut buffer = BytesMut::zeroed(count);
-            Ok(match view.read_now(at.space, &at.key, range.offset, &mut buffer)? {
-                ReadNow::Read(read) => {
-                    buffer.truncate(read);
-                    copies::copied(read);
-                    (view, stat, count, Some(buffer.freeze()))
-                }
-                ReadNow::WouldBlock => (view, stat, count, None),
-            })
-        })();
-        let (view, stat, count, data) = match prepared {
-            Ok(prepared) => prepared,
+            Ok(Glance::Unknown) => self.view(view),
+            Err(error) => Err(error),
+        };
+        let view = match view {
+            Ok(view) => view,
             Err(error) => return responder.tell(Err(error)),
         };
-        let message = put_stat(Some(stat));
-        let shared_from = self.shared.options.shared_from;
-        match data {
-            Some(data) => give(&range, message, data, shared_from, responder),
-            None => {
-                // What goes through shared memory takes none while it waits.
-                let responder = if range.into.is_none() { responder.promising(count) } else { responder };
-                self.work(move || match view.bytes(at.space, &at.key, range.offset, count) {
-                    Ok(data) => give(&range, message, data, shared_from, responder),
-                    Err(error) => responder.tell(Err(error)),
-                });
+        // How much is known where the key is in memory, though not the value.
+        let most = match view.glance(at.space, &at.key, 0, 0) {
+            Ok(Glance::Part(stat, _)) => stat.size.saturating_sub(range.offset).min(u64::from(range.length)) as usize,
+            _ => length,
+        };
+        let responder = range.promised(responder, most);
+        self.work(move || {
+            let read = || {
+                let stat = view.stat(at.space, &at.key)?.ok_or_else(absent)?;
+                let count = stat.size.saturating_sub(range.offset).min(u64::from(range.length)) as usize;
+                Ok((put_stat(Some(stat)), view.bytes(at.space, &at.key, range.offset, count)?))
+            };
+            match read() {
+                Ok((message, data)) => give(&range, message, data, shared_from, responder),
+                Err(error) => responder.tell(Err(error)),
             }
-        }
+        });
     }
 
     /// Has something done by a worker, in turn with what other connections want.
@@ -422,15 +413,26 @@ struct Range {
     into: Option<(u64, Arc<ServerSide>)>,
 }
 
+impl Range {
+    /// What goes through shared memory takes none while it waits.
+    fn promised(&self, responder: Responder, length: usize) -> Responder {
+        if self.into.is_none() { responder.promising(length) } else { responder }
+    }
+}
+
 /// Answers with data, through shared memory where there is room and it is worth it.
-fn give(range: &Range, message: Vec<u8>, data: Bytes, shared_from: usize, responder: Responder) {
+fn give(range: &Range, message: Message, data: Bytes, shared_from: usize, responder: Responder) {
     if let Some((offset, memory)) = range.into.as_ref().filter(|_| data.len() >= shared_from.max(1)) {
         // Room outside of the memory is an error that the client hears.
         let shared = memory.to_client.copy_in(*offset, &data);
         let shared = shared.map(|()| (message, SharedData { offset: *offset, length: data.len() as u32 }));
         return responder.answer_shared(shared);
     }
-    responder.answer(Ok((message, data)));
+    responder.reply(Ok((message, data)));
+}
+
+fn absent() -> Error {
+    Error::new(ErrorKind::NotFound, "the key is not there")
 }
 
 /// What a batch of a session names.

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - A part is lent to one at a time; it comes back when the last who has it is gone, however a request ended.
-//! - Parts are taken from the front, so that few of them are used again and again: they stay in the processor's cache.
+//! - Parts are taken from the front, or are those that came back last, so that few of them are used again and again: they
+//!   stay in the processor's cache.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -12,32 +13,83 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{Mapping, PART_LEN};
+use crate::wire::frame::DATA_LEN_MAX;
+
+/// So many parts for the longest data are kept as they are.
+const WHOLE_MAX: usize = 32;
 
 /// A shared memory, of which parts are lent.
 #[derive(Debug)]
 pub struct Slots {
     mapping: Mapping,
-    /// Free runs: where each begins, and its length.
-    free: Mutex<BTreeMap<usize, usize>>,
+    free: Mutex<Free>,
+}
+
+/// What is not lent.
+#[derive(Debug)]
+struct Free {
+    /// Runs: where each begins, and its length.
+    runs: BTreeMap<usize, usize>,
+    /// Parts for the longest data, as every get takes one: where they begin. They are no part of the runs.
+    whole: Vec<usize>,
+}
+
+impl Free {
+    fn take(&mut self, length: usize) -> Option<usize> {
+        if length == DATA_LEN_MAX
+            && let Some(offset) = self.whole.pop()
+        {
+            return Some(offset);
+        }
+        self.take_run(length).or_else(|| {
+            while let Some(offset) = self.whole.pop() {
+                self.give_back_run(offset, DATA_LEN_MAX);
+            }
+            self.take_run(length)
+        })
+    }
+
+    fn take_run(&mut self, length: usize) -> Option<usize> {
+        let (&offset, &run) = self.runs.iter().find(|(_, run)| **run >= length)?;
+        self.runs.remove(&offset);
+        if run > length {
+            self.runs.insert(offset + length, run - length);
+        }
+        Some(offset)
+    }
+
+    fn give_back(&mut self, offset: usize, length: usize) {
+        if length == DATA_LEN_MAX && self.whole.len() < WHOLE_MAX {
+            self.whole.push(offset);
+        } else {
+            self.give_back_run(offset, length);
+        }
+    }
+
+    fn give_back_run(&mut self, mut offset: usize, mut length: usize) {
+        if let Some((&before, &run)) = self.runs.range(..offset).next_back()
+            && before + run == offset
+        {
+            (offset, length) = (before, run + length);
+        }
+        if let Some(run) = self.runs.remove(&(offset + length)) {
+            length += run;
+        }
+        self.runs.insert(offset, length);
+    }
 }
 
 impl Slots {
     /// All of it is free.
     pub fn new(mapping: Mapping) -> Arc<Slots> {
-        let free = Mutex::new(BTreeMap::from([(0, mapping.len())]));
-        Arc::new(Slots { mapping, free })
+        let free = Free { runs: BTreeMap::from([(0, mapping.len())]), whole: Vec::new() };
+        Arc::new(Slots { mapping, free: Mutex::new(free) })
     }
 
     /// Lends a part of so many bytes; `None` when none is free, and for no bytes.
     pub fn lend(self: &Arc<Self>, length: usize) -> Option<Part> {
         let taken = length.checked_next_multiple_of(PART_LEN).filter(|taken| *taken > 0)?;
-        let mut free = self.free.lock();
-        let (&offset, &run) = free.iter().find(|(_, run)| **run >= taken)?;
-        free.remove(&offset);
-        if run > taken {
-            free.insert(offset + taken, run - taken);
-        }
-        drop(free);
+        let offset = self.free.lock().take(taken)?;
         Some(Part { slots: Arc::clone(self), offset, taken, length })
     }
 
@@ -49,20 +101,14 @@ impl Slots {
     /// How many bytes are free.
     #[cfg(test)]
     pub fn free_len(&self) -> usize {
-        self.free.lock().values().sum()
+        {
+            let free = self.free.lock();
+            free.runs.values().sum::<usize>() + free.whole.len() * DATA_LEN_MAX
+        }
     }
 
-    fn give_back(&self, mut offset: usize, mut taken: usize) {
-        let mut free = self.free.lock();
-        if let Some((&before, &run)) = free.range(..offset).next_back()
-            && before + run == offset
-        {
-            (offset, taken) = (before, run + taken);
-        }
-        if let Some(run) = free.remove(&(offset + taken)) {
-            taken += run;
-        }
-        free.insert(offset, taken);
+    fn give_back(&self, offset: usize, taken: usize) {
+        self.free.lock().give_back(offset, taken);
     }
 }
 
@@ -180,6 +226,18 @@ mod tests {
         drop((rest, two));
         assert_eq!(slots.free_len(), 64 << 10);
         assert_eq!(slots.lend(64 << 10).unwrap().offset(), 0);
+    }
+
+    #[test]
+    fn parts_for_the_longest_data_are_lent_again_and_are_room_for_others() {
+        let (slots, _files) = make(3 * DATA_LEN_MAX).unwrap();
+        let slots = slots.to_server;
+        let parts: Vec<Part> = (0..3).filter_map(|_| slots.lend(DATA_LEN_MAX)).collect();
+        assert!(parts.len() == 3 && slots.lend(1).is_none());
+        drop(parts);
+        assert_eq!(slots.lend(DATA_LEN_MAX).unwrap().offset(), 2 << 20);
+        assert_eq!(slots.lend(3 * DATA_LEN_MAX).unwrap().offset(), 0);
+        assert_eq!(slots.free_len(), 3 * DATA_LEN_MAX);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use quick_cache::sync::Cache as Slots;
 use quick_cache::{Equivalent, Weighter};
 
 use self::guard::{Guard, Standing, Touched};
-use crate::seam::{Kv, ReadNow, Stat, View};
+use crate::seam::{Glance, Kv, ReadNow, Stat, View};
 
 /// What an entry takes beside its key and value.
 const ENTRY_LEN: u64 = 128;
@@ -233,6 +233,10 @@ impl Kv for Cache {
         Ok(value)
     }
 
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        self.view()?.glance(space, key, offset, length)
+    }
+
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
         let Some(touched) = self.shared.begin(&batch) else {
             return self.inner.submit(batch, durability);
@@ -287,9 +291,13 @@ impl CacheView {
 
 fn of(kept: &Kept, offset: u64, length: usize) -> Result<Bytes> {
     let (_, bytes) = kept.found.as_ref().ok_or_else(|| Error::new(ErrorKind::NotFound, "the key is not there"))?;
+    Ok(part(bytes, offset, length))
+}
+
+fn part(bytes: &Bytes, offset: u64, length: usize) -> Bytes {
     let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
     let end = begin.saturating_add(length).min(bytes.len());
-    Ok(bytes.slice(begin..end))
+    bytes.slice(begin..end)
 }
 
 fn copy(kept: &Kept, offset: u64, buffer: &mut [u8]) -> Result<usize> {
@@ -326,6 +334,14 @@ impl View for CacheView {
         match self.find(space, key) {
             Some(kept) => copy(&kept, offset, buffer).map(ReadNow::Read),
             None => self.inner.read_now(space, key, offset, buffer),
+        }
+    }
+
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+        match self.find(space, key) {
+            Some(Kept { found: None, .. }) => Ok(Glance::Absent),
+            Some(Kept { found: Some((stat, bytes)), .. }) => Ok(Glance::Part(stat, part(&bytes, offset, length))),
+            None => self.inner.glance(space, key, offset, length),
         }
     }
 

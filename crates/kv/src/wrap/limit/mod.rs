@@ -18,7 +18,7 @@ use self::gate::{Flow, Gate, Permit, Quota};
 use super::around::{Around, AroundView, Carried, Walk, inline_len};
 use super::calls::Call;
 use crate::check::check_batch;
-use crate::seam::{Cursor, Entry, Kv, Profile, ReadNow, Stage, Usage, View, Watch};
+use crate::seam::{Cursor, Entry, Glance, Kv, Profile, ReadNow, Stage, Usage, View, Watch};
 
 /// So much in a second, and so much at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,6 +210,11 @@ impl Kv for Limit {
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.shared.read(|| self.inner.get(space, key))
+    }
+
+    /// What it does about a read may take a while: it is done about the calls of a view.
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

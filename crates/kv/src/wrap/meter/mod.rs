@@ -18,7 +18,7 @@ use self::gauges::Gauges;
 pub use self::gauges::{Latency, Metered, Snapshot};
 use super::around::{Around, AroundView, Carried, Walk, inline_len};
 use super::calls::Call;
-use crate::seam::{Cursor, Entry, Kv, ReadNow, Stage, Usage, View, Watch, WatchEvent};
+use crate::seam::{Cursor, Entry, Glance, Kv, ReadNow, Stage, Usage, View, Watch, WatchEvent};
 
 /// One step of a cursor in so many is timed.
 const STEPS_EACH: u32 = 16;
@@ -87,6 +87,11 @@ impl Kv for Meter {
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.shared.meter(Call::Get, 0, || self.inner.get(space, key))
+    }
+
+    /// What it does about a read may take a while: it is done about the calls of a view.
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

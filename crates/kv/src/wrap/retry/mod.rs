@@ -24,7 +24,7 @@ use self::lanes::Lanes;
 use self::readers::{RetryCursor, RetryStage, RetryWatch};
 use super::around::{Around, AroundView, Carried, Walk};
 use super::calls::Call;
-use crate::seam::{Cursor, Kv, Profile, ReadNow, Stage, Usage, View, Watch};
+use crate::seam::{Cursor, Glance, Kv, Profile, ReadNow, Stage, Usage, View, Watch};
 
 /// How often and after which pauses.
 #[derive(Clone, Debug)]
@@ -185,6 +185,11 @@ impl Kv for Retry {
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.policy().repeat(|| self.inner().get(space, key))
+    }
+
+    /// What it does about a read may take a while: it is done about the calls of a view.
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        Ok(Glance::Unknown)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
