@@ -10,6 +10,7 @@ mod large;
 mod redis;
 mod serve;
 mod served;
+mod shared;
 
 use crate::report::{Latency, Report};
 use crate::statistics::{Better, Judgement, median};
@@ -34,6 +35,8 @@ pub enum Group {
     Small,
     /// Values of 1 MiB over the socket, beside one thread's memcpy
     Large,
+    /// Values of 4 to 256 KiB over the socket, through shared memory and not; only when it is named
+    Shared,
 }
 
 /// What is measured and how long.
@@ -140,6 +143,9 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
         for store in Store::ALL {
             measure(arguments, store, &mut report)?;
         }
+    }
+    if arguments.groups.contains(&Group::Shared) {
+        shared::measure(arguments, &mut report)?;
     }
     if report.rows.is_empty() {
         return Err(Error::Argument("no cell is left to measure; see --only, --in-flight and the groups".into()));

@@ -18,6 +18,9 @@ pub struct ServerArguments {
     /// The new file of the store; without one it is in memory
     #[arg(long, value_name = "PATH")]
     pub file: Option<PathBuf>,
+    /// Values of so many bytes are given through shared memory
+    #[arg(long, value_name = "BYTES")]
+    pub shared_from: Option<usize>,
 }
 
 /// The hidden argument that makes this program such a process.
@@ -28,7 +31,9 @@ pub const SERVER: &str = "wire-server";
 pub fn serve(arguments: &ServerArguments) -> Result<(), Error> {
     let served = || -> Result<(), String> {
         let kv = direct::open(arguments.file.as_deref())?;
-        let server = Server::new(kv.clone(), ServerOptions::default());
+        let mut options = ServerOptions::default();
+        options.shared_from = arguments.shared_from.unwrap_or(options.shared_from);
+        let server = Server::new(kv.clone(), options);
         server.listen_unix(&arguments.socket).map_err(failed("listen"))?;
         let mut secret = [0; 32];
         OsRandom.fill(&mut secret);

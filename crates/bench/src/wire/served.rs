@@ -45,6 +45,11 @@ impl Drop for Process {
 impl Served {
     /// Starts one.
     pub fn start(store: Store, dir: &Path) -> Result<Served, Error> {
+        Served::start_sharing(store, dir, None)
+    }
+
+    /// The same; values of so many bytes are given through shared memory.
+    pub fn start_sharing(store: Store, dir: &Path, shared_from: Option<usize>) -> Result<Served, Error> {
         let folder = tempfile::Builder::new()
             .prefix("koine-bench-")
             .tempdir_in(dir)
@@ -54,6 +59,9 @@ impl Served {
         command.args(["bench", SERVER, "--socket"]).arg(folder.path().join("wire.sock"));
         if store.is_file {
             command.arg("--file").arg(folder.path().join("store.koine"));
+        }
+        if let Some(length) = shared_from {
+            command.arg("--shared-from").arg(length.to_string());
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(Error::io("cannot start a server"))?;
@@ -69,11 +77,15 @@ impl Served {
 
     /// A connection by one way.
     pub fn connect(&self, way: Way) -> Outcome<Wire> {
-        let options = ClientOptions::default();
+        self.connect_with(way, &ClientOptions::default())
+    }
+
+    /// The same, of a client that behaves so.
+    pub fn connect_with(&self, way: Way, options: &ClientOptions) -> Outcome<Wire> {
         let process = Arc::clone(&self.process);
         let kv = match way {
-            Way::Tcp => WireKv::connect_tcp(&format!("127.0.0.1:{}", process.port), &process.key, &options),
-            _ => WireKv::connect_unix(&process.folder.path().join("wire.sock"), &options),
+            Way::Tcp => WireKv::connect_tcp(&format!("127.0.0.1:{}", process.port), &process.key, options),
+            _ => WireKv::connect_unix(&process.folder.path().join("wire.sock"), options),
         };
         let kv = kv.map_err(failed("connect"))?;
         Ok(Wire { way, kv, durability: self.durability, begun: VecDeque::new(), process })
