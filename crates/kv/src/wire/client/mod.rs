@@ -56,8 +56,8 @@ pub struct ClientOptions {
     pub shared_from: usize,
 }
 
-/// From here on shared memory is faster than the socket.
-const SHARED_FROM: usize = 16 << 10;
+/// From here on shared memory is no slower than the socket (docs/performance.md).
+const SHARED_FROM: usize = 4 << 10;
 
 impl Default for ClientOptions {
     fn default() -> ClientOptions {

@@ -77,7 +77,7 @@ impl Default for ServerOptions {
             staging_len_max: 256 << 20,
             waiting_len_max: 32 << 20,
             workers: 8,
-            shared_from: 16 << 10,
+            shared_from: 4 << 10,
             greeting: Duration::from_secs(10),
             patience: Duration::from_secs(60),
             handler: None,
