@@ -31,11 +31,17 @@ pub(crate) fn open(folder: &Path, options: &OpenOptions) -> Result<Arc<dyn Kv>> 
 /// This program cannot.
 #[cfg(not(feature = "rocksdb"))]
 pub(crate) fn open(folder: &Path, _options: &OpenOptions) -> Result<Arc<dyn Kv>> {
+    Err(refusal(folder))
+}
+
+/// What a program without RocksDB says.
+#[cfg(any(test, not(feature = "rocksdb")))]
+fn refusal(folder: &Path) -> Error {
     let place = Place::Rocks(folder.to_owned());
     let message = format!(
         "{place}: this program was built without RocksDB; build it with `cargo build --features rocksdb` (Debian: librocksdb-dev, libclang-dev)"
     );
-    Err(Error::BadPlace(message))
+    Error::BadPlace(message)
 }
 
 #[cfg(test)]
@@ -62,14 +68,24 @@ mod tests {
         assert!(matches!(open(&place, &limited), Err(Error::BadSize(_))));
     }
 
-    #[cfg(not(feature = "rocksdb"))]
     #[test]
     fn a_program_without_rocksdb_says_so_and_touches_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let place = format!("rocksdb:{}", folder.path().join("store").display());
-        let create = OpenOptions { create: true, ..OpenOptions::default() };
-        let error = open(&place, &create).err().unwrap();
-        assert!(matches!(&error, Error::BadPlace(_)) && error.to_string().contains("--features rocksdb"), "{error}");
-        assert!(!folder.path().join("store").exists());
+        let path = folder.path().join("store");
+        let told = [
+            super::refusal(&path),
+            #[cfg(not(feature = "rocksdb"))]
+            {
+                let create = OpenOptions { create: true, ..OpenOptions::default() };
+                open(&format!("rocksdb:{}", path.display()), &create).err().unwrap()
+            },
+        ];
+        for error in told {
+            assert!(
+                matches!(&error, Error::BadPlace(_)) && error.to_string().contains("--features rocksdb"),
+                "{error}"
+            );
+        }
+        assert!(!path.exists());
     }
 }
