@@ -35,6 +35,10 @@ use clap::{Parser, Subcommand};
 use failure::{EXIT_CODES, Failure, Outcome};
 use output::Output;
 
+/// A commit takes and gives back some forty pieces of memory (docs/decisions/0025-allocator.md).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// One store that speaks S3, in one file or on one device.
 #[derive(Parser, Debug)]
 #[command(name = "koine", version, arg_required_else_help = true, after_help = EXIT_CODES)]

@@ -55,6 +55,16 @@ impl Engine {
         }
     }
 
+    /// The whole value of a key, as a view that is taken now would give it: shared where it lies in memory. `None` when
+    /// the key (or its space) is absent.
+    pub fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        match self.part_now(space, key, 0, usize::MAX)? {
+            Glance::Absent => Ok(None),
+            Glance::Part(_, bytes) => Ok(Some(bytes)),
+            Glance::Unknown => self.view().get(space, key),
+        }
+    }
+
     /// As [`View::stat`](crate::View::stat) of a view that is taken now.
     pub fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
         match self.glance(space, key, |held| RecordHead::of(&held).map(|head| stat_of(&head)))? {
@@ -157,6 +167,8 @@ mod tests {
                 let (view, key) = (engine.view(), key(number));
                 let stat = view.stat(SPACE, &key).unwrap();
                 assert_eq!(engine.stat(SPACE, &key).unwrap(), stat);
+                let value = stat.map(|stat| view.bytes(SPACE, &key, 0, stat.size as usize).unwrap());
+                assert_eq!(engine.get(SPACE, &key).unwrap(), value);
                 assert_eq!(engine.footprint(SPACE, &key).unwrap(), stat.zip(view.allocated(SPACE, &key).unwrap()));
                 for (offset, length) in [(0, usize::MAX), (0, 0), (50, 3000), (1 << 20, 1 << 20), (u64::MAX, 1)] {
                     let glances = [

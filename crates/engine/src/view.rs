@@ -321,6 +321,15 @@ impl View {
 
     /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
     pub fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
+        self.bytes_if_there(space, key, offset, length)?.ok_or_else(absent)
+    }
+
+    /// The whole value of a key, shared where it lies in memory; `None` when the key (or its space) is absent.
+    pub fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        self.bytes_if_there(space, key, 0, usize::MAX)
+    }
+
+    fn bytes_if_there(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Option<Bytes>> {
         let core = self.core();
         let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
         let found = self.look_through(space, key, |tree, held| {
@@ -335,7 +344,7 @@ impl View {
             }
             Ok(Bytes::from(buffer))
         });
-        self.checked(found)?.ok_or_else(absent)
+        self.checked(found)
     }
 
     /// Shows the whole value of a key, where it lies if that is in memory; `None` when the key (or its space) is

@@ -12,15 +12,15 @@ use bytes::Bytes;
 use koine_engine::batch::{BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
 use koine_engine::device::Device;
 use koine_engine::{
-    Batch, Commit, Durability, Engine, Error, ErrorKind, Event, GLANCE_LEN_MAX, KeyRange, Operation, Options, Payload,
-    Result, SpaceId, StageHint, StageToken, Ticket, Version,
+    Batch, Commit, Durability, Engine, Error, ErrorKind, Event, KeyRange, Operation, Options, Payload, Result, SpaceId,
+    StageHint, StageToken, Ticket, Version,
 };
 
 use crate::check::check_batch;
 use crate::copies;
 use crate::seam::{
     Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, Level, Profile, ReadNow, SpaceEntry, Stage,
-    Stat, Usage, View, Watch, WatchEvent, get_by_view,
+    Stat, Usage, View, Watch, WatchEvent,
 };
 
 /// Values up to this length go through the log; longer ones are better placed by a stage.
@@ -84,11 +84,8 @@ impl Kv for EngineKv {
     }
 
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.glance(space, key, 0, GLANCE_LEN_MAX)? {
-            Glance::Absent => Ok(None),
-            Glance::Part(stat, value) if value.len() as u64 == stat.size => Ok(Some(value)),
-            Glance::Part(..) | Glance::Unknown => get_by_view(self, space, key),
-        }
+        self.check_open()?;
+        self.engine.get(space, key)
     }
 
     fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {

@@ -1,9 +1,9 @@
-//! A synced write that finds nobody writing: its group is on its way to the ring before the change is made in memory,
+//! A synced change that finds nobody writing: its group is on its way to the ring before the change is made in memory,
 //! and the data that it names is written beside it.
 //!
 //! Invariants:
-//! - Only a write into a value is begun so, when all is known that could refuse it: what can still fail is to read the
-//!   nodes that it changes. Then the group is written over and that is synced before anybody is told. A power cut in
+//! - Only a write into a value is begun so, or a few puts and deletions that fit into the ring, when all is known that
+//!   could refuse them: what can still fail is to read the nodes that they change. Then the group is written over and that is synced before anybody is told. A power cut in
 //!   between may leave the commit in the log: nobody was told yet that it did not happen.
 //! - The sync is issued after the group and its data were written. The head says which data is not yet
 //!   ([`Head::unwritten`]): no checkpoint is made meanwhile.
@@ -14,18 +14,24 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 
-use super::form::{blocks_of_payload, encoded};
+use super::form::{blocks_of_operation, encoded};
 use super::next_version;
 use crate::apply::condition;
-use crate::batch::{Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, VALUE_LEN_MAX};
+use crate::batch::{
+    Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, SpaceId, VALUE_LEN_MAX,
+};
 use crate::core::{Core, Head, Item};
 use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::error::Result;
-use crate::log::record::{Outcome, Record, Step};
+use crate::log::record::{Outcome, Record, Step, inline_len};
 use crate::space::Class;
 use crate::staging::Staged;
 use crate::ticket::{Completer, is_telling};
+use crate::value::SpaceRoot;
 use crate::writer::{Begun, Sealed};
+
+/// So many operations and conditions a batch of puts and deletions may have: the ring waits while they are judged.
+const PLAIN_MAX: usize = 16;
 
 /// A group that was begun, until somebody ends it.
 pub(super) struct Unended {
@@ -55,21 +61,42 @@ impl Drop for Unended {
 impl Core {
     /// Whether a batch is of the kind that can be begun, as far as it alone tells.
     pub(super) fn may_begin(self: &Arc<Core>, batch: &Batch, durability: Durability) -> bool {
+        durability == Durability::Sync
+            && batch.request.is_none()
+            && (self.is_one_write(batch) || self.is_plain(batch))
+            && !self.promises.are_any()
+            && self.check_takes_writes().is_ok()
+            && !is_telling()
+    }
+
+    /// A write into one value.
+    fn is_one_write(self: &Arc<Core>, batch: &Batch) -> bool {
         let [Operation::WriteAt { at, offset, data }] = batch.operations.as_slice() else { return false };
         let is_ours = match data {
             Payload::Bytes(bytes) => bytes.len() <= self.limits.pending_len_max,
             Payload::Stage(token) => token.content_ref::<Staged>().is_some_and(|staged| staged.is_fresh_of(self)),
         };
-        durability == Durability::Sync
-            && batch.request.is_none()
-            && matches!(batch.conditions.as_slice(), [] | [Condition::Present { .. }])
+        matches!(batch.conditions.as_slice(), [] | [Condition::Present { .. }])
             && is_ours
             && !data.is_empty()
             && at.key.len() <= KEY_LEN_MAX
             && offset.checked_add(data.len()).is_some_and(|end| end <= VALUE_LEN_MAX)
-            && !self.promises.are_any()
-            && self.check_takes_writes().is_ok()
-            && !is_telling()
+    }
+
+    /// A few puts of what goes through the ring, and deletions.
+    fn is_plain(&self, batch: &Batch) -> bool {
+        let plain = |operation: &Operation| match operation {
+            Operation::Put { at, value: Payload::Bytes(bytes) } => {
+                at.key.len() <= KEY_LEN_MAX && bytes.len() <= self.limits.pending_len_max
+            }
+            Operation::Delete { at } => at.key.len() <= KEY_LEN_MAX,
+            _ => false,
+        };
+        (1..=PLAIN_MAX).contains(&batch.operations.len())
+            && batch.conditions.len() <= PLAIN_MAX
+            && !batch.conditions.iter().any(|condition| matches!(condition, Condition::RangeUnchanged { .. }))
+            && batch.operations.iter().all(plain)
+            && batch.operations.iter().map(inline_len).sum::<usize>() <= self.limits.batch_bytes_max
     }
 
     /// Asks for a batch that may be begun; gives what the one who waits has to end. None where it goes the usual way.
@@ -107,16 +134,28 @@ impl Core {
         if head.in_flight || !head.queue.is_empty() || head.closing || self.check_running().is_err() {
             return None;
         }
-        let (at, data) = write_of(batch)?;
+        // What shares a block of the log with commits that nobody has synced is synced with them.
+        if head.open.is_some() && !matches!(batch.operations.as_slice(), [Operation::WriteAt { .. }]) {
+            return None;
+        }
+        let need = batch.operations.iter().map(blocks_of_operation).sum();
         let is_dirty = head.dirty.exceeds(self.table(&head).and_half());
-        if is_dirty || !self.has_room(&head, blocks_of_payload(data), Class::Data) {
+        if is_dirty || (need > 0 && !self.has_room(&head, need, Class::Data)) {
             return None;
         }
         let broken = condition::first_broken(&batch.conditions, &head.state, &self.nodes, &self.filters, &head.changes);
-        let is_writable =
-            head.state.look(&self.nodes, at.space, |root| Ok(root.is_some_and(|root| !root.is_read_only())));
+        let is_writable = |space: SpaceId| {
+            let writable = |root: Option<&SpaceRoot>| Ok(root.is_some_and(|root| !root.is_read_only()));
+            head.state.look(&self.nodes, space, writable).is_ok_and(|writable| writable)
+        };
+        let mut seen = None;
+        let all_writable = batch.operations.iter().all(|operation| match place_of(operation) {
+            Some(at) if seen == Some(at.space) => true,
+            Some(at) => is_writable(*seen.insert(at.space)),
+            None => false,
+        });
         // What is not known now is told by the usual way.
-        matches!((broken, is_writable), (Ok(None), Ok(true))).then_some(head)
+        (matches!(broken, Ok(None)) && all_writable).then_some(head)
     }
 
     /// Begins the group of one record and makes the change; gives the record back where the ring has no room.
@@ -165,21 +204,23 @@ impl Core {
     }
 }
 
-/// Where a batch writes, and what.
-fn write_of(batch: &Batch) -> Option<(&Place, &Payload)> {
-    match batch.operations.first() {
-        Some(Operation::WriteAt { at, data, .. }) => Some((at, data)),
+/// What an operation that may be begun changes.
+fn place_of(operation: &Operation) -> Option<&Place> {
+    match operation {
+        Operation::WriteAt { at, .. } | Operation::Put { at, .. } | Operation::Delete { at } => Some(at),
         _ => None,
     }
 }
 
 /// The data that a batch names and nobody has written, and where it belongs.
 fn unwritten_of(batch: &Batch) -> Option<(Place, Arc<Staged>)> {
-    match write_of(batch)? {
-        (at, Payload::Stage(token)) => Some((at.clone(), token.content::<Staged>()?)),
+    match batch.operations.first()? {
+        Operation::WriteAt { at, data: Payload::Stage(token), .. } => Some((at.clone(), token.content::<Staged>()?)),
         _ => None,
     }
 }
 
+#[cfg(test)]
+mod plain_tests;
 #[cfg(test)]
 mod tests;

@@ -47,13 +47,22 @@ fn takes_away(step: &Step) -> bool {
     }
 }
 
+/// About how many blocks an operation that changes one value takes.
+pub(super) fn blocks_of_operation(operation: &Operation) -> u64 {
+    match operation {
+        Operation::Put { value: payload, .. }
+        | Operation::WriteAt { data: payload, .. }
+        | Operation::Append { data: payload, .. } => blocks_of_payload(payload),
+        Operation::Delete { .. } => 0,
+        _ => 1,
+    }
+}
+
 fn blocks_of_step(step: &Step) -> u64 {
     match step {
-        Step::Operation(
-            Operation::Put { value: payload, .. }
-            | Operation::WriteAt { data: payload, .. }
-            | Operation::Append { data: payload, .. },
-        ) => blocks_of_payload(payload),
+        Step::Operation(operation @ (Operation::Put { .. } | Operation::WriteAt { .. } | Operation::Append { .. })) => {
+            blocks_of_operation(operation)
+        }
         Step::StageSlab { extents, .. } => 1 + extents.len() as u64 / 16,
         step if takes_away(step) => 0,
         _ => 1,
@@ -61,7 +70,7 @@ fn blocks_of_step(step: &Step) -> u64 {
 }
 
 /// About how many blocks a change of one value by this payload takes.
-pub(super) fn blocks_of_payload(payload: &Payload) -> u64 {
+fn blocks_of_payload(payload: &Payload) -> u64 {
     match payload {
         Payload::Bytes(bytes) => 1 + bytes.len().div_ceil(BLOCK_LEN) as u64,
         Payload::Stage(_) => 1,

@@ -264,15 +264,11 @@ impl Session for Reads<'_> {
     }
 
     fn get(&mut self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
-        let newest;
-        let view = match &self.view {
-            Some(view) => view,
-            None => {
-                newest = self.engine.view();
-                &newest
-            }
-        };
-        view.look(SPACE, key, |bytes| found(bytes)).map(|seen| seen.is_some()).map_err(failed("get"))
+        match &self.view {
+            Some(view) => view.look(SPACE, key, |bytes| found(bytes)).map(|seen| seen.is_some()),
+            None => self.engine.get(SPACE, key).map(|value| value.map(|bytes| found(&bytes)).is_some()),
+        }
+        .map_err(failed("get"))
     }
 
     fn scan(&mut self, from: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Outcome<()> {

@@ -225,7 +225,8 @@ fn as_much_as_memory_allows_is_kept() {
         assert!(store.inner.gather.kept_len() <= 9 << 20);
     }
     let made = commits(&engine) - before;
-    assert!((2..2000).contains(&made), "{made} commits for 20,000 writes");
+    // While a checkpoint that others slow down makes room, writes go through one by one.
+    assert!((2..5000).contains(&made), "{made} commits for 20,000 writes");
     for turn in (0..20_000u64).step_by(97) {
         let mut buffer = [0; 1024];
         object.read((turn * 7919 % 20_000) * 1024, &mut buffer).unwrap();
