@@ -63,10 +63,14 @@ impl Drop for Together {
     }
 }
 
+/// What this thread holds back. A thread that is being taken down, and submits or waits in doing so, holds nothing.
+fn with_held<R: Default>(change: impl FnOnce(&mut Option<Vec<Held>>) -> R) -> R {
+    HELD.try_with(|held| change(&mut held.borrow_mut())).unwrap_or_default()
+}
+
 /// Has everything written that this thread holds back: it is going to wait.
 pub(crate) fn release() {
-    let held = HELD.with_borrow_mut(|held| held.as_mut().map(std::mem::take));
-    write(held.unwrap_or_default());
+    write(with_held(|held| held.as_mut().map(std::mem::take)).unwrap_or_default());
 }
 
 fn write(held: Vec<Held>) {
@@ -81,7 +85,7 @@ fn write(held: Vec<Held>) {
 
 /// This thread is about to submit to a store.
 pub(crate) fn join(core: &Arc<Core>) {
-    HELD.with_borrow_mut(|held| {
+    with_held(|held| {
         if let Some(held) = held
             && !held.iter().any(|held| Arc::ptr_eq(&held.core, core))
         {
@@ -92,7 +96,7 @@ pub(crate) fn join(core: &Arc<Core>) {
 
 /// Whether the writer need not be woken now for a batch of this thread.
 pub(crate) fn holds(core: &Core, item: &Item) -> bool {
-    HELD.with_borrow_mut(|held| {
+    with_held(|held| {
         let found = held.iter_mut().flatten().find(|held| std::ptr::eq(Arc::as_ptr(&held.core), core));
         let Some(held) = found else { return false };
         if item.completer.is_none() || item.durability == Durability::Sync {
@@ -143,6 +147,26 @@ mod tests {
         // Unless the writer was at work for another reason.
         assert!(outcomes.iter().filter(|(_, here)| *here).count() > 0);
         assert_eq!(engine.view().stat(SPACE, &49_u32.to_be_bytes()).unwrap().unwrap().size, 2000);
+    }
+
+    #[test]
+    fn a_thread_that_is_taken_down_can_still_commit() {
+        struct Last(Arc<Engine>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                self.0.commit(Batch::new().put(SPACE, "last", "words"), Durability::Written).unwrap();
+            }
+        }
+        thread_local!(static LAST: RefCell<Option<Last>> = const { RefCell::new(None) });
+        let engine = Arc::new(engine());
+        let same = Arc::clone(&engine);
+        std::thread::spawn(move || {
+            LAST.with_borrow_mut(|last| *last = Some(Last(same)));
+            Together::begin().end();
+        })
+        .join()
+        .unwrap();
+        assert!(engine.contains(SPACE, b"last").unwrap());
     }
 
     #[test]
