@@ -30,7 +30,7 @@ use koine_engine::{
 };
 
 use self::overlay::{Found, Overlay, Source};
-use crate::seam::{Direction, Kv, View};
+use crate::seam::{Direction, Kv, Stat, View};
 use crate::sparse::Piece;
 
 pub use self::cursor::{SeenEntry, TransactionCursor};
@@ -49,19 +49,20 @@ pub struct Seen {
 /// What was read, to be held against the state at the commit.
 #[derive(Default)]
 struct Reads {
-    /// The version of each key that was read, as the view has it; `None` where it is absent.
-    keys: BTreeMap<Place, Option<Version>>,
+    /// What the view has of each key that was read; `None` where it is absent.
+    keys: BTreeMap<Place, Option<Stat>>,
     ranges: Vec<(SpaceId, KeyRange)>,
 }
 
 impl Reads {
-    /// Notes that the view's state of a key matters.
-    fn key(&mut self, view: &dyn View, place: &Place) -> Result<()> {
-        if !self.keys.contains_key(place) {
-            let stat = view.stat(place.space, &place.key)?;
-            self.keys.insert(place.clone(), stat.map(|stat| stat.version));
+    /// Notes that the view's state of a key matters, and gives it; a key is looked up once.
+    fn key(&mut self, view: &dyn View, place: &Place) -> Result<Option<Stat>> {
+        if let Some(stat) = self.keys.get(place) {
+            return Ok(*stat);
         }
-        Ok(())
+        let stat = view.stat(place.space, &place.key)?;
+        self.keys.insert(place.clone(), stat);
+        Ok(stat)
     }
 
     fn range(&mut self, space: SpaceId, range: KeyRange) {
@@ -147,8 +148,7 @@ impl Transaction {
         self.replay()?;
         match self.overlay.find(&place)? {
             Found::Beneath => {
-                self.reads.key(&*self.view, &place)?;
-                let stat = self.view.stat(space, key)?;
+                let stat = self.reads.key(&*self.view, &place)?;
                 Ok(stat.map(|stat| Seen { version: Some(stat.version), size: stat.size }))
             }
             Found::Absent => Ok(None),
@@ -212,8 +212,8 @@ impl Transaction {
     pub fn into_batch(self) -> Batch {
         let mut conditions = self.explicit;
         let since = self.view.version();
-        conditions.extend(self.reads.keys.into_iter().map(|(Place { space, key }, version)| match version {
-            Some(version) => Condition::VersionIs { space, key, version },
+        conditions.extend(self.reads.keys.into_iter().map(|(Place { space, key }, stat)| match stat {
+            Some(stat) => Condition::VersionIs { space, key, version: stat.version },
             None => Condition::Absent { space, key },
         }));
         let ranges = self.reads.ranges.into_iter();
