@@ -5,17 +5,19 @@
 //! - A space's id is never that of another bucket, before or after: it is drawn at random, and a batch for a
 //!   bucket that is gone is refused because its space is.
 
+use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::{Batch, Commit, Condition, Direction, Entry, KeyRange, Operation, SpaceId, View};
+use koine_kv::{Commit, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, View};
 
-use crate::change::{Change, Plan, run};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::BucketInfo;
 use crate::keys;
-use crate::objects::{Objects, find_bucket, read_value};
+use crate::lookup::{find_bucket, read_value};
+use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::BucketRecord;
 use crate::request::{BucketPage, BucketQuery};
+use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
     /// Makes a bucket.
@@ -24,18 +26,17 @@ impl Objects {
             return Pending::ready(Err(error));
         }
         let (space, created) = (SpaceId(0), self.now());
-        run(CreateBucket { objects: self.clone(), bucket: bucket.to_owned(), space, created })
+        run(self, CreateBucket { bucket: bucket.to_owned(), space, created })
     }
 
     /// Removes a bucket that holds no objects; its unfinished uploads go with it.
     pub fn delete_bucket(&self, bucket: &str) -> Pending<()> {
-        run(DeleteBucket { objects: self.clone(), bucket: bucket.to_owned() })
+        run(self, DeleteBucket { bucket: bucket.to_owned() })
     }
 
     /// What is known of a bucket.
     pub fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
-        let view = self.kv().view()?;
-        let (_, record) = find_bucket(view.as_ref(), bucket)?;
+        let record = find_bucket(&mut self.kv().view()?, bucket)?;
         Ok(info(bucket.to_owned(), &record))
     }
 
@@ -75,69 +76,53 @@ fn info(name: String, record: &BucketRecord) -> BucketInfo {
 }
 
 struct CreateBucket {
-    objects: Objects,
     bucket: String,
-    /// Drawn by the last plan.
+    /// Drawn by the last attempt.
     space: SpaceId,
     created: Timestamp,
 }
 
-impl Change for CreateBucket {
+impl Verb for CreateBucket {
     type Outcome = BucketInfo;
 
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<BucketInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
         let key = keys::bucket(&self.bucket);
-        if view.stat(keys::CATALOGUE, &key)?.is_some() {
+        if txn.stat(keys::CATALOGUE, &key)?.is_some() {
             let message = format!("the bucket {:?} exists already", self.bucket);
             return Err(Error::new(ErrorKind::BucketAlreadyOwnedByYou, message));
         }
-        self.space = SpaceId(self.objects.draw_u64() | keys::BUCKET_SPACE_MIN);
+        self.space = SpaceId(scope.draw_u64() | keys::BUCKET_SPACE_MIN);
         let record = BucketRecord { space: self.space, created: self.created, owner: None, kept: Vec::new() };
-        let batch = Batch::new()
-            .when(Condition::Absent { space: keys::CATALOGUE, key: key.clone() })
-            .then(Operation::CreateSpace { space: self.space })
-            .put(keys::CATALOGUE, key, record.encode());
-        Ok(Plan::Submit(batch))
+        txn.then(Operation::CreateSpace { space: self.space });
+        txn.put(keys::CATALOGUE, key, Bytes::from(record.encode()));
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, _commit: Commit) -> Result<BucketInfo> {
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
         Ok(BucketInfo { name: self.bucket, space: self.space, created: self.created })
     }
 }
 
 struct DeleteBucket {
-    objects: Objects,
     bucket: String,
 }
 
-impl Change for DeleteBucket {
+impl Verb for DeleteBucket {
     type Outcome = ();
 
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<()>> {
-        let (version, record) = find_bucket(view, &self.bucket)?;
-        let (space, range) = (record.space, KeyRange::prefix(keys::names_prefix("")));
-        if view.cursor(space, range.clone(), Direction::Forward)?.next()?.is_some() {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+        let space = find_bucket(txn, &self.bucket)?.space;
+        let names = KeyRange::prefix(keys::names_prefix(""));
+        if txn.cursor(space, names, Direction::Forward)?.next()?.is_some() {
             let message = format!("the bucket {:?} still holds objects; delete them first", self.bucket);
             return Err(Error::new(ErrorKind::BucketNotEmpty, message));
         }
-        let key = keys::bucket(&self.bucket);
-        let batch = Batch::new()
-            .when(Condition::VersionIs { space: keys::CATALOGUE, key: key.clone(), version })
-            .when(Condition::RangeEmpty { space, range })
-            .delete(keys::CATALOGUE, key)
-            .then(Operation::DropSpace { space });
-        Ok(Plan::Submit(batch))
+        txn.delete(keys::CATALOGUE, keys::bucket(&self.bucket));
+        txn.then(Operation::DropSpace { space });
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

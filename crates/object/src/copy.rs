@@ -4,19 +4,21 @@
 //! - The source is as it was read when the copy is committed, or the copy is planned again.
 //! - Data is read only where a checksum is asked for that nobody has stored.
 
-use koine_kv::{Batch, Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Version, View};
+use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Transaction, Version, View};
 
-use crate::change::{Change, Plan, run};
 use crate::checksum::{Checksum, Digests, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::info::{ObjectId, ObjectInfo};
 use crate::keys;
-use crate::objects::{Objects, Standing, find_object, find_space, never, replace};
+use crate::lookup::{Lookup, Standing, find_bucket, find_object, find_space};
+use crate::name::{self, never};
+use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{check_metadata, settle};
 use crate::record::ObjectRecord;
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
+use crate::verb::{Applied, Scope, Verb, run};
 
 /// How much is read at once to compute a checksum.
 const READ_LEN: usize = 1 << 20;
@@ -25,12 +27,12 @@ impl Objects {
     /// Copies an object without copying its data; onto itself only with a change.
     pub fn copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Pending<ObjectInfo> {
         match self.prepare_copy(from, to, options) {
-            Ok(copy) => run(copy),
+            Ok(copy) => run(self, copy),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 
-    fn prepare_copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Result<Copy> {
+    pub(crate) fn prepare_copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Result<Copy> {
         keys::check_object_key(from.key)?;
         keys::check_object_key(to.key)?;
         match &options.metadata {
@@ -41,15 +43,8 @@ impl Objects {
             }
             CopiedMetadata::Copy => {}
         }
-        let mut copy = Copy {
-            objects: self.clone(),
-            from: Name::new(from),
-            to: Name::new(to),
-            options,
-            computed: None,
-            record: None,
-        };
-        copy.compute_checksum()?;
+        let mut copy = Copy { from: Name::new(from), to: Name::new(to), options, computed: None, record: None };
+        copy.compute_checksum(self)?;
         Ok(copy)
     }
 }
@@ -73,9 +68,14 @@ pub(crate) struct Source {
 }
 
 /// Finds a source and checks the caller's condition on it.
-pub(crate) fn find_source(view: &dyn View, bucket: &str, key: &str, condition: &ReadCondition) -> Result<Source> {
-    let space = find_space(view, bucket)?;
-    let standing = find_object(view, space, key)?.ok_or_else(|| Error::no_such_key(key))?;
+pub(crate) fn find_source(
+    from: &mut impl Lookup,
+    bucket: &str,
+    key: &str,
+    condition: &ReadCondition,
+) -> Result<Source> {
+    let space = find_space(from, bucket)?;
+    let standing = find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(key))?;
     let info = standing.record.clone().into_info(key.to_owned(), standing.version);
     condition.check(&info).map_err(|error| Error::new(ErrorKind::PreconditionFailed, error.message()))?;
     Ok(Source { space, standing })
@@ -110,24 +110,24 @@ pub(crate) fn share(source: Place, range: ByteRange, target: Place) -> Operation
     Operation::CloneRange { from: source, from_offset: range.offset, length: range.length, to: target, to_offset: 0 }
 }
 
-struct Copy {
-    objects: Objects,
+/// The verb.
+pub(crate) struct Copy {
     from: Name,
     to: Name,
     options: CopyOptions,
     /// A checksum that was read from the source's data, and the source's version then.
     computed: Option<(Version, Checksum)>,
-    /// Of the last plan.
+    /// Of the last attempt.
     record: Option<ObjectRecord>,
 }
 
 impl Copy {
-    fn compute_checksum(&mut self) -> Result<()> {
+    fn compute_checksum(&mut self, objects: &Objects) -> Result<()> {
         let Some(algorithm) = self.options.checksum else {
             return Ok(());
         };
-        let view = self.objects.kv().view()?;
-        let source = find_source(view.as_ref(), &self.from.bucket, &self.from.key, &self.options.source_condition)?;
+        let mut view = objects.kv().view()?;
+        let source = find_source(&mut view, &self.from.bucket, &self.from.key, &self.options.source_condition)?;
         let record = &source.standing.record;
         if has_full(&record.checksums, algorithm).is_some() {
             return Ok(());
@@ -151,14 +151,14 @@ impl Copy {
         }
     }
 
-    fn record_from(&self, source: &Standing) -> Result<ObjectRecord> {
+    fn record_from(&self, source: &Standing, scope: &Scope<'_>) -> Result<ObjectRecord> {
         let (headers, metadata) = match &self.options.metadata {
             CopiedMetadata::Copy => (source.record.headers.clone(), source.record.metadata.clone()),
             CopiedMetadata::Replace { headers, metadata } => (headers.clone(), metadata.clone()),
         };
-        let now = self.objects.now();
+        let now = scope.now;
         Ok(ObjectRecord {
-            id: self.objects.draw_id(),
+            id: scope.draw_id(),
             size: source.record.size,
             created: now,
             modified: now,
@@ -180,53 +180,41 @@ fn has_full(checksums: &[Checksum], algorithm: crate::ChecksumAlgorithm) -> Opti
     checksums.iter().find(|checksum| checksum.algorithm == algorithm && checksum.composite_parts.is_none())
 }
 
-impl Change for Copy {
+impl Verb for Copy {
     type Outcome = ObjectInfo;
-
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
 
     fn request(&self) -> Option<RequestId> {
         self.options.request
     }
 
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<ObjectInfo>> {
-        let space = find_space(view, &self.to.bucket)?;
-        let there = find_object(view, space, &self.to.key)?;
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+        let bucket = find_bucket(txn, &self.to.bucket)?;
+        let space = bucket.space;
+        let there = find_object(txn, space, &self.to.key)?;
         if let Some(there) = &there
             && self.options.request.is_some()
             && there.record.request == self.options.request
         {
-            return Ok(Plan::Done(there.record.clone().into_info(self.to.key.clone(), there.version)));
+            return Ok(Applied::Done(there.record.clone().into_info(self.to.key.clone(), there.version)));
         }
-        let source = find_source(view, &self.from.bucket, &self.from.key, &self.options.source_condition)?;
-        let record = self.record_from(&source.standing)?;
+        let source = find_source(txn, &self.from.bucket, &self.from.key, &self.options.source_condition)?;
+        let record = self.record.insert(self.record_from(&source.standing, scope)?);
         let etag = there.as_ref().map(|there| &there.record.etag);
         if let Err(error) = self.options.condition.check(&self.to.key, etag) {
-            self.record = Some(record);
-            return Ok(Plan::Doubtful(never(space, &self.to.key), error));
+            return Ok(Applied::Doubtful(never(space, &self.to.key), error));
         }
         let data = keys::data(record.id);
         let range = ByteRange { offset: 0, length: record.size };
         let from = Place::new(source.space, keys::data(source.standing.record.id));
+        txn.when(Condition::Absent { space, key: data.clone() });
         // The data is shared before what stands under the target's name goes: that may be the source.
-        let batch = Batch::new()
-            .when(Condition::VersionIs {
-                space: source.space,
-                key: keys::name(&self.from.key),
-                version: source.standing.version,
-            })
-            .when(Condition::Absent { space, key: data.clone() })
-            .then(share(from, range, Place::new(space, data)));
-        let batch = replace(batch, space, &self.to.key, there.as_ref());
-        let batch = batch.put(space, keys::name(&self.to.key), record.encode());
-        self.record = Some(record);
-        Ok(Plan::Submit(batch))
+        txn.then(share(from, range, Place::new(space, data)));
+        name::set(txn, &bucket, &self.to.key, there.as_ref(), Some(record));
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
         let record = self.record.ok_or_else(|| Error::new(ErrorKind::Conflict, "a copy ended before it began"))?;
-        settle(&self.objects, &self.to.bucket, self.to.key, record, commit)
+        settle(objects, &self.to.bucket, self.to.key, record, commit)
     }
 }

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
-use koine_kv::{Batch, Commit, View};
+use koine_kv::{Commit, Transaction};
 
-use crate::change::{Change, Plan, run};
 use crate::error::Result;
 use crate::keys;
-use crate::objects::{Objects, find_object, find_space, replace};
+use crate::lookup::{Standing, find_bucket, find_object};
+use crate::name;
+use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted};
+use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
     /// Deletes an object; one that is absent is deleted already.
@@ -18,7 +20,7 @@ impl Objects {
         if let Err(error) = keys::check_object_key(key) {
             return Pending::ready(Err(error));
         }
-        run(Delete { objects: self.clone(), bucket: bucket.to_owned(), key: key.to_owned(), options })
+        run(self, Delete { bucket: bucket.to_owned(), key: key.to_owned(), options })
     }
 
     /// Deletes up to [`DELETE_MANY_MAX`] objects in one commit; outcomes are in the order of the names.
@@ -28,60 +30,49 @@ impl Objects {
             return Pending::ready(Err(invalid(message)));
         }
         let (bucket, keys) = (bucket.to_owned(), keys.to_vec());
-        run(DeleteMany { objects: self.clone(), bucket, keys, outcomes: Vec::new() })
+        run(self, DeleteMany { bucket, keys, outcomes: Vec::new() })
     }
 }
 
-struct Delete {
-    objects: Objects,
-    bucket: String,
-    key: String,
-    options: DeleteOptions,
+/// The verb.
+pub(crate) struct Delete {
+    pub bucket: String,
+    pub key: String,
+    pub options: DeleteOptions,
 }
 
-impl Change for Delete {
+impl Verb for Delete {
     type Outcome = Deleted;
 
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<Deleted>> {
-        let space = find_space(view, &self.bucket)?;
-        let standing = find_object(view, space, &self.key)?;
+    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<Deleted>> {
+        let bucket = find_bucket(txn, &self.bucket)?;
+        let standing = find_object(txn, bucket.space, &self.key)?;
         self.options.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag))?;
-        Ok(match standing {
-            None => Plan::Done(Deleted { existed: false }),
-            Some(standing) => {
-                let batch = replace(Batch::new(), space, &self.key, Some(&standing));
-                Plan::Submit(batch.delete(space, keys::name(&self.key)))
-            }
-        })
+        if standing.is_none() {
+            return Ok(Applied::Done(Deleted { existed: false }));
+        }
+        name::set(txn, &bucket, &self.key, standing.as_ref(), None);
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, _commit: Commit) -> Result<Deleted> {
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<Deleted> {
         Ok(Deleted { existed: true })
     }
 }
 
 struct DeleteMany {
-    objects: Objects,
     bucket: String,
     keys: Vec<String>,
-    /// Of the last plan.
+    /// Of the last attempt.
     outcomes: Vec<Result<Deleted>>,
 }
 
-impl Change for DeleteMany {
+impl Verb for DeleteMany {
     type Outcome = Vec<Result<Deleted>>;
 
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<Self::Outcome>> {
-        let space = find_space(view, &self.bucket)?;
-        let mut batch = Batch::new();
+    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<Self::Outcome>> {
+        let bucket = find_bucket(txn, &self.bucket)?;
+        let mut standing: Vec<(&str, Standing)> = Vec::new();
         let mut seen: HashMap<&str, Result<Deleted>> = HashMap::new();
         self.outcomes.clear();
         for key in &self.keys {
@@ -89,25 +80,25 @@ impl Change for DeleteMany {
                 self.outcomes.push(outcome.clone());
                 continue;
             }
-            let found = keys::check_object_key(key).and_then(|()| find_object(view, space, key));
-            let outcome = match found {
-                Ok(None) => Ok(Deleted { existed: false }),
-                Ok(Some(standing)) => {
-                    batch = replace(batch, space, key, Some(&standing)).delete(space, keys::name(key));
-                    Ok(Deleted { existed: true })
-                }
-                Err(error) => Err(error),
-            };
+            let found = keys::check_object_key(key).and_then(|()| find_object(txn, bucket.space, key));
+            let outcome = found.map(|found| {
+                let existed = found.is_some();
+                standing.extend(found.map(|found| (key.as_str(), found)));
+                Deleted { existed }
+            });
             seen.insert(key, outcome.clone());
             self.outcomes.push(outcome);
         }
-        if batch.operations.is_empty() {
-            return Ok(Plan::Done(std::mem::take(&mut self.outcomes)));
+        if standing.is_empty() {
+            return Ok(Applied::Done(std::mem::take(&mut self.outcomes)));
         }
-        Ok(Plan::Submit(batch))
+        for (key, old) in &standing {
+            name::set(txn, &bucket, key, Some(old), None);
+        }
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, _commit: Commit) -> Result<Self::Outcome> {
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<Self::Outcome> {
         Ok(self.outcomes)
     }
 }

@@ -12,15 +12,16 @@ use koine_kv::{Place, ReadNow, SpaceId, View};
 use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
 use crate::keys;
-use crate::objects::{Objects, find_object, find_space, read_value};
+use crate::lookup::{find_object, find_space, read_value};
+use crate::objects::Objects;
 use crate::record::decode_part_table;
 
 impl Objects {
     /// Opens an object as it is now.
     pub fn get(&self, bucket: &str, key: &str) -> Result<ObjectReader> {
-        let view = self.kv().view()?;
-        let space = find_space(view.as_ref(), bucket)?;
-        let standing = find_object(view.as_ref(), space, key_or_absent(key)?)?;
+        let mut view = self.kv().view()?;
+        let space = find_space(&mut view, bucket)?;
+        let standing = find_object(&mut view, space, key_or_absent(key)?)?;
         let standing = standing.ok_or_else(|| Error::no_such_key(key))?;
         let data = keys::data(standing.record.id);
         let info = standing.record.into_info(key.to_owned(), standing.version);
@@ -29,9 +30,9 @@ impl Objects {
 
     /// What is known of an object.
     pub fn head(&self, bucket: &str, key: &str) -> Result<ObjectInfo> {
-        let view = self.kv().view()?;
-        let space = find_space(view.as_ref(), bucket)?;
-        let standing = find_object(view.as_ref(), space, key_or_absent(key)?)?;
+        let mut view = self.kv().view()?;
+        let space = find_space(&mut view, bucket)?;
+        let standing = find_object(&mut view, space, key_or_absent(key)?)?;
         let standing = standing.ok_or_else(|| Error::no_such_key(key))?;
         Ok(standing.record.into_info(key.to_owned(), standing.version))
     }

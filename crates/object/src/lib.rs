@@ -11,7 +11,6 @@
 
 mod body;
 mod bucket;
-mod change;
 mod checksum;
 mod copy;
 mod delete;
@@ -24,12 +23,15 @@ mod get;
 mod info;
 mod keys;
 mod list;
+mod lookup;
 mod multipart;
+mod name;
 mod objects;
 mod pending;
 mod put;
 mod record;
 mod request;
+mod verb;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 pub use error::{Error, ErrorKind, Result};

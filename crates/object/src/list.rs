@@ -10,15 +10,16 @@ use koine_kv::{Cursor, Direction, KeyRange, SpaceId, View, after_prefix};
 
 use crate::error::{Error, Result};
 use crate::keys;
-use crate::objects::{Objects, find_space, read_value};
+use crate::lookup::{find_space, read_value};
+use crate::objects::Objects;
 use crate::record::summary;
 use crate::request::{ListPage, ListQuery};
 
 impl Objects {
     /// A page of the objects of a bucket.
     pub fn list(&self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
-        let view = self.kv().view()?;
-        let space = find_space(view.as_ref(), bucket)?;
+        let mut view = self.kv().view()?;
+        let space = find_space(&mut view, bucket)?;
         let mut page = ListPage::default();
         if query.limit == 0 {
             return Ok(page);

@@ -3,17 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use koine_env::{Clock, Random, Timestamp};
-use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, SpaceId, Version, View};
+use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::ObjectId;
 use crate::keys;
-use crate::record::{BucketRecord, HeadRecord, ObjectRecord, RootKeyRecord};
-
-/// A record is never longer than this; a longer one is damage.
-const RECORD_LEN_MAX: u64 = 4 << 20;
+use crate::lookup::read_value;
+use crate::record::{HeadRecord, RootKeyRecord};
+use crate::verb::Scope;
 
 /// The key that may do everything.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,12 +39,6 @@ impl fmt::Debug for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Objects({})", self.kv.profile().name)
     }
-}
-
-/// What stands under a name.
-pub(crate) struct Standing {
-    pub version: Version,
-    pub record: ObjectRecord,
 }
 
 impl Objects {
@@ -122,64 +113,8 @@ impl Objects {
         self.clock.now()
     }
 
-    pub(crate) fn draw_u64(&self) -> u64 {
-        self.random.next_u64()
+    /// For the verbs of one attempt.
+    pub(crate) fn scope(&self) -> Scope<'_> {
+        Scope::new(self.now(), self.random.as_ref())
     }
-
-    pub(crate) fn draw_id(&self) -> ObjectId {
-        ObjectId(self.random.next_u64())
-    }
-}
-
-/// The whole value of a key and its version; for records.
-pub(crate) fn read_value(view: &dyn View, space: SpaceId, key: &[u8]) -> Result<Option<(Version, Bytes)>> {
-    let Some(stat) = view.stat(space, key)? else {
-        return Ok(None);
-    };
-    let length = usize::try_from(stat.size.min(RECORD_LEN_MAX + 1)).unwrap_or(usize::MAX);
-    if stat.size > RECORD_LEN_MAX {
-        return Err(Error::damaged(format!("the record at {} has {} bytes", hex::encode(key), stat.size)));
-    }
-    Ok(Some((stat.version, view.bytes(space, key, 0, length)?)))
-}
-
-/// The record of a bucket, and its version.
-pub(crate) fn find_bucket(view: &dyn View, bucket: &str) -> Result<(Version, BucketRecord)> {
-    let found = if bucket.len() > 63 { None } else { read_value(view, keys::CATALOGUE, &keys::bucket(bucket))? };
-    let (version, bytes) = found.ok_or_else(|| Error::no_such_bucket(bucket))?;
-    Ok((version, BucketRecord::decode(&bytes)?))
-}
-
-/// The space of a bucket.
-pub(crate) fn find_space(view: &dyn View, bucket: &str) -> Result<SpaceId> {
-    find_bucket(view, bucket).map(|(_, record)| record.space)
-}
-
-/// What stands under a name in a bucket's space.
-pub(crate) fn find_object(view: &dyn View, space: SpaceId, key: &str) -> Result<Option<Standing>> {
-    let Some((version, bytes)) = read_value(view, space, &keys::name(key))? else {
-        return Ok(None);
-    };
-    Ok(Some(Standing { version, record: ObjectRecord::decode(&bytes)? }))
-}
-
-/// Adds to a batch that `standing` is still what the name has, and that its data goes. The name itself is put or
-/// deleted by the caller.
-pub(crate) fn replace(batch: Batch, space: SpaceId, key: &str, standing: Option<&Standing>) -> Batch {
-    let name = keys::name(key);
-    let Some(standing) = standing else {
-        return batch.when(Condition::Absent { space, key: name });
-    };
-    let mut batch = batch
-        .when(Condition::VersionIs { space, key: name, version: standing.version })
-        .delete(space, keys::data(standing.record.id));
-    if standing.record.part_count.is_some() {
-        batch = batch.delete(space, keys::part_table(standing.record.id));
-    }
-    batch
-}
-
-/// A batch that is never applied: only an earlier one of the same request id can make it a commit.
-pub(crate) fn never(space: SpaceId, key: &str) -> Batch {
-    Batch::new().when(Condition::VersionIs { space, key: keys::name(key), version: Version(0) })
 }

@@ -4,26 +4,28 @@
 //! - The commit puts the name and the data, and deletes what stood under the name with its data.
 //! - The caller's condition is checked against what the same commit replaces.
 
-use koine_kv::{Batch, Commit, Condition, Operation, Payload, Place, RequestId, View};
+use koine_kv::{Commit, Condition, Payload, RequestId, Transaction};
 
 use crate::body::{Body, Finished};
-use crate::change::{Change, Plan, run};
 use crate::checksum::Expected;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, PutCondition};
 use crate::info::{ObjectId, ObjectInfo};
 use crate::keys;
-use crate::objects::{Objects, find_object, find_space, never, replace};
+use crate::lookup::{find_bucket, find_object, find_space};
+use crate::name::{self, never};
+use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::ObjectRecord;
 use crate::request::{METADATA_LEN_MAX, PutOptions};
+use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
     /// Begins to put an object.
     pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<ObjectWriter> {
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
-        find_space(self.kv().view()?.as_ref(), bucket)?;
+        find_space(&mut self.kv().view()?, bucket)?;
         let body = Body::new(self.kv(), options.length, options.expected.clone(), options.checksum)?;
         Ok(ObjectWriter { objects: self.clone(), bucket: bucket.to_owned(), key: key.to_owned(), options, body })
     }
@@ -64,10 +66,16 @@ impl ObjectWriter {
 
     /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
-        let Finished { payload, size, digests } = match self.body.finish(trailers) {
-            Ok(finished) => finished,
-            Err(error) => return Pending::ready(Err(error)),
-        };
+        let objects = self.objects.clone();
+        match self.into_verb(trailers) {
+            Ok(put) => run(&objects, put),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// The same without the commit.
+    pub(crate) fn into_verb(self, trailers: &Expected) -> Result<Put> {
+        let Finished { payload, size, digests } = self.body.finish(trailers)?;
         let now = self.objects.now();
         let record = ObjectRecord {
             id: ObjectId(0),
@@ -85,14 +93,8 @@ impl ObjectWriter {
             request: self.options.request.map(|request| with_body(request, &digests.md5)),
             kept: Vec::new(),
         };
-        run(Put {
-            objects: self.objects,
-            bucket: self.bucket,
-            key: self.key,
-            condition: self.options.condition,
-            record,
-            payload,
-        })
+        let (bucket, key, condition) = (self.bucket, self.key, self.options.condition);
+        Ok(Put { bucket, key, condition, record, payload })
     }
 }
 
@@ -102,51 +104,47 @@ impl std::fmt::Debug for ObjectWriter {
     }
 }
 
-struct Put {
-    objects: Objects,
+/// The verb.
+pub(crate) struct Put {
     bucket: String,
     key: String,
     condition: PutCondition,
-    /// Its id is drawn by each plan.
+    /// Its id is drawn by each attempt.
     record: ObjectRecord,
     payload: Payload,
 }
 
-impl Change for Put {
+impl Verb for Put {
     type Outcome = ObjectInfo;
-
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
 
     fn request(&self) -> Option<RequestId> {
         self.record.request
     }
 
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<ObjectInfo>> {
-        let space = find_space(view, &self.bucket)?;
-        let standing = find_object(view, space, &self.key)?;
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+        let bucket = find_bucket(txn, &self.bucket)?;
+        let space = bucket.space;
+        let standing = find_object(txn, space, &self.key)?;
         if let Some(standing) = &standing
             && self.record.request.is_some()
             && standing.record.request == self.record.request
         {
             // The same request put this and its answer was lost.
-            return Ok(Plan::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
+            return Ok(Applied::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
         }
         if let Err(error) = self.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag)) {
-            return Ok(Plan::Doubtful(never(space, &self.key), error));
+            return Ok(Applied::Doubtful(never(space, &self.key), error));
         }
-        self.record.id = self.objects.draw_id();
+        self.record.id = scope.draw_id();
         let data = keys::data(self.record.id);
-        let batch = replace(Batch::new(), space, &self.key, standing.as_ref())
-            .when(Condition::Absent { space, key: data.clone() })
-            .put(space, keys::name(&self.key), self.record.encode())
-            .then(Operation::Put { at: Place::new(space, data), value: self.payload.clone() });
-        Ok(Plan::Submit(batch))
+        txn.when(Condition::Absent { space, key: data.clone() });
+        name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&self.record));
+        txn.put(space, data, self.payload.clone());
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, commit: Commit) -> Result<ObjectInfo> {
-        settle(&self.objects, &self.bucket, self.key, self.record, commit)
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+        settle(objects, &self.bucket, self.key, self.record, commit)
     }
 }
 
@@ -160,9 +158,9 @@ pub(crate) fn settle(
     commit: Commit,
 ) -> Result<ObjectInfo> {
     if commit.repeated {
-        let view = objects.kv().view()?;
-        let space = find_space(view.as_ref(), bucket)?;
-        if let Some(standing) = find_object(view.as_ref(), space, &key)?
+        let mut view = objects.kv().view()?;
+        let space = find_space(&mut view, bucket)?;
+        if let Some(standing) = find_object(&mut view, space, &key)?
             && standing.version == commit.version
         {
             return Ok(standing.record.into_info(key, commit.version));

@@ -6,22 +6,26 @@
 //!   learns that it won.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use koine_kv::{Batch, Commit, Condition, Direction, KeyRange, Operation, Place, RequestId, Sources, SpaceId, View};
+use bytes::Bytes;
+use koine_kv::{Commit, Condition, Direction, KeyRange, Operation, Place, RequestId, Sources, SpaceId, Transaction};
 
-use super::{drop_upload, find_upload, while_open};
-use crate::change::{Change, Plan, run};
+use super::{drop_upload, find_upload};
 use crate::checksum::{Checksum, ChecksumKind, combine, composite, md5_of_md5s};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ETag;
 use crate::info::{ContentHeaders, ObjectId, ObjectInfo, UploadId};
 use crate::keys::{self, OfPart};
 use crate::list::value_of;
-use crate::objects::{Objects, find_object, find_space, never, replace};
+use crate::lookup::{find_bucket, find_object};
+use crate::name::{self, never};
+use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{invalid, settle};
 use crate::record::{ObjectRecord, PartRecord, UploadRecord, encode_part_table};
 use crate::request::{CompleteOptions, CompletedPart, ObjectName, PART_LEN_MIN};
+use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
     /// Joins parts to the object, in one commit and without copying data. A repeat gets the first outcome.
@@ -35,7 +39,7 @@ impl Objects {
             return Pending::ready(Err(error));
         }
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
-        run(Complete { objects: self.clone(), bucket, key, upload, options, record: None })
+        run(self, Complete { bucket, key, upload, options, record: None })
     }
 }
 
@@ -50,76 +54,68 @@ fn check_order(parts: &[CompletedPart]) -> Result<()> {
 }
 
 struct Complete {
-    objects: Objects,
     bucket: String,
     key: String,
     upload: UploadId,
     options: CompleteOptions,
-    /// Of the last plan.
+    /// Of the last attempt.
     record: Option<ObjectRecord>,
 }
 
-impl Change for Complete {
+impl Verb for Complete {
     type Outcome = ObjectInfo;
-
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
 
     fn request(&self) -> Option<RequestId> {
         Some(RequestId(self.upload.0))
     }
 
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<ObjectInfo>> {
-        let space = find_space(view, &self.bucket)?;
-        let standing = find_object(view, space, &self.key)?;
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+        let bucket = find_bucket(txn, &self.bucket)?;
+        let space = bucket.space;
+        let standing = find_object(txn, space, &self.key)?;
         if let Some(standing) = &standing
             && standing.record.upload == Some(self.upload)
         {
-            return Ok(Plan::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
+            return Ok(Applied::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
         }
-        let upload = match find_upload(view, space, &self.key, self.upload) {
+        let upload = match find_upload(txn, space, &self.key, self.upload) {
             Err(error) if error.kind() == ErrorKind::NoSuchUpload => {
-                self.record = Some(self.record_told()?);
-                return Ok(Plan::Doubtful(never(space, &self.key), error));
+                self.record = Some(self.record_told(scope)?);
+                return Ok(Applied::Doubtful(never(space, &self.key), error));
             }
             found => found?,
         };
         self.options.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag))?;
-        let parts = self.chosen_parts(view, space)?;
-        let record = self.joined_record(upload, &parts)?;
+        let parts = self.chosen_parts(txn, space)?;
+        let record = self.joined_record(upload, &parts, scope)?;
         let data = keys::data(record.id);
         let of = |(number, _): &(u32, PartRecord)| Place::new(space, keys::part(self.upload, OfPart::Data, *number));
         let sources = parts.iter().map(of).collect();
-        let range = KeyRange::prefix(keys::parts_of(self.upload, OfPart::Record));
-        let batch = while_open(Batch::new(), space, &self.key, self.upload)
-            .when(Condition::RangeUnchanged { space, range, since: view.version() })
-            .when(Condition::Absent { space, key: data.clone() })
-            .then(Operation::Concatenate { sources, target: Place::new(space, data), fate: Sources::Delete });
-        let batch = drop_upload(batch, space, &self.key, self.upload);
-        let batch = replace(batch, space, &self.key, standing.as_ref())
-            .put(space, keys::part_table(record.id), encode_part_table(&parts))
-            .put(space, keys::name(&self.key), record.encode());
+        txn.when(Condition::Absent { space, key: data.clone() });
+        txn.then(Operation::Concatenate { sources, target: Place::new(space, data), fate: Sources::Delete });
+        drop_upload(txn, space, &self.key, self.upload);
+        name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&record));
+        txn.put(space, keys::part_table(record.id), Bytes::from(encode_part_table(&parts)));
         self.record = Some(record);
-        Ok(Plan::Submit(batch))
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
         let record = self.record.ok_or_else(|| Error::no_such_upload(&self.upload))?;
-        settle(&self.objects, &self.bucket, self.key, record, commit)
+        settle(objects, &self.bucket, self.key, record, commit)
     }
 }
 
 impl Complete {
     /// What the caller's own list tells of the object: the answer to a repeat whose object was replaced since.
-    fn record_told(&self) -> Result<ObjectRecord> {
+    fn record_told(&self, scope: &Scope<'_>) -> Result<ObjectRecord> {
         let digest = |part: &CompletedPart| -> Result<[u8; 16]> {
             let mut md5 = [0; 16];
             hex::decode_to_slice(&part.etag, &mut md5).map_err(|_| Error::no_such_upload(&self.upload))?;
             Ok(md5)
         };
         let md5s = self.options.parts.iter().map(digest).collect::<Result<Vec<_>>>()?;
-        let now = self.objects.now();
+        let now = scope.now;
         Ok(ObjectRecord {
             id: ObjectId(0),
             size: self.options.size.unwrap_or(0),
@@ -139,8 +135,8 @@ impl Complete {
     }
 
     /// The parts named by the caller, each as it was put, or what is wrong with them.
-    fn chosen_parts(&self, view: &dyn View, space: SpaceId) -> Result<Vec<(u32, PartRecord)>> {
-        let mut there = read_parts(view, space, self.upload)?;
+    fn chosen_parts(&self, txn: &mut Transaction, space: SpaceId) -> Result<Vec<(u32, PartRecord)>> {
+        let mut there = read_parts(txn, space, self.upload)?;
         let last = self.options.parts.last().map(|part| part.number);
         let choose = |wanted: &CompletedPart| {
             let number = wanted.number;
@@ -162,7 +158,12 @@ impl Complete {
         self.options.parts.iter().map(choose).collect()
     }
 
-    fn joined_record(&self, upload: UploadRecord, parts: &[(u32, PartRecord)]) -> Result<ObjectRecord> {
+    fn joined_record(
+        &self,
+        upload: UploadRecord,
+        parts: &[(u32, PartRecord)],
+        scope: &Scope<'_>,
+    ) -> Result<ObjectRecord> {
         let size = parts.iter().try_fold(0u64, |sum, (_, part)| sum.checked_add(part.size));
         let size = size.ok_or_else(|| Error::new(ErrorKind::EntityTooLarge, "the parts together are too large"))?;
         if self.options.size.is_some_and(|wanted| wanted != size) {
@@ -171,9 +172,9 @@ impl Complete {
         }
         let checksum = joined_checksum(&upload, parts)?;
         verify(&checksum, &self.options.expected)?;
-        let now = self.objects.now();
+        let now = scope.now;
         Ok(ObjectRecord {
-            id: self.objects.draw_id(),
+            id: scope.draw_id(),
             size,
             created: now,
             modified: now,
@@ -199,13 +200,14 @@ fn invalid_part(number: u32, what: &str) -> Error {
     Error::new(ErrorKind::InvalidPart, format!("part {number} {what}"))
 }
 
-/// Every part of an upload.
-fn read_parts(view: &dyn View, space: SpaceId, upload: UploadId) -> Result<BTreeMap<u32, PartRecord>> {
+/// Every part of an upload. That they are all and as they were is a condition, by the range that was walked.
+fn read_parts(txn: &mut Transaction, space: SpaceId, upload: UploadId) -> Result<BTreeMap<u32, PartRecord>> {
+    let view = Arc::clone(txn.view());
     let range = KeyRange::prefix(keys::parts_of(upload, OfPart::Record));
-    let mut cursor = view.cursor(space, range, Direction::Forward)?;
+    let mut cursor = txn.cursor(space, range, Direction::Forward)?;
     let mut parts = BTreeMap::new();
     while let Some(entry) = cursor.next()? {
-        let value = value_of(view, space, &entry.key, entry.value)?;
+        let value = value_of(view.as_ref(), space, &entry.key, entry.value)?;
         parts.insert(keys::part_number_of(&entry.key)?, PartRecord::decode(&value)?);
     }
     Ok(parts)

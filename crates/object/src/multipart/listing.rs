@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::info::UploadId;
 use crate::keys::{self, OfPart};
 use crate::list::{common_prefix, value_of};
-use crate::objects::{Objects, find_space};
+use crate::lookup::find_space;
+use crate::objects::Objects;
 use crate::record::{PartRecord, UploadRecord};
 use crate::request::{ObjectName, PartPage, UploadPage, UploadQuery};
 
@@ -17,9 +18,9 @@ impl Objects {
     /// Parts of an upload with numbers above `after`, at most `limit`.
     pub fn list_parts(&self, name: ObjectName<'_>, upload: UploadId, after: u32, limit: usize) -> Result<PartPage> {
         keys::check_object_key(name.key)?;
-        let view = self.kv().view()?;
-        let space = find_space(view.as_ref(), name.bucket)?;
-        let record = find_upload(view.as_ref(), space, name.key, upload)?;
+        let mut view = self.kv().view()?;
+        let space = find_space(&mut view, name.bucket)?;
+        let record = find_upload(&mut view, space, name.key, upload)?;
         let mut page = PartPage { upload: record.info(name.key.to_owned(), upload), parts: Vec::new(), next: None };
         let range = KeyRange::prefix(keys::parts_of(upload, OfPart::Record));
         let mut cursor = view.cursor(space, range, Direction::Forward)?;
@@ -39,8 +40,8 @@ impl Objects {
 
     /// Uploads of a bucket that are neither completed nor aborted.
     pub fn list_uploads(&self, bucket: &str, query: &UploadQuery) -> Result<UploadPage> {
-        let view = self.kv().view()?;
-        let space = find_space(view.as_ref(), bucket)?;
+        let mut view = self.kv().view()?;
+        let space = find_space(&mut view, bucket)?;
         let mut page = UploadPage::default();
         let range = KeyRange::prefix(keys::uploads_prefix(&query.prefix));
         let start = range.start.clone();

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Nothing of an upload is visible as an object before its completion, which is one commit.
-//! - Every part is put under the condition that its upload is there, so that none is left behind by a
+//! - Every part is put under the condition that its upload is there (its record is read, and never changes), so that none is left behind by a
 //!   completion or an abort.
 //! - All that belongs to an upload lies under its own record and its own prefix; dropping it is one range.
 
@@ -10,19 +10,21 @@ mod complete;
 mod listing;
 mod part;
 
+use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::{Batch, Commit, Condition, KeyRange, Operation, SpaceId, View};
+use koine_kv::{Commit, Condition, KeyRange, Operation, SpaceId, Transaction};
 
-use crate::change::{Change, Plan, run};
 use crate::checksum::ChecksumAlgorithm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::UploadId;
 use crate::keys;
-use crate::objects::{Objects, find_space, read_value};
+use crate::lookup::{Lookup, find_space};
+use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::check_metadata;
 use crate::record::UploadRecord;
 use crate::request::{ObjectName, UploadOptions};
+use crate::verb::{Applied, Scope, Verb, run};
 
 pub use part::PartWriter;
 
@@ -30,7 +32,7 @@ impl Objects {
     /// Begins an upload in parts.
     pub fn create_upload(&self, bucket: &str, key: &str, options: UploadOptions) -> Pending<UploadId> {
         match self.prepare_upload(bucket, key, options) {
-            Ok(create) => run(create),
+            Ok(create) => run(self, create),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -54,7 +56,7 @@ impl Objects {
             kept: Vec::new(),
         };
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
-        Ok(CreateUpload { objects: self.clone(), bucket, key, id: UploadId([0; 16]), record })
+        Ok(CreateUpload { bucket, key, id: UploadId([0; 16]), record })
     }
 
     /// Drops an upload and its parts.
@@ -63,53 +65,44 @@ impl Objects {
             return Pending::ready(Err(error));
         }
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
-        run(AbortUpload { objects: self.clone(), bucket, key, id: upload })
+        run(self, AbortUpload { bucket, key, id: upload })
     }
 }
 
 /// An upload's record; `NoSuchUpload` when it is not there.
-fn find_upload(view: &dyn View, space: SpaceId, key: &str, id: UploadId) -> Result<UploadRecord> {
-    let found = read_value(view, space, &keys::upload(key, id))?;
+fn find_upload(from: &mut impl Lookup, space: SpaceId, key: &str, id: UploadId) -> Result<UploadRecord> {
+    let found = from.record(space, &keys::upload(key, id))?;
     let (_, bytes) = found.ok_or_else(|| Error::no_such_upload(&id))?;
     UploadRecord::decode(&bytes)
 }
 
-/// Adds that the upload is there still.
-fn while_open(batch: Batch, space: SpaceId, key: &str, id: UploadId) -> Batch {
-    batch.when(Condition::Present { space, key: keys::upload(key, id) })
-}
-
-/// Adds that the upload goes, with every part that is left.
-fn drop_upload(batch: Batch, space: SpaceId, key: &str, id: UploadId) -> Batch {
-    let range = KeyRange::prefix(keys::parts_prefix(id));
-    batch.delete(space, keys::upload(key, id)).then(Operation::DeleteRange { space, range })
+/// The upload goes, with every part that is left.
+fn drop_upload(txn: &mut Transaction, space: SpaceId, key: &str, id: UploadId) {
+    txn.delete(space, keys::upload(key, id));
+    txn.then(Operation::DeleteRange { space, range: KeyRange::prefix(keys::parts_prefix(id)) });
 }
 
 struct CreateUpload {
-    objects: Objects,
     bucket: String,
     key: String,
-    /// Drawn by the last plan.
+    /// Drawn by the last attempt.
     id: UploadId,
     record: UploadRecord,
 }
 
-impl Change for CreateUpload {
+impl Verb for CreateUpload {
     type Outcome = UploadId;
 
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<UploadId>> {
-        let space = find_space(view, &self.bucket)?;
-        self.id = draw_upload_id(self.record.created, self.objects.draw_u64());
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<UploadId>> {
+        let space = find_space(txn, &self.bucket)?;
+        self.id = draw_upload_id(self.record.created, scope.draw_u64());
         let key = keys::upload(&self.key, self.id);
-        let batch = Batch::new().when(Condition::Absent { space, key: key.clone() });
-        Ok(Plan::Submit(batch.put(space, key, self.record.encode())))
+        txn.when(Condition::Absent { space, key: key.clone() });
+        txn.put(space, key, Bytes::from(self.record.encode()));
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, _commit: Commit) -> Result<UploadId> {
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<UploadId> {
         Ok(self.id)
     }
 }
@@ -123,27 +116,22 @@ fn draw_upload_id(created: Timestamp, random: u64) -> UploadId {
 }
 
 struct AbortUpload {
-    objects: Objects,
     bucket: String,
     key: String,
     id: UploadId,
 }
 
-impl Change for AbortUpload {
+impl Verb for AbortUpload {
     type Outcome = ();
 
-    fn objects(&self) -> &Objects {
-        &self.objects
+    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+        let space = find_space(txn, &self.bucket)?;
+        find_upload(txn, space, &self.key, self.id)?;
+        drop_upload(txn, space, &self.key, self.id);
+        Ok(Applied::Changed)
     }
 
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<()>> {
-        let space = find_space(view, &self.bucket)?;
-        find_upload(view, space, &self.key, self.id)?;
-        let batch = while_open(Batch::new(), space, &self.key, self.id);
-        Ok(Plan::Submit(drop_upload(batch, space, &self.key, self.id)))
-    }
-
-    fn committed(self, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

@@ -2,22 +2,24 @@
 
 use std::fmt;
 
-use koine_kv::{Batch, Commit, Condition, Operation, Payload, Place, SpaceId, Version, View};
+use bytes::Bytes;
+use koine_kv::{Commit, Payload, Place, SpaceId, Transaction, Version};
 
-use super::{find_upload, while_open};
+use super::find_upload;
 use crate::body::{Body, Finished};
-use crate::change::{Change, Plan, run};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, Hasher};
 use crate::copy::{find_source, hash_range, share};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, ReadCondition};
 use crate::info::{ObjectId, PartInfo, UploadId};
 use crate::keys::{self, OfPart};
-use crate::objects::{Objects, find_object, find_space};
+use crate::lookup::{find_object, find_space};
+use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::record::{PartRecord, UploadRecord};
 use crate::request::{BODY_LEN_MAX, ByteRange, ObjectName, PART_NUMBER_MAX, PartOptions};
+use crate::verb::{Applied, Scope, Verb, run};
 
 /// Where a part belongs.
 struct Target {
@@ -55,7 +57,7 @@ impl Objects {
         number: u32,
     ) -> Pending<PartInfo> {
         match self.prepare_part_copy(from, range, source_condition, to, upload, number) {
-            Ok(change) => run(change),
+            Ok(put) => run(self, put),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -65,9 +67,9 @@ impl Objects {
         if !(1..=PART_NUMBER_MAX).contains(&number) {
             return Err(invalid(format!("part number {number} is not between 1 and {PART_NUMBER_MAX}")));
         }
-        let view = self.kv().view()?;
-        let space = find_space(view.as_ref(), name.bucket)?;
-        let record = find_upload(view.as_ref(), space, name.key, upload)?;
+        let mut view = self.kv().view()?;
+        let space = find_space(&mut view, name.bucket)?;
+        let record = find_upload(&mut view, space, name.key, upload)?;
         let target = Target { bucket: name.bucket.to_owned(), key: name.key.to_owned(), upload, number };
         Ok((target, record))
     }
@@ -83,8 +85,8 @@ impl Objects {
     ) -> Result<PutPart> {
         let (target, record) = self.find_target(to, upload, number)?;
         keys::check_object_key(from.key)?;
-        let view = self.kv().view()?;
-        let source = find_source(view.as_ref(), from.bucket, from.key, source_condition)?;
+        let mut view = self.kv().view()?;
+        let source = find_source(&mut view, from.bucket, from.key, source_condition)?;
         let (version, object) = (source.standing.version, source.standing.record);
         let whole = ByteRange { offset: 0, length: object.size };
         let range = range.unwrap_or(whole);
@@ -113,7 +115,7 @@ impl Objects {
         };
         let modified = self.now();
         let part = PartRecord { size: range.length, md5, modified, checksums: checksum, kept: Vec::new() };
-        Ok(PutPart { objects: self.clone(), target, part, content })
+        Ok(PutPart { target, part, content })
     }
 }
 
@@ -157,7 +159,7 @@ impl PartWriter {
         };
         let modified = self.objects.now();
         let part = PartRecord { size, md5: digests.md5, modified, checksums: digests.checksums, kept: Vec::new() };
-        run(PutPart { objects: self.objects, target: self.target, part, content: Content::Given(payload) })
+        run(&self.objects, PutPart { target: self.target, part, content: Content::Given(payload) })
     }
 }
 
@@ -173,51 +175,40 @@ enum Content {
 }
 
 struct PutPart {
-    objects: Objects,
     target: Target,
     part: PartRecord,
     content: Content,
 }
 
-impl Change for PutPart {
+impl Verb for PutPart {
     type Outcome = PartInfo;
 
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
-    fn plan(&mut self, view: &dyn View) -> Result<Plan<PartInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<PartInfo>> {
         let Target { bucket, key, upload, number } = &self.target;
-        let space = find_space(view, bucket)?;
-        find_upload(view, space, key, *upload)?;
+        let space = find_space(txn, bucket)?;
+        find_upload(txn, space, key, *upload)?;
         let target = Place::new(space, keys::part(*upload, OfPart::Data, *number));
-        let mut batch = while_open(Batch::new(), space, key, *upload);
         match &self.content {
-            Content::Given(payload) => {
-                batch = batch.then(Operation::Put { at: target, value: payload.clone() });
-            }
+            Content::Given(payload) => txn.put(space, target.key, payload.clone()),
             Content::Shared { bucket, key, space: from, id, version, range } => {
-                check_source(view, bucket, key, *version)?;
-                let source = Place::new(*from, keys::data(*id));
-                batch = batch
-                    .when(Condition::VersionIs { space: *from, key: keys::name(key), version: *version })
-                    .delete(space, target.key.clone())
-                    .then(share(source, *range, target));
+                check_source(txn, bucket, key, *version)?;
+                txn.delete(space, target.key.clone());
+                txn.then(share(Place::new(*from, keys::data(*id)), *range, target));
             }
         }
-        let record = self.part.encode();
-        Ok(Plan::Submit(batch.put(space, keys::part(*upload, OfPart::Record, *number), record)))
+        txn.put(space, keys::part(*upload, OfPart::Record, *number), Bytes::from(self.part.encode()));
+        Ok(Applied::Changed)
     }
 
-    fn committed(self, _commit: Commit) -> Result<PartInfo> {
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<PartInfo> {
         Ok(self.part.info(self.target.number))
     }
 }
 
 /// The source must be what was hashed.
-fn check_source(view: &dyn View, bucket: &str, key: &str, version: Version) -> Result<()> {
-    let space = find_space(view, bucket)?;
-    match find_object(view, space, key)? {
+fn check_source(txn: &mut Transaction, bucket: &str, key: &str, version: Version) -> Result<()> {
+    let space = find_space(txn, bucket)?;
+    match find_object(txn, space, key)? {
         Some(standing) if standing.version == version => Ok(()),
         Some(_) => Err(Error::new(ErrorKind::Conflict, "the source was changed while it was being copied; try again")),
         None => Err(Error::no_such_key(key)),

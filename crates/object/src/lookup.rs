@@ -1,0 +1,78 @@
+//! Finding buckets and objects: in a view, or in a transaction.
+//!
+//! Invariants:
+//! - What is found in a transaction is a condition of its batch; what is found in a view is not.
+//! - A record that the transaction itself puts has version 0 until it is committed. No commit has that number.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use koine_kv::{SpaceId, Transaction, Version, View};
+
+use crate::error::{Error, Result};
+use crate::keys;
+use crate::record::{BucketRecord, ObjectRecord};
+
+/// A record is never longer than this; a longer one is damage.
+const RECORD_LEN_MAX: u64 = 4 << 20;
+
+/// What records are read from.
+pub(crate) trait Lookup {
+    /// The whole value of a key and its version; for records.
+    fn record(&mut self, space: SpaceId, key: &[u8]) -> Result<Option<(Version, Bytes)>>;
+}
+
+impl Lookup for Arc<dyn View> {
+    fn record(&mut self, space: SpaceId, key: &[u8]) -> Result<Option<(Version, Bytes)>> {
+        read_value(self.as_ref(), space, key)
+    }
+}
+
+impl Lookup for Transaction {
+    fn record(&mut self, space: SpaceId, key: &[u8]) -> Result<Option<(Version, Bytes)>> {
+        let Some(seen) = self.stat(space, key)? else {
+            return Ok(None);
+        };
+        let bytes = self.bytes(space, key, 0, checked_len(key, seen.size)?)?;
+        Ok(Some((seen.version.unwrap_or(Version(0)), bytes)))
+    }
+}
+
+/// The whole value of a key and its version; for records.
+pub(crate) fn read_value(view: &dyn View, space: SpaceId, key: &[u8]) -> Result<Option<(Version, Bytes)>> {
+    let Some(stat) = view.stat(space, key)? else {
+        return Ok(None);
+    };
+    Ok(Some((stat.version, view.bytes(space, key, 0, checked_len(key, stat.size)?)?)))
+}
+
+fn checked_len(key: &[u8], size: u64) -> Result<usize> {
+    let length = usize::try_from(size).ok().filter(|_| size <= RECORD_LEN_MAX);
+    length.ok_or_else(|| Error::damaged(format!("the record at {} has {size} bytes", hex::encode(key))))
+}
+
+/// The record of a bucket.
+pub(crate) fn find_bucket(from: &mut impl Lookup, bucket: &str) -> Result<BucketRecord> {
+    let found = if bucket.len() > 63 { None } else { from.record(keys::CATALOGUE, &keys::bucket(bucket))? };
+    let (_, bytes) = found.ok_or_else(|| Error::no_such_bucket(bucket))?;
+    BucketRecord::decode(&bytes)
+}
+
+/// The space of a bucket.
+pub(crate) fn find_space(from: &mut impl Lookup, bucket: &str) -> Result<SpaceId> {
+    find_bucket(from, bucket).map(|record| record.space)
+}
+
+/// What stands under a name.
+pub(crate) struct Standing {
+    pub version: Version,
+    pub record: ObjectRecord,
+}
+
+/// What stands under a name in a bucket's space.
+pub(crate) fn find_object(from: &mut impl Lookup, space: SpaceId, key: &str) -> Result<Option<Standing>> {
+    let Some((version, bytes)) = from.record(space, &keys::name(key))? else {
+        return Ok(None);
+    };
+    Ok(Some(Standing { version, record: ObjectRecord::decode(&bytes)? }))
+}

@@ -1,0 +1,115 @@
+//! How everything visible is changed: a verb reads and decides in a transaction, which is submitted; on a refusal
+//! it does so again.
+//!
+//! Invariants:
+//! - What a verb reads of records it reads through the transaction, so that it is a condition of the batch. What
+//!   it only writes (a counter, a new object's data) depends on nothing.
+//! - A verb decides before it adds its first change: one that fails has added no change, and verbs may follow each
+//!   other in one transaction, where each sees what those before it did.
+//! - No thread waits between attempts: the next one begins where the refusal is told.
+//! - Each attempt has its own request id, derived from the first, because refusals are outcomes too: a repeat
+//!   of the whole walks the same ids up to the one that was committed.
+
+#[cfg(test)]
+mod tests;
+
+use koine_env::{Random, Timestamp};
+use koine_kv::{Batch, Commit, Durability, ErrorKind as KvErrorKind, RequestId, Transaction, request_of_attempt};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::info::ObjectId;
+use crate::objects::Objects;
+use crate::pending::{Pending, Step};
+
+/// After so many refusals the caller is told of a conflict. Each means that somebody else made progress.
+const ATTEMPTS_MAX: u32 = 500;
+
+/// What a verb uses that is not read from the store: the same for all verbs of one attempt.
+pub(crate) struct Scope<'a> {
+    /// The time of what is changed.
+    pub now: Timestamp,
+    random: &'a dyn Random,
+}
+
+impl<'a> Scope<'a> {
+    pub fn new(now: Timestamp, random: &'a dyn Random) -> Self {
+        Scope { now, random }
+    }
+
+    pub fn draw_u64(&self) -> u64 {
+        self.random.next_u64()
+    }
+
+    /// An id for a new object; the batch must hold the condition that it is free.
+    pub fn draw_id(&self) -> ObjectId {
+        ObjectId(self.draw_u64())
+    }
+}
+
+/// What a look at the store decides.
+pub(crate) enum Applied<T> {
+    /// Nothing is to be changed.
+    Done(T),
+    /// What the transaction has is to be committed.
+    Changed,
+    /// The caller's condition does not hold, unless this very request was applied before: its batch, which must
+    /// be one that is never applied, tells.
+    Doubtful(Batch, Error),
+}
+
+/// A change of what is visible.
+pub(crate) trait Verb: Send + Sized + 'static {
+    /// What the caller is told.
+    type Outcome: Send + 'static;
+
+    /// The caller's name for it.
+    fn request(&self) -> Option<RequestId> {
+        None
+    }
+
+    /// Reads, decides, and adds what is to be changed. Called again, with a new transaction, when something that
+    /// was read has changed.
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Self::Outcome>>;
+
+    /// What the last `apply` added (or an earlier request of this id) was committed.
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<Self::Outcome>;
+}
+
+/// Begins a transaction of one verb.
+pub(crate) fn run<V: Verb>(objects: &Objects, verb: V) -> Pending<V::Outcome> {
+    Pending::new(attempt(objects.clone(), verb, 0))
+}
+
+fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32) -> Step<V::Outcome> {
+    if count == ATTEMPTS_MAX {
+        let message = "others changed the same thing again and again; try again";
+        return Step::Done(Err(Error::new(ErrorKind::Conflict, message)));
+    }
+    match apply(&objects, &mut verb) {
+        Err(error) => Step::Done(Err(error)),
+        Ok((_, Applied::Done(outcome))) => Step::Done(Ok(outcome)),
+        Ok((txn, Applied::Changed)) => submit(objects, verb, txn.into_batch(), count, None),
+        Ok((_, Applied::Doubtful(batch, error))) if count == 0 && verb.request().is_some() => {
+            submit(objects, verb, batch, count, Some(error))
+        }
+        Ok((_, Applied::Doubtful(_, error))) => Step::Done(Err(error)),
+    }
+}
+
+fn apply<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Applied<V::Outcome>)> {
+    let mut txn = Transaction::begin(&**objects.kv())?;
+    let applied = verb.apply(&mut txn, &objects.scope())?;
+    Ok((txn, applied))
+}
+
+fn submit<V: Verb>(objects: Objects, verb: V, mut batch: Batch, count: u32, doubt: Option<Error>) -> Step<V::Outcome> {
+    batch.request = verb.request().map(|request| request_of_attempt(request, count));
+    let ticket = objects.kv().submit(batch, Durability::Sync);
+    let then = move |outcome: koine_kv::Result<Commit>| match (outcome, doubt) {
+        (Ok(commit), _) => Step::Done(verb.committed(&objects, commit)),
+        (Err(error), Some(doubt)) if error.kind() == KvErrorKind::Refused => Step::Done(Err(doubt)),
+        (Err(error), None) if error.kind() == KvErrorKind::Refused => attempt(objects, verb, count + 1),
+        (Err(error), _) => Step::Done(Err(error.into())),
+    };
+    Step::Wait(ticket, Box::new(then))
+}
