@@ -40,11 +40,12 @@ fn run(command: &mut Command) -> String {
     text
 }
 
-/// What a static library needs beside itself, from the pkg-config file.
+/// What a static library needs beside itself, from the pkg-config file, as `./x install` completes it.
 fn private_libraries() -> Vec<String> {
     let template = std::fs::read_to_string(home().join("koine.pc.in")).unwrap();
     let line = template.lines().find_map(|line| line.strip_prefix("Libs.private:")).unwrap();
-    line.split_whitespace().map(str::to_owned).collect()
+    let rocksdb: &[&str] = if cfg!(feature = "rocksdb") { &["-lrocksdb", "-lstdc++"] } else { &[] };
+    line.split_whitespace().chain(rocksdb.iter().copied()).map(str::to_owned).collect()
 }
 
 /// Compiles a program, strictly, against the shared or the static library.
