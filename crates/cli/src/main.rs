@@ -1,5 +1,6 @@
 //! The program `koine`.
 
+mod allocator;
 mod bench;
 mod check;
 mod client;
@@ -34,10 +35,6 @@ use clap::{Parser, Subcommand};
 
 use failure::{EXIT_CODES, Failure, Outcome};
 use output::Output;
-
-/// A commit takes and gives back some forty pieces of memory (docs/decisions/0025-allocator.md).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// One store that speaks S3, in one file or on one device.
 #[derive(Parser, Debug)]
@@ -97,6 +94,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    allocator::set_up();
     let program = Program::parse();
     let output = Output::new(program.json);
     match run(&program.command, output) {
