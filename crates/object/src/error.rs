@@ -21,14 +21,44 @@ pub enum ErrorKind {
     NoSuchUpload,
     /// The object has no part of this number.
     NoSuchPart,
+    /// The name has no version of this id.
+    NoSuchVersion,
+    /// The bucket has no snapshot of this name.
+    NoSuchSnapshot,
+    /// The bucket has no index over this.
+    NoSuchIndex,
+    /// No group has this name.
+    NoSuchGroup,
+    /// No user has this name.
+    NoSuchUser,
+    /// No access key has this id.
+    NoSuchAccessKey,
+    /// No policy has this name, or the bucket has none.
+    NoSuchPolicy,
     /// The caller's own condition (`If-Match`, `If-None-Match`, …) does not hold.
     PreconditionFailed,
     /// A read's condition says that the caller's copy is still good.
     NotModified,
-    /// A bucket of this name exists already.
+    /// A bucket of this name exists already and is the caller's.
     BucketAlreadyOwnedByYou,
+    /// A bucket of this name exists already and is somebody else's.
+    BucketAlreadyExists,
     /// The bucket still holds objects.
     BucketNotEmpty,
+    /// Something else of this name exists already (a group, a user, a snapshot, an index, a key under a prefix).
+    AlreadyExists,
+    /// It still holds or owns something that has to go first.
+    NotEmpty,
+    /// The caller may not do this.
+    AccessDenied,
+    /// Name and password, or token, let nobody in. Says no more, so that nobody learns which names there are.
+    LogInFailed,
+    /// The policy is not understood; the message says where.
+    MalformedPolicy,
+    /// What is named can be read only (a snapshot).
+    ReadOnly,
+    /// It would go past a quota of the bucket, its owner or its group. Deleting still works.
+    QuotaExceeded,
     /// The bucket's name breaks the rules of S3.
     InvalidBucketName,
     /// An argument is wrong; the message says which and why.
@@ -56,6 +86,10 @@ pub enum ErrorKind {
     KeyTooLong,
     /// The user's metadata is larger than 2 KiB.
     MetadataTooLarge,
+    /// A tag's name or value, or their number, breaks the rules of S3.
+    InvalidTag,
+    /// More changes or conditions than one transaction may have.
+    TransactionTooLarge,
     /// Somebody else changed the same thing at the same time again and again; the same call may succeed later.
     Conflict,
     /// No space is left. Deleting still works.

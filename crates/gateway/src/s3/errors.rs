@@ -15,6 +15,12 @@ pub fn coded(code: &'static str, status: http::StatusCode, message: impl Into<St
     error
 }
 
+/// An error of the store's own kinds, with a code that S3 has not.
+fn named(code: &'static str, status: u16, error: &Error) -> S3Error {
+    let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    coded(code, status, error.message())
+}
+
 /// An error that is the caller's.
 pub fn invalid_argument(message: impl Into<String>) -> S3Error {
     S3Error::with_message(S3ErrorCode::InvalidArgument, message.into())
@@ -28,9 +34,24 @@ pub fn s3(error: Error) -> S3Error {
         ErrorKind::NoSuchKey => S3ErrorCode::NoSuchKey,
         ErrorKind::NoSuchUpload => S3ErrorCode::NoSuchUpload,
         ErrorKind::NoSuchPart => return coded("InvalidPartNumber", Status::RANGE_NOT_SATISFIABLE, error.message()),
+        ErrorKind::NoSuchVersion => S3ErrorCode::NoSuchVersion,
+        ErrorKind::NoSuchPolicy => S3ErrorCode::NoSuchBucketPolicy,
+        ErrorKind::NoSuchSnapshot | ErrorKind::NoSuchIndex => return named("NoSuchResource", 404, &error),
+        ErrorKind::NoSuchGroup | ErrorKind::NoSuchUser | ErrorKind::NoSuchAccessKey => {
+            return named("NoSuchEntity", 404, &error);
+        }
         ErrorKind::PreconditionFailed => S3ErrorCode::PreconditionFailed,
         ErrorKind::NotModified => S3ErrorCode::NotModified,
         ErrorKind::BucketAlreadyOwnedByYou => S3ErrorCode::BucketAlreadyOwnedByYou,
+        ErrorKind::BucketAlreadyExists => S3ErrorCode::BucketAlreadyExists,
+        ErrorKind::AlreadyExists => return named("EntityAlreadyExists", 409, &error),
+        ErrorKind::NotEmpty => return named("DeleteConflict", 409, &error),
+        ErrorKind::AccessDenied | ErrorKind::LogInFailed => S3ErrorCode::AccessDenied,
+        ErrorKind::MalformedPolicy => S3ErrorCode::MalformedPolicy,
+        ErrorKind::ReadOnly => S3ErrorCode::MethodNotAllowed,
+        ErrorKind::QuotaExceeded => return named("QuotaExceeded", 403, &error),
+        ErrorKind::InvalidTag => S3ErrorCode::InvalidTag,
+        ErrorKind::TransactionTooLarge => S3ErrorCode::InvalidRequest,
         ErrorKind::BucketNotEmpty => S3ErrorCode::BucketNotEmpty,
         ErrorKind::InvalidBucketName => S3ErrorCode::InvalidBucketName,
         ErrorKind::InvalidArgument => S3ErrorCode::InvalidArgument,
@@ -87,6 +108,18 @@ mod tests {
             (ErrorKind::Unsupported, "NotImplemented", 501),
             (ErrorKind::MetadataTooLarge, "MetadataTooLarge", 400),
             (ErrorKind::KeyTooLong, "KeyTooLongError", 400),
+            (ErrorKind::NoSuchVersion, "NoSuchVersion", 404),
+            (ErrorKind::NoSuchSnapshot, "NoSuchResource", 404),
+            (ErrorKind::NoSuchUser, "NoSuchEntity", 404),
+            (ErrorKind::BucketAlreadyExists, "BucketAlreadyExists", 409),
+            (ErrorKind::AlreadyExists, "EntityAlreadyExists", 409),
+            (ErrorKind::NotEmpty, "DeleteConflict", 409),
+            (ErrorKind::AccessDenied, "AccessDenied", 403),
+            (ErrorKind::LogInFailed, "AccessDenied", 403),
+            (ErrorKind::MalformedPolicy, "MalformedPolicy", 400),
+            (ErrorKind::ReadOnly, "MethodNotAllowed", 405),
+            (ErrorKind::QuotaExceeded, "QuotaExceeded", 403),
+            (ErrorKind::InvalidTag, "InvalidTag", 400),
         ] {
             let error = s3(Error::new(kind, "why"));
             assert_eq!(error.code().as_str(), code);
