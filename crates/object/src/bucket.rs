@@ -17,6 +17,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::BucketRecord;
 use crate::request::{BucketPage, BucketQuery};
+use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
@@ -36,30 +37,35 @@ impl Objects {
 
     /// What is known of a bucket.
     pub fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
-        let record = find_bucket(&mut self.kv().view()?, bucket)?;
-        Ok(info(bucket.to_owned(), &record))
+        self.read(
+            |rights| rights.bucket(Action::ListBucket, bucket),
+            |view| Ok(info(bucket.to_owned(), &find_bucket(view, bucket)?)),
+        )
     }
 
     /// Buckets by name.
     pub fn list_buckets(&self, query: &BucketQuery) -> Result<BucketPage> {
-        let view = self.kv().view()?;
-        let range = KeyRange::prefix(keys::bucket(&query.prefix));
-        let mut cursor = view.cursor(keys::CATALOGUE, range, Direction::Forward)?;
-        if let Some(after) = query.after.as_deref().filter(|after| *after >= query.prefix.as_str()) {
-            let mut key = keys::bucket(after).to_vec();
-            key.push(0);
-            cursor.seek(&key)?;
-        }
-        let mut page = BucketPage::default();
-        while let Some(entry) = cursor.next()? {
-            if query.limit != 0 && page.buckets.len() == query.limit {
-                page.next = page.buckets.last().map(|bucket| bucket.name.clone());
-                break;
-            }
-            page.buckets.push(read_entry(view.as_ref(), &entry)?);
-        }
-        Ok(page)
+        self.read(|rights| rights.store(Action::ListAllMyBuckets), |view| list(view.as_ref(), query))
     }
+}
+
+fn list(view: &dyn View, query: &BucketQuery) -> Result<BucketPage> {
+    let range = KeyRange::prefix(keys::bucket(&query.prefix));
+    let mut cursor = view.cursor(keys::CATALOGUE, range, Direction::Forward)?;
+    if let Some(after) = query.after.as_deref().filter(|after| *after >= query.prefix.as_str()) {
+        let mut key = keys::bucket(after).to_vec();
+        key.push(0);
+        cursor.seek(&key)?;
+    }
+    let mut page = BucketPage::default();
+    while let Some(entry) = cursor.next()? {
+        if query.limit != 0 && page.buckets.len() == query.limit {
+            page.next = page.buckets.last().map(|bucket| bucket.name.clone());
+            break;
+        }
+        page.buckets.push(read_entry(view, &entry)?);
+    }
+    Ok(page)
 }
 
 fn read_entry(view: &dyn View, entry: &Entry) -> Result<BucketInfo> {
@@ -85,6 +91,10 @@ struct CreateBucket {
 impl Verb for CreateBucket {
     type Outcome = BucketInfo;
 
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.bucket(Action::CreateBucket, &self.bucket)
+    }
+
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
         let key = keys::bucket(&self.bucket);
         if txn.stat(keys::CATALOGUE, &key)?.is_some() {
@@ -109,6 +119,10 @@ struct DeleteBucket {
 
 impl Verb for DeleteBucket {
     type Outcome = ();
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.bucket(Action::DeleteBucket, &self.bucket)
+    }
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
         let space = find_bucket(txn, &self.bucket)?.space;

@@ -18,6 +18,7 @@ use crate::pending::Pending;
 use crate::put::{check_metadata, settle};
 use crate::record::ObjectRecord;
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
+use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 /// How much is read at once to compute a checksum.
@@ -126,15 +127,21 @@ impl Copy {
         let Some(algorithm) = self.options.checksum else {
             return Ok(());
         };
-        let mut view = objects.kv().view()?;
-        let source = find_source(&mut view, &self.from.bucket, &self.from.key, &self.options.source_condition)?;
-        let record = &source.standing.record;
-        if has_full(&record.checksums, algorithm).is_some() {
-            return Ok(());
-        }
-        let range = ByteRange { offset: 0, length: record.size };
-        let digests = hash_range(view.as_ref(), source.space, record.id, range, Hasher::new([algorithm]))?;
-        self.computed = digests.checksums.into_iter().next().map(|checksum| (source.standing.version, checksum));
+        let Copy { from, options, .. } = self;
+        let computed = objects.read(
+            |rights| rights.object(Action::GetObject, &from.bucket, &from.key),
+            |view| {
+                let source = find_source(view, &from.bucket, &from.key, &options.source_condition)?;
+                let record = &source.standing.record;
+                if has_full(&record.checksums, algorithm).is_some() {
+                    return Ok(None);
+                }
+                let range = ByteRange { offset: 0, length: record.size };
+                let digests = hash_range(view.as_ref(), source.space, record.id, range, Hasher::new([algorithm]))?;
+                Ok(digests.checksums.into_iter().next().map(|checksum| (source.standing.version, checksum)))
+            },
+        )?;
+        self.computed = computed;
         Ok(())
     }
 
@@ -185,6 +192,11 @@ impl Verb for Copy {
 
     fn request(&self) -> Option<RequestId> {
         self.options.request
+    }
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.object(Action::GetObject, &self.from.bucket, &self.from.key)?;
+        rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {

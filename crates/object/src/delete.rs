@@ -12,6 +12,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted};
+use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
@@ -44,6 +45,10 @@ pub(crate) struct Delete {
 impl Verb for Delete {
     type Outcome = Deleted;
 
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.object(Action::DeleteObject, &self.bucket, &self.key)
+    }
+
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<Deleted>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let standing = find_object(txn, bucket.space, &self.key)?;
@@ -70,7 +75,13 @@ struct DeleteMany {
 impl Verb for DeleteMany {
     type Outcome = Vec<Result<Deleted>>;
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<Self::Outcome>> {
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        // Each name has an outcome of its own, so `apply` asks for each.
+        let _ = rights;
+        Ok(())
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Self::Outcome>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let mut standing: Vec<(&str, Standing)> = Vec::new();
         let mut seen: HashMap<&str, Result<Deleted>> = HashMap::new();
@@ -80,7 +91,10 @@ impl Verb for DeleteMany {
                 self.outcomes.push(outcome.clone());
                 continue;
             }
-            let found = keys::check_object_key(key).and_then(|()| find_object(txn, bucket.space, key));
+            let may =
+                |txn: &mut Transaction| scope.may(txn, |rights| rights.object(Action::DeleteObject, &self.bucket, key));
+            let found = keys::check_object_key(key).and_then(|()| may(txn));
+            let found = found.and_then(|()| find_object(txn, bucket.space, key));
             let outcome = found.map(|found| {
                 let existed = found.is_some();
                 standing.extend(found.map(|found| (key.as_str(), found)));

@@ -7,6 +7,7 @@
 //! Invariants:
 //! - Nothing that correctness needs is kept in memory: any number of processes may use one back end at once.
 //! - One object, one commit: its name, its data and the deletion of what it replaces stand in one batch.
+//! - Every call runs as somebody ([`Objects::as_caller`]) and asks whether they may before it tells or changes anything.
 //! - What docs/semantics.md says of names, conditions, listings and uploads holds for every back end.
 
 mod body;
@@ -31,6 +32,7 @@ mod pending;
 mod put;
 mod record;
 mod request;
+mod rights;
 mod verb;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
@@ -47,5 +49,7 @@ pub use request::{
     DELETE_MANY_MAX, DeleteOptions, Deleted, ListPage, ListQuery, METADATA_LEN_MAX, OBJECT_KEY_LEN_MAX, ObjectName,
     PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions, UploadOptions, UploadPage, UploadQuery,
 };
+
+pub use rights::{Action, Caller, Identity};
 
 pub use koine_kv::{ReadNow, RequestId};

@@ -14,47 +14,56 @@ use crate::lookup::{find_space, read_value};
 use crate::objects::Objects;
 use crate::record::summary;
 use crate::request::{ListPage, ListQuery};
+use crate::rights::Action;
 
 impl Objects {
     /// A page of the objects of a bucket.
     pub fn list(&self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
-        let mut view = self.kv().view()?;
-        let space = find_space(&mut view, bucket)?;
-        let mut page = ListPage::default();
-        if query.limit == 0 {
-            return Ok(page);
-        }
-        let range = KeyRange::prefix(keys::names_prefix(&query.prefix));
-        let mut cursor = Names { start: range.start.clone(), cursor: view.cursor(space, range, Direction::Forward)? };
-        if let Some(after) = &query.after {
-            match common_prefix(&query.prefix, &query.delimiter, after) {
-                Some(common) if common == after => cursor.pass_prefix(common)?,
-                _ => cursor.pass_name(after)?,
-            }
-        }
-        let mut last = None;
-        while let Some(entry) = cursor.cursor.next()? {
-            let (name, newest) = keys::name_of(&entry.key)?;
-            if !newest {
-                cursor.pass_name(&name)?;
-                continue;
-            }
-            if page.objects.len() + page.common_prefixes.len() == query.limit {
-                page.next = last;
-                break;
-            }
-            if let Some(common) = common_prefix(&query.prefix, &query.delimiter, &name) {
-                cursor.pass_prefix(common)?;
-                page.common_prefixes.push(common.to_owned());
-                last = Some(common.to_owned());
-                continue;
-            }
-            last = Some(name.clone());
-            let value = value_of(view.as_ref(), space, &entry.key, entry.value)?;
-            page.objects.push(summary(name, entry.stat.version, &value)?);
-        }
-        Ok(page)
+        self.read(
+            |rights| rights.bucket(Action::ListBucket, bucket),
+            |view| {
+                let space = find_space(view, bucket)?;
+                list(view.as_ref(), space, query)
+            },
+        )
     }
+}
+
+fn list(view: &dyn View, space: SpaceId, query: &ListQuery) -> Result<ListPage> {
+    let mut page = ListPage::default();
+    if query.limit == 0 {
+        return Ok(page);
+    }
+    let range = KeyRange::prefix(keys::names_prefix(&query.prefix));
+    let mut cursor = Names { start: range.start.clone(), cursor: view.cursor(space, range, Direction::Forward)? };
+    if let Some(after) = &query.after {
+        match common_prefix(&query.prefix, &query.delimiter, after) {
+            Some(common) if common == after => cursor.pass_prefix(common)?,
+            _ => cursor.pass_name(after)?,
+        }
+    }
+    let mut last = None;
+    while let Some(entry) = cursor.cursor.next()? {
+        let (name, newest) = keys::name_of(&entry.key)?;
+        if !newest {
+            cursor.pass_name(&name)?;
+            continue;
+        }
+        if page.objects.len() + page.common_prefixes.len() == query.limit {
+            page.next = last;
+            break;
+        }
+        if let Some(common) = common_prefix(&query.prefix, &query.delimiter, &name) {
+            cursor.pass_prefix(common)?;
+            page.common_prefixes.push(common.to_owned());
+            last = Some(common.to_owned());
+            continue;
+        }
+        last = Some(name.clone());
+        let value = value_of(view, space, &entry.key, entry.value)?;
+        page.objects.push(summary(name, entry.stat.version, &value)?);
+    }
+    Ok(page)
 }
 
 /// The value of a cursor's entry, which lies beside its key or must be read.

@@ -52,14 +52,14 @@ fn checked_len(key: &[u8], size: u64) -> Result<usize> {
 }
 
 /// The record of a bucket.
-pub(crate) fn find_bucket(from: &mut impl Lookup, bucket: &str) -> Result<BucketRecord> {
+pub(crate) fn find_bucket(from: &mut (impl Lookup + ?Sized), bucket: &str) -> Result<BucketRecord> {
     let found = if bucket.len() > 63 { None } else { from.record(keys::CATALOGUE, &keys::bucket(bucket))? };
     let (_, bytes) = found.ok_or_else(|| Error::no_such_bucket(bucket))?;
     BucketRecord::decode(&bytes)
 }
 
 /// The space of a bucket.
-pub(crate) fn find_space(from: &mut impl Lookup, bucket: &str) -> Result<SpaceId> {
+pub(crate) fn find_space(from: &mut (impl Lookup + ?Sized), bucket: &str) -> Result<SpaceId> {
     find_bucket(from, bucket).map(|record| record.space)
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Standing {
 }
 
 /// What stands under a name in a bucket's space.
-pub(crate) fn find_object(from: &mut impl Lookup, space: SpaceId, key: &str) -> Result<Option<Standing>> {
+pub(crate) fn find_object(from: &mut (impl Lookup + ?Sized), space: SpaceId, key: &str) -> Result<Option<Standing>> {
     let Some((version, bytes)) = from.record(space, &keys::name(key))? else {
         return Ok(None);
     };

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use koine_env::{Clock, Random, Timestamp};
-use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place};
+use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, View};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys;
 use crate::lookup::read_value;
 use crate::record::{HeadRecord, RootKeyRecord};
-use crate::verb::Scope;
+use crate::rights::{Caller, Rights};
 
 /// The key that may do everything.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub struct Objects {
     kv: Arc<dyn Kv>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
+    caller: Caller,
 }
 
 impl fmt::Debug for Objects {
@@ -44,7 +45,7 @@ impl fmt::Debug for Objects {
 impl Objects {
     /// Opens the objects of a store; makes the catalogue when the store is new.
     pub fn open(kv: Arc<dyn Kv>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
-        let objects = Objects { kv, clock, random };
+        let objects = Objects { kv, clock, random, caller: Caller::Owner };
         if objects.read_head()?.is_none() {
             objects.make_catalogue()?;
         }
@@ -113,8 +114,35 @@ impl Objects {
         self.clock.now()
     }
 
-    /// For the verbs of one attempt.
-    pub(crate) fn scope(&self) -> Scope<'_> {
-        Scope::new(self.now(), self.random.as_ref())
+    pub(crate) fn random(&self) -> &dyn Random {
+        self.random.as_ref()
+    }
+
+    /// The same store, for another caller. What opened the store is its owner.
+    #[must_use]
+    pub fn as_caller(&self, caller: Caller) -> Objects {
+        Objects { caller, ..self.clone() }
+    }
+
+    /// Who the calls of this are made by.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Reads at the newest version, once the caller was found to be allowed all that `needs` asks for. Every read
+    /// of this crate gets its view here.
+    pub(crate) fn read<T>(
+        &self,
+        needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
+        read: impl FnOnce(&mut Arc<dyn View>) -> Result<T>,
+    ) -> Result<T> {
+        let mut view = self.kv.view()?;
+        if self.caller.is_owner() {
+            return read(&mut view);
+        }
+        let mut asked = Arc::clone(&view);
+        let mut rights = Rights::new(&mut asked, &self.caller);
+        needs(&mut rights)?;
+        read(&mut view).map_err(|error| rights.hide(error))
     }
 }

@@ -18,6 +18,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::ObjectRecord;
 use crate::request::{METADATA_LEN_MAX, PutOptions};
+use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
@@ -25,7 +26,8 @@ impl Objects {
     pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<ObjectWriter> {
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
-        find_space(&mut self.kv().view()?, bucket)?;
+        // The same is asked again by the verb; here it spares who may not the body.
+        self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_space(view, bucket))?;
         let body = Body::new(self.kv(), options.length, options.expected.clone(), options.checksum)?;
         Ok(ObjectWriter { objects: self.clone(), bucket: bucket.to_owned(), key: key.to_owned(), options, body })
     }
@@ -119,6 +121,10 @@ impl Verb for Put {
 
     fn request(&self) -> Option<RequestId> {
         self.record.request
+    }
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.object(Action::PutObject, &self.bucket, &self.key)
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {

@@ -6,6 +6,8 @@
 //!   it only writes (a counter, a new object's data) depends on nothing.
 //! - A verb decides before it adds its first change: one that fails has added no change, and verbs may follow each
 //!   other in one transaction, where each sees what those before it did.
+//! - A verb is applied by [`perform`] alone, after its caller was found to be allowed all that it needs, in the
+//!   same transaction; a [`Scope`] can be had nowhere else.
 //! - No thread waits between attempts: the next one begins where the refusal is told.
 //! - Each attempt has its own request id, derived from the first, because refusals are outcomes too: a repeat
 //!   of the whole walks the same ids up to the one that was committed.
@@ -20,20 +22,24 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectId;
 use crate::objects::Objects;
 use crate::pending::{Pending, Step};
+use crate::rights::{self, Caller, Rights};
 
 /// After so many refusals the caller is told of a conflict. Each means that somebody else made progress.
 const ATTEMPTS_MAX: u32 = 500;
 
-/// What a verb uses that is not read from the store: the same for all verbs of one attempt.
+/// What a verb uses that is not read from the store.
 pub(crate) struct Scope<'a> {
     /// The time of what is changed.
     pub now: Timestamp,
     random: &'a dyn Random,
+    /// Who the verb is done for; it may do what the verb needs.
+    pub caller: &'a Caller,
 }
 
-impl<'a> Scope<'a> {
-    pub fn new(now: Timestamp, random: &'a dyn Random) -> Self {
-        Scope { now, random }
+impl Scope<'_> {
+    /// Whether the caller may do something that the verb does for a part of what it is given, each by itself.
+    pub fn may(&self, txn: &mut Transaction, needs: impl FnOnce(&mut Rights<'_>) -> Result<()>) -> Result<()> {
+        rights::ask(txn, self.caller, needs)
     }
 
     pub fn draw_u64(&self) -> u64 {
@@ -67,7 +73,21 @@ pub(crate) trait Verb: Send + Sized + 'static {
         None
     }
 
-    /// Reads, decides, and adds what is to be changed. Called again, with a new transaction, when something that
+    /// Asks for everything that the caller must be allowed, with the names that the verb was given:
+    ///
+    /// ```ignore
+    /// fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+    ///     rights.object(Action::GetObject, &self.from.bucket, &self.from.key)?;
+    ///     rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
+    /// }
+    /// ```
+    ///
+    /// Which actions calls need that S3 has not stands in docs/decisions/0026-identities.md. A verb that has an
+    /// outcome for each of many names asks for each in `apply`, with [`Scope::may`], and says so here. What the
+    /// answers rest on becomes conditions. It is not called for the store's owner.
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()>;
+
+    /// Reads, decides, and adds what is to be changed. Only [`perform`] calls it, again, with a new transaction, when something that
     /// was read has changed.
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Self::Outcome>>;
 
@@ -85,7 +105,7 @@ fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32) -> Step<V::Outcom
         let message = "others changed the same thing again and again; try again";
         return Step::Done(Err(Error::new(ErrorKind::Conflict, message)));
     }
-    match apply(&objects, &mut verb) {
+    match begin(&objects, &mut verb) {
         Err(error) => Step::Done(Err(error)),
         Ok((_, Applied::Done(outcome))) => Step::Done(Ok(outcome)),
         Ok((txn, Applied::Changed)) => submit(objects, verb, txn.into_batch(), count, None),
@@ -96,10 +116,18 @@ fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32) -> Step<V::Outcom
     }
 }
 
-fn apply<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Applied<V::Outcome>)> {
+fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Applied<V::Outcome>)> {
     let mut txn = Transaction::begin(&**objects.kv())?;
-    let applied = verb.apply(&mut txn, &objects.scope())?;
+    let applied = perform(objects, &mut txn, verb)?;
     Ok((txn, applied))
+}
+
+/// Applies a verb in a transaction, once its caller was found to be allowed what it needs.
+pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &mut V) -> Result<Applied<V::Outcome>> {
+    let caller = objects.caller();
+    rights::ask(txn, caller, |rights| verb.needs(rights))?;
+    let scope = Scope { now: objects.now(), random: objects.random(), caller };
+    verb.apply(txn, &scope).map_err(|error| rights::hide(txn, caller, error, |rights| verb.needs(rights)))
 }
 
 fn submit<V: Verb>(objects: Objects, verb: V, mut batch: Batch, count: u32, doubt: Option<Error>) -> Step<V::Outcome> {

@@ -25,6 +25,7 @@ use crate::pending::Pending;
 use crate::put::{invalid, settle};
 use crate::record::{ObjectRecord, PartRecord, UploadRecord, encode_part_table};
 use crate::request::{CompleteOptions, CompletedPart, ObjectName, PART_LEN_MIN};
+use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
@@ -67,6 +68,10 @@ impl Verb for Complete {
 
     fn request(&self) -> Option<RequestId> {
         Some(RequestId(self.upload.0))
+    }
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.object(Action::PutObject, &self.bucket, &self.key)
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {

@@ -2,7 +2,9 @@
 //!
 //! Invariant: as with objects, a page's work goes with what it tells.
 
-use koine_kv::{Direction, KeyRange, after_prefix};
+use std::sync::Arc;
+
+use koine_kv::{Direction, KeyRange, SpaceId, View, after_prefix};
 
 use super::find_upload;
 use crate::error::Result;
@@ -13,65 +15,86 @@ use crate::lookup::find_space;
 use crate::objects::Objects;
 use crate::record::{PartRecord, UploadRecord};
 use crate::request::{ObjectName, PartPage, UploadPage, UploadQuery};
+use crate::rights::Action;
 
 impl Objects {
     /// Parts of an upload with numbers above `after`, at most `limit`.
     pub fn list_parts(&self, name: ObjectName<'_>, upload: UploadId, after: u32, limit: usize) -> Result<PartPage> {
         keys::check_object_key(name.key)?;
-        let mut view = self.kv().view()?;
-        let space = find_space(&mut view, name.bucket)?;
-        let record = find_upload(&mut view, space, name.key, upload)?;
-        let mut page = PartPage { upload: record.info(name.key.to_owned(), upload), parts: Vec::new(), next: None };
-        let range = KeyRange::prefix(keys::parts_of(upload, OfPart::Record));
-        let mut cursor = view.cursor(space, range, Direction::Forward)?;
-        cursor.seek(&keys::part(upload, OfPart::Record, after.saturating_add(1)))?;
-        while limit != 0
-            && let Some(entry) = cursor.next()?
-        {
-            if page.parts.len() == limit {
-                page.next = page.parts.last().map(|part| part.number);
-                break;
-            }
-            let value = value_of(view.as_ref(), space, &entry.key, entry.value)?;
-            page.parts.push(PartRecord::decode(&value)?.info(keys::part_number_of(&entry.key)?));
-        }
-        Ok(page)
+        self.read(
+            |rights| rights.upload(Action::ListMultipartUploadParts, name.bucket, name.key, upload),
+            |view| list_parts(view, name, upload, after, limit),
+        )
     }
 
     /// Uploads of a bucket that are neither completed nor aborted.
     pub fn list_uploads(&self, bucket: &str, query: &UploadQuery) -> Result<UploadPage> {
-        let mut view = self.kv().view()?;
-        let space = find_space(&mut view, bucket)?;
-        let mut page = UploadPage::default();
-        let range = KeyRange::prefix(keys::uploads_prefix(&query.prefix));
-        let start = range.start.clone();
-        let mut cursor = view.cursor(space, range, Direction::Forward)?;
-        if let Some(key) = begin_after(query).filter(|key| *key > start) {
-            cursor.seek(&key)?;
-        }
-        let mut last: Option<(String, Option<UploadId>)> = None;
-        while query.limit != 0
-            && let Some(entry) = cursor.next()?
-        {
-            let (name, id) = keys::upload_of(&entry.key)?;
-            if page.uploads.len() + page.common_prefixes.len() == query.limit {
-                page.next = last;
-                break;
-            }
-            if let Some(common) = common_prefix(&query.prefix, &query.delimiter, &name) {
-                if let Some(key) = after_prefix(&keys::uploads_prefix(common)) {
-                    cursor.seek(&key)?;
-                }
-                page.common_prefixes.push(common.to_owned());
-                last = Some((common.to_owned(), None));
-                continue;
-            }
-            let value = value_of(view.as_ref(), space, &entry.key, entry.value)?;
-            page.uploads.push(UploadRecord::decode(&value)?.info(name.clone(), id));
-            last = Some((name, Some(id)));
-        }
-        Ok(page)
+        self.read(
+            |rights| rights.bucket(Action::ListBucketMultipartUploads, bucket),
+            |view| {
+                let space = find_space(view, bucket)?;
+                list_uploads(view.as_ref(), space, query)
+            },
+        )
     }
+}
+
+fn list_parts(
+    view: &mut Arc<dyn View>,
+    name: ObjectName<'_>,
+    upload: UploadId,
+    after: u32,
+    limit: usize,
+) -> Result<PartPage> {
+    let space = find_space(view, name.bucket)?;
+    let record = find_upload(view, space, name.key, upload)?;
+    let mut page = PartPage { upload: record.info(name.key.to_owned(), upload), parts: Vec::new(), next: None };
+    let range = KeyRange::prefix(keys::parts_of(upload, OfPart::Record));
+    let mut cursor = view.cursor(space, range, Direction::Forward)?;
+    cursor.seek(&keys::part(upload, OfPart::Record, after.saturating_add(1)))?;
+    while limit != 0
+        && let Some(entry) = cursor.next()?
+    {
+        if page.parts.len() == limit {
+            page.next = page.parts.last().map(|part| part.number);
+            break;
+        }
+        let value = value_of(view.as_ref(), space, &entry.key, entry.value)?;
+        page.parts.push(PartRecord::decode(&value)?.info(keys::part_number_of(&entry.key)?));
+    }
+    Ok(page)
+}
+
+fn list_uploads(view: &dyn View, space: SpaceId, query: &UploadQuery) -> Result<UploadPage> {
+    let mut page = UploadPage::default();
+    let range = KeyRange::prefix(keys::uploads_prefix(&query.prefix));
+    let start = range.start.clone();
+    let mut cursor = view.cursor(space, range, Direction::Forward)?;
+    if let Some(key) = begin_after(query).filter(|key| *key > start) {
+        cursor.seek(&key)?;
+    }
+    let mut last: Option<(String, Option<UploadId>)> = None;
+    while query.limit != 0
+        && let Some(entry) = cursor.next()?
+    {
+        let (name, id) = keys::upload_of(&entry.key)?;
+        if page.uploads.len() + page.common_prefixes.len() == query.limit {
+            page.next = last;
+            break;
+        }
+        if let Some(common) = common_prefix(&query.prefix, &query.delimiter, &name) {
+            if let Some(key) = after_prefix(&keys::uploads_prefix(common)) {
+                cursor.seek(&key)?;
+            }
+            page.common_prefixes.push(common.to_owned());
+            last = Some((common.to_owned(), None));
+            continue;
+        }
+        let value = value_of(view, space, &entry.key, entry.value)?;
+        page.uploads.push(UploadRecord::decode(&value)?.info(name.clone(), id));
+        last = Some((name, Some(id)));
+    }
+    Ok(page)
 }
 
 /// The first key of the page.

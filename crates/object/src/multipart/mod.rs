@@ -24,6 +24,7 @@ use crate::pending::Pending;
 use crate::put::check_metadata;
 use crate::record::UploadRecord;
 use crate::request::{ObjectName, UploadOptions};
+use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 pub use part::PartWriter;
@@ -70,7 +71,12 @@ impl Objects {
 }
 
 /// An upload's record; `NoSuchUpload` when it is not there.
-fn find_upload(from: &mut impl Lookup, space: SpaceId, key: &str, id: UploadId) -> Result<UploadRecord> {
+pub(crate) fn find_upload(
+    from: &mut (impl Lookup + ?Sized),
+    space: SpaceId,
+    key: &str,
+    id: UploadId,
+) -> Result<UploadRecord> {
     let found = from.record(space, &keys::upload(key, id))?;
     let (_, bytes) = found.ok_or_else(|| Error::no_such_upload(&id))?;
     UploadRecord::decode(&bytes)
@@ -92,6 +98,10 @@ struct CreateUpload {
 
 impl Verb for CreateUpload {
     type Outcome = UploadId;
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.object(Action::PutObject, &self.bucket, &self.key)
+    }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<UploadId>> {
         let space = find_space(txn, &self.bucket)?;
@@ -123,6 +133,10 @@ struct AbortUpload {
 
 impl Verb for AbortUpload {
     type Outcome = ();
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.upload(Action::AbortMultipartUpload, &self.bucket, &self.key, self.id)
+    }
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
         let space = find_space(txn, &self.bucket)?;

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use bytes::Bytes;
-use koine_kv::{Commit, Payload, Place, SpaceId, Transaction, Version};
+use koine_kv::{Commit, Payload, Place, SpaceId, Transaction, Version, View};
 
 use super::find_upload;
 use crate::body::{Body, Finished};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, Hasher};
-use crate::copy::{find_source, hash_range, share};
+use crate::copy::{Source, find_source, hash_range, share};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, ReadCondition};
 use crate::info::{ObjectId, PartInfo, UploadId};
@@ -19,6 +19,7 @@ use crate::pending::Pending;
 use crate::put::invalid;
 use crate::record::{PartRecord, UploadRecord};
 use crate::request::{BODY_LEN_MAX, ByteRange, ObjectName, PART_NUMBER_MAX, PartOptions};
+use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 /// Where a part belongs.
@@ -67,9 +68,13 @@ impl Objects {
         if !(1..=PART_NUMBER_MAX).contains(&number) {
             return Err(invalid(format!("part number {number} is not between 1 and {PART_NUMBER_MAX}")));
         }
-        let mut view = self.kv().view()?;
-        let space = find_space(&mut view, name.bucket)?;
-        let record = find_upload(&mut view, space, name.key, upload)?;
+        let record = self.read(
+            |rights| rights.object(Action::PutObject, name.bucket, name.key),
+            |view| {
+                let space = find_space(view, name.bucket)?;
+                find_upload(view, space, name.key, upload)
+            },
+        )?;
         let target = Target { bucket: name.bucket.to_owned(), key: name.key.to_owned(), upload, number };
         Ok((target, record))
     }
@@ -85,8 +90,24 @@ impl Objects {
     ) -> Result<PutPart> {
         let (target, record) = self.find_target(to, upload, number)?;
         keys::check_object_key(from.key)?;
-        let mut view = self.kv().view()?;
-        let source = find_source(&mut view, from.bucket, from.key, source_condition)?;
+        self.read(
+            |rights| rights.object(Action::GetObject, from.bucket, from.key),
+            |view| {
+                let source = find_source(view, from.bucket, from.key, source_condition)?;
+                self.share_part(view.as_ref(), from, source, range, target, &record)
+            },
+        )
+    }
+
+    fn share_part(
+        &self,
+        view: &dyn View,
+        from: ObjectName<'_>,
+        source: Source,
+        range: Option<ByteRange>,
+        target: Target,
+        record: &UploadRecord,
+    ) -> Result<PutPart> {
         let (version, object) = (source.standing.version, source.standing.record);
         let whole = ByteRange { offset: 0, length: object.size };
         let range = range.unwrap_or(whole);
@@ -101,7 +122,7 @@ impl Objects {
             (true, ETag::Md5(md5), Some(checksum)) => (*md5, checksum),
             _ => {
                 let hasher = Hasher::new([record.algorithm]);
-                let digests = hash_range(view.as_ref(), source.space, object.id, range, hasher)?;
+                let digests = hash_range(view, source.space, object.id, range, hasher)?;
                 (digests.md5, digests.checksums)
             }
         };
@@ -182,6 +203,14 @@ struct PutPart {
 
 impl Verb for PutPart {
     type Outcome = PartInfo;
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        let Target { bucket, key, .. } = &self.target;
+        if let Content::Shared { bucket, key, .. } = &self.content {
+            rights.object(Action::GetObject, bucket, key)?;
+        }
+        rights.object(Action::PutObject, bucket, key)
+    }
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<PartInfo>> {
         let Target { bucket, key, upload, number } = &self.target;

@@ -13,5 +13,7 @@ mod multipart;
 mod objects;
 #[path = "../suite/races.rs"]
 mod races;
+#[path = "../suite/rights.rs"]
+mod rights;
 #[path = "../suite/support.rs"]
 mod support;

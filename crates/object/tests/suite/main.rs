@@ -8,4 +8,5 @@ mod listing;
 mod multipart;
 mod objects;
 mod races;
+mod rights;
 mod support;

@@ -1,0 +1,115 @@
+//! What callers may be allowed: the actions of S3, and those that S3 has not.
+
+/// What kind of thing an action does: who belongs to a bucket's group may do what reads, writes and lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Reads an object.
+    Read,
+    /// Changes an object, or puts or takes one.
+    Write,
+    /// Tells what a bucket holds.
+    List,
+    /// Looks at or changes what belongs to a bucket or an object itself: who may, how much, how many versions.
+    Settings,
+    /// Concerns no bucket that is there.
+    Store,
+}
+
+macro_rules! actions {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
+        /// An action of a policy, and of a call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Action { $($(#[$doc])* $name,)* }
+
+        impl Action {
+            /// Every action there is.
+            pub const ALL: &[Action] = &[$(Action::$name,)*];
+
+            /// As policies write it.
+            pub fn name(self) -> &'static str {
+                match self { $(Action::$name => $text,)* }
+            }
+
+            #[expect(dead_code, reason = "asked by the decision, which comes next")]
+            pub(crate) fn class(self) -> Class {
+                match self { $(Action::$name => Class::$class,)* }
+            }
+        }
+    };
+}
+
+actions! {
+    /// Reading an object and what is known of it.
+    GetObject = "s3:GetObject", Read;
+    /// Reading an older version of an object.
+    GetObjectVersion = "s3:GetObjectVersion", Read;
+    /// Reading the tags of an object.
+    GetObjectTagging = "s3:GetObjectTagging", Read;
+    /// Putting, editing, and all that makes or changes an object's bytes.
+    PutObject = "s3:PutObject", Write;
+    /// Changing the tags of an object.
+    PutObjectTagging = "s3:PutObjectTagging", Write;
+    /// Deleting an object.
+    DeleteObject = "s3:DeleteObject", Write;
+    /// Deleting one version of an object.
+    DeleteObjectVersion = "s3:DeleteObjectVersion", Write;
+    /// Dropping an upload.
+    AbortMultipartUpload = "s3:AbortMultipartUpload", Write;
+    /// Telling the parts of an upload.
+    ListMultipartUploadParts = "s3:ListMultipartUploadParts", List;
+    /// Telling the uploads of a bucket.
+    ListBucketMultipartUploads = "s3:ListBucketMultipartUploads", List;
+    /// Telling the objects of a bucket, and that it is there.
+    ListBucket = "s3:ListBucket", List;
+    /// Telling the older versions in a bucket.
+    ListBucketVersions = "s3:ListBucketVersions", List;
+    /// Telling where a bucket is.
+    GetBucketLocation = "s3:GetBucketLocation", List;
+    /// Telling whether a bucket keeps versions.
+    GetBucketVersioning = "s3:GetBucketVersioning", List;
+    /// Whether a bucket keeps versions.
+    PutBucketVersioning = "s3:PutBucketVersioning", Settings;
+    /// Reading an object's access list.
+    GetObjectAcl = "s3:GetObjectAcl", Settings;
+    /// Setting an object's access list.
+    PutObjectAcl = "s3:PutObjectAcl", Settings;
+    /// Reading a bucket's access list.
+    GetBucketAcl = "s3:GetBucketAcl", Settings;
+    /// Setting a bucket's access list.
+    PutBucketAcl = "s3:PutBucketAcl", Settings;
+    /// Reading a bucket's policy.
+    GetBucketPolicy = "s3:GetBucketPolicy", Settings;
+    /// Setting a bucket's policy.
+    PutBucketPolicy = "s3:PutBucketPolicy", Settings;
+    /// Taking a bucket's policy away.
+    DeleteBucketPolicy = "s3:DeleteBucketPolicy", Settings;
+    /// Reading a bucket's tags.
+    GetBucketTagging = "s3:GetBucketTagging", Settings;
+    /// Changing a bucket's tags.
+    PutBucketTagging = "s3:PutBucketTagging", Settings;
+    /// Removing a bucket.
+    DeleteBucket = "s3:DeleteBucket", Settings;
+    /// Making a bucket.
+    CreateBucket = "s3:CreateBucket", Store;
+    /// Telling one's buckets.
+    ListAllMyBuckets = "s3:ListAllMyBuckets", Store;
+    /// Attributes, quotas and indexes of a bucket.
+    SetBucket = "koine:SetBucket", Settings;
+    /// Giving a bucket to another owner or group.
+    ChangeOwner = "koine:ChangeOwner", Settings;
+    /// Telling how much a bucket holds.
+    BucketUsage = "koine:BucketUsage", List;
+    /// Making, reading by name, and removing snapshots of a bucket.
+    Snapshot = "koine:Snapshot", Settings;
+    /// Setting a bucket back to a snapshot.
+    Restore = "koine:Restore", Settings;
+    /// Branching a bucket.
+    Branch = "koine:Branch", Settings;
+    /// Removing all that a bucket holds.
+    Purge = "koine:Purge", Settings;
+    /// Looking for what no name leads to, and removing it.
+    Collect = "koine:Collect", Store;
+    /// Looking at users, groups, keys and policies, and changing them.
+    Identities = "koine:Identities", Store;
+}

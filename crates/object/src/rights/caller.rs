@@ -1,0 +1,71 @@
+//! Who a call is made by.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Who makes the calls of an [`Objects`](crate::Objects). A door finds it out; what it may is looked at in each
+/// call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Caller {
+    /// Who owns the device: may do everything, and no policy binds it.
+    #[default]
+    Owner,
+    /// Somebody without an identity.
+    Everyone,
+    /// A user of the store.
+    User(Identity),
+}
+
+impl Caller {
+    pub(crate) fn is_owner(&self) -> bool {
+        matches!(self, Caller::Owner)
+    }
+}
+
+/// A user, and what it proved that with. What the user may is not kept here: it is read by each call.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    proof: Arc<Proof>,
+}
+
+#[derive(PartialEq, Eq)]
+struct Proof {
+    user: u64,
+    credential: Credential,
+}
+
+/// What a user proved itself with: it must still hold when a call is made.
+#[derive(Clone, PartialEq, Eq)]
+#[expect(dead_code, reason = "made by `Identities`, which comes next")]
+pub(crate) enum Credential {
+    /// Nothing that can be taken back on its own.
+    Nothing,
+    AccessKey(String),
+    /// The SHA-256 of a token.
+    Token([u8; 32]),
+    Uid(u32),
+}
+
+impl Identity {
+    #[expect(dead_code, reason = "made by `Identities`, which comes next")]
+    pub(crate) fn new(user: u64, credential: Credential) -> Self {
+        Identity { proof: Arc::new(Proof { user, credential }) }
+    }
+
+    /// The user's id.
+    pub fn user(&self) -> u64 {
+        self.proof.user
+    }
+
+    #[expect(dead_code, reason = "looked at by the decision, which comes next")]
+    pub(crate) fn credential(&self) -> &Credential {
+        &self.proof.credential
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({:016x})", self.proof.user)
+    }
+}
