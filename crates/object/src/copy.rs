@@ -51,13 +51,14 @@ impl Objects {
 }
 
 /// An object's full name, kept.
-struct Name {
-    bucket: String,
-    key: String,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub bucket: String,
+    pub key: String,
 }
 
 impl Name {
-    fn new(name: ObjectName<'_>) -> Self {
+    pub fn new(name: ObjectName<'_>) -> Self {
         Name { bucket: name.bucket.to_owned(), key: name.key.to_owned() }
     }
 }
@@ -77,9 +78,14 @@ pub(crate) fn find_source(
 ) -> Result<Source> {
     let space = find_space(from, bucket)?;
     let standing = find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(key))?;
-    let info = standing.record.clone().into_info(key.to_owned(), standing.version);
-    condition.check(&info).map_err(|error| Error::new(ErrorKind::PreconditionFailed, error.message()))?;
+    check_source_condition(condition, key, &standing)?;
     Ok(Source { space, standing })
+}
+
+/// `PreconditionFailed` where the caller's condition on a source does not hold.
+pub(crate) fn check_source_condition(condition: &ReadCondition, key: &str, source: &Standing) -> Result<()> {
+    let info = source.record.clone().into_info(key.to_owned(), source.version);
+    condition.check(&info).map_err(|error| Error::new(ErrorKind::PreconditionFailed, error.message()))
 }
 
 /// Hashes bytes of stored data.

@@ -31,6 +31,7 @@ mod objects;
 mod pending;
 mod put;
 mod record;
+mod rename;
 mod request;
 mod rights;
 mod verb;
@@ -46,8 +47,9 @@ pub use pending::Pending;
 pub use put::ObjectWriter;
 pub use request::{
     BODY_LEN_MAX, BucketPage, BucketQuery, ByteRange, CompleteOptions, CompletedPart, CopiedMetadata, CopyOptions,
-    DELETE_MANY_MAX, DeleteOptions, Deleted, ListPage, ListQuery, METADATA_LEN_MAX, OBJECT_KEY_LEN_MAX, ObjectName,
-    PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions, UploadOptions, UploadPage, UploadQuery,
+    DELETE_MANY_MAX, DeleteOptions, Deleted, ExchangeOptions, ListPage, ListQuery, METADATA_LEN_MAX,
+    OBJECT_KEY_LEN_MAX, ObjectName, PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions, RenameOptions,
+    UploadOptions, UploadPage, UploadQuery,
 };
 
 pub use rights::{Action, Caller, Identity};

@@ -86,6 +86,24 @@ pub struct CopyOptions {
     pub request: Option<RequestId>,
 }
 
+/// How an object is moved.
+#[derive(Clone, Debug, Default)]
+pub struct RenameOptions {
+    /// What must hold of the target's name; without a condition what has it is replaced.
+    pub condition: PutCondition,
+    /// What must hold of the source; `NotModified` comes as `PreconditionFailed`.
+    pub source_condition: ReadCondition,
+    /// Names this request, so that a repeat after a lost answer learns that the object was moved.
+    pub request: Option<RequestId>,
+}
+
+/// How two objects are exchanged.
+#[derive(Clone, Debug, Default)]
+pub struct ExchangeOptions {
+    /// Names this request, so that a repeat after a lost answer does not swap them back.
+    pub request: Option<RequestId>,
+}
+
 /// How an object is deleted.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {

@@ -10,6 +10,8 @@ mod copies;
 mod listing;
 #[path = "../suite/multipart.rs"]
 mod multipart;
+#[path = "../suite/names.rs"]
+mod names;
 #[path = "../suite/objects.rs"]
 mod objects;
 #[path = "../suite/races.rs"]

@@ -6,6 +6,7 @@ mod copies;
 mod documents;
 mod listing;
 mod multipart;
+mod names;
 mod objects;
 mod races;
 mod rights;

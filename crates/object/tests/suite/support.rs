@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
 use koine_kv::Kv;
-use koine_object::{ErrorKind, Expected, ListQuery, ObjectInfo, Objects, PutOptions, Result};
+use koine_object::{
+    CompleteOptions, CompletedPart, ErrorKind, Expected, ListQuery, ObjectInfo, ObjectName, Objects, PartOptions,
+    PutOptions, Result, UploadOptions,
+};
 
 /// An empty store of the back end with one bucket, `bucket`.
 pub fn store() -> Objects {
@@ -75,4 +78,18 @@ pub fn keys_in_bucket(objects: &Objects) -> usize {
         count += 1;
     }
     count
+}
+
+/// Joins an object from parts.
+pub fn join(objects: &Objects, key: &str, parts: &[&[u8]]) -> ObjectInfo {
+    let name = ObjectName::new("bucket", key);
+    let id = objects.create_upload("bucket", key, UploadOptions::default()).wait().unwrap();
+    let put = |(number, body): (u32, &&[u8])| {
+        let mut writer = objects.put_part(name, id, number, PartOptions::default()).unwrap();
+        writer.write(body).unwrap();
+        let part = writer.finish(&Expected::none()).wait().unwrap();
+        CompletedPart { number, etag: part.etag.to_string(), checksums: Vec::new() }
+    };
+    let parts = (1..).zip(parts).map(put).collect();
+    objects.complete_upload(name, id, CompleteOptions { parts, ..CompleteOptions::default() }).wait().unwrap()
 }

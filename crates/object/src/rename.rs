@@ -1,0 +1,232 @@
+//! Moving and exchanging objects: what is done to names alone.
+//!
+//! Invariants:
+//! - Both names change in one commit; nobody sees an object under both or under neither.
+//! - Within a bucket an object keeps its id and its bytes are not touched. Between buckets its bytes and its table of
+//!   parts move to the other space under a new id, in the same commit.
+//! - Onto itself a move or an exchange succeeds and changes nothing.
+
+use koine_kv::{Commit, Condition, Operation, Place, RequestId, Transaction};
+
+use crate::copy::{Name, check_source_condition};
+use crate::error::{Error, ErrorKind, Result};
+use crate::info::ObjectInfo;
+use crate::keys;
+use crate::lookup::{Standing, find_bucket, find_object};
+use crate::name::{self, never};
+use crate::objects::Objects;
+use crate::pending::Pending;
+use crate::record::{BucketRecord, ObjectRecord};
+use crate::request::{ExchangeOptions, ObjectName, RenameOptions};
+use crate::rights::{Action, Rights};
+use crate::verb::{Applied, Scope, Verb, run};
+
+impl Objects {
+    /// Moves an object to another name, within a bucket or between two, and replaces what has that name.
+    pub fn rename(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: RenameOptions) -> Pending<ObjectInfo> {
+        match checked_names(from, to) {
+            Ok((from, to)) => run(self, Rename { from, to, options, record: None }),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// Swaps what two names stand for, within a bucket or between two; both must be there. Told are the objects that
+    /// the first and the second name have afterwards.
+    pub fn exchange(
+        &self,
+        one: ObjectName<'_>,
+        other: ObjectName<'_>,
+        options: ExchangeOptions,
+    ) -> Pending<(ObjectInfo, ObjectInfo)> {
+        match checked_names(one, other) {
+            Ok((one, other)) => run(self, Exchange { one, other, options, records: None }),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+}
+
+fn checked_names(one: ObjectName<'_>, other: ObjectName<'_>) -> Result<(Name, Name)> {
+    keys::check_object_key(one.key)?;
+    keys::check_object_key(other.key)?;
+    Ok((Name::new(one), Name::new(other)))
+}
+
+/// The verb.
+pub(crate) struct Rename {
+    from: Name,
+    to: Name,
+    options: RenameOptions,
+    /// Of the last attempt.
+    record: Option<ObjectRecord>,
+}
+
+impl Verb for Rename {
+    type Outcome = ObjectInfo;
+
+    fn request(&self) -> Option<RequestId> {
+        self.options.request
+    }
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights_on_both(rights, &self.from, &self.to)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+        let to = find_bucket(txn, &self.to.bucket)?;
+        let there = find_object(txn, to.space, &self.to.key)?;
+        if let Some(there) = made_by(there.as_ref(), self.options.request) {
+            return Ok(Applied::Done(info(there, &self.to)));
+        }
+        let from = find_bucket(txn, &self.from.bucket)?;
+        let source = match self.find_source(txn, &from, there.as_ref()) {
+            Ok(source) => source,
+            // An earlier submission of this request may have taken the source away.
+            Err(error) => return Ok(Applied::Doubtful(never(to.space, &self.to.key), error)),
+        };
+        if self.from == self.to {
+            return Ok(Applied::Done(info(&source, &self.to)));
+        }
+        let record = self.record.insert(moved(&source, from.space != to.space, self.options.request, scope));
+        move_content(txn, &source.record, &from, record, &to);
+        name::set_moving(txn, &from, &self.from.key, &source, None);
+        name::set(txn, &to, &self.to.key, there.as_ref(), Some(record));
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+        told(objects, &self.to, self.record, commit)
+    }
+}
+
+impl Rename {
+    fn find_source(&self, txn: &mut Transaction, from: &BucketRecord, there: Option<&Standing>) -> Result<Standing> {
+        let source = find_object(txn, from.space, &self.from.key)?;
+        let source = source.ok_or_else(|| Error::no_such_key(&self.from.key))?;
+        check_source_condition(&self.options.source_condition, &self.from.key, &source)?;
+        self.options.condition.check(&self.to.key, there.map(|there| &there.record.etag))?;
+        Ok(source)
+    }
+}
+
+/// The verb.
+pub(crate) struct Exchange {
+    one: Name,
+    other: Name,
+    options: ExchangeOptions,
+    /// What the two names have by the last attempt.
+    records: Option<(ObjectRecord, ObjectRecord)>,
+}
+
+impl Verb for Exchange {
+    type Outcome = (ObjectInfo, ObjectInfo);
+
+    fn request(&self) -> Option<RequestId> {
+        self.options.request
+    }
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights_on_both(rights, &self.one, &self.other)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Self::Outcome>> {
+        let first = find_bucket(txn, &self.one.bucket)?;
+        let second = find_bucket(txn, &self.other.bucket)?;
+        let one = find_object(txn, first.space, &self.one.key)?;
+        let other = find_object(txn, second.space, &self.other.key)?;
+        let (one, other) = match (one, other) {
+            (Some(one), Some(other)) => (one, other),
+            (one, _) => {
+                let missing = if one.is_none() { &self.one.key } else { &self.other.key };
+                return Ok(Applied::Doubtful(never(first.space, &self.one.key), Error::no_such_key(missing)));
+            }
+        };
+        let again = made_by(Some(&one), self.options.request).is_some()
+            && made_by(Some(&other), self.options.request).is_some();
+        if again || self.one == self.other {
+            return Ok(Applied::Done((info(&one, &self.one), info(&other, &self.other))));
+        }
+        let between = first.space != second.space;
+        let to_one = moved(&other, between, self.options.request, scope);
+        let to_other = moved(&one, between, self.options.request, scope);
+        move_content(txn, &other.record, &second, &to_one, &first);
+        move_content(txn, &one.record, &first, &to_other, &second);
+        name::set_moving(txn, &first, &self.one.key, &one, Some(&to_one));
+        name::set_moving(txn, &second, &self.other.key, &other, Some(&to_other));
+        self.records = Some((to_one, to_other));
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<Self::Outcome> {
+        let (one, other) = self.records.unzip();
+        Ok((told(objects, &self.one, one, commit)?, told(objects, &self.other, other, commit)?))
+    }
+}
+
+/// Who moves an object can read it, take it from one name and put it under another.
+fn rights_on_both(rights: &mut Rights<'_>, one: &Name, other: &Name) -> Result<()> {
+    for name in [one, other] {
+        for action in [Action::GetObject, Action::PutObject, Action::DeleteObject] {
+            rights.object(action, &name.bucket, &name.key)?;
+        }
+    }
+    Ok(())
+}
+
+/// The record of an object that is moved.
+fn moved(from: &Standing, to_another_space: bool, request: Option<RequestId>, scope: &Scope<'_>) -> ObjectRecord {
+    let mut record = from.record.clone();
+    record.changed = scope.now;
+    record.request = request.or(record.request);
+    if to_another_space {
+        record.id = scope.draw_id();
+    }
+    record
+}
+
+/// Where an object goes to another space, so does what lies under its id.
+fn move_content(
+    txn: &mut Transaction,
+    from: &ObjectRecord,
+    from_bucket: &BucketRecord,
+    to: &ObjectRecord,
+    to_bucket: &BucketRecord,
+) {
+    if from_bucket.space == to_bucket.space {
+        return;
+    }
+    let (source, target) = (from_bucket.space, to_bucket.space);
+    txn.when(Condition::Absent { space: target, key: keys::data(to.id) });
+    let mut rename = |from, to| {
+        txn.then(Operation::Rename { from: Place::new(source, from), to: Place::new(target, to) });
+    };
+    rename(keys::data(from.id), keys::data(to.id));
+    if from.part_count.is_some() {
+        rename(keys::part_table(from.id), keys::part_table(to.id));
+    }
+}
+
+/// What stands there, where this very request put it there and its answer was lost.
+pub(crate) fn made_by(there: Option<&Standing>, request: Option<RequestId>) -> Option<&Standing> {
+    there.filter(|there| request.is_some() && there.record.request == request)
+}
+
+pub(crate) fn info(standing: &Standing, name: &Name) -> ObjectInfo {
+    standing.record.clone().into_info(name.key.clone(), standing.version)
+}
+
+/// What a commit made of `record`. Where it answers a repeated request, that is what stands there now.
+pub(crate) fn told(objects: &Objects, name: &Name, record: Option<ObjectRecord>, commit: Commit) -> Result<ObjectInfo> {
+    match record {
+        Some(record) if !commit.repeated => Ok(record.into_info(name.key.clone(), commit.version)),
+        _ => objects.head(&name.bucket, &name.key).map_err(|error| match error.kind() {
+            ErrorKind::NoSuchKey => {
+                let message = format!(
+                    "this request was carried out before (commit {}), and the object {:?} is not there any more",
+                    commit.version.0, name.key
+                );
+                Error::new(ErrorKind::NoSuchKey, message)
+            }
+            _ => error,
+        }),
+    }
+}
