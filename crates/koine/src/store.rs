@@ -41,6 +41,7 @@ pub struct OpenOptions {
 /// An open store. Dropped without `close`, it is recovered at the next start.
 pub struct Store {
     place: Place,
+    owner: bool,
     kv: Arc<dyn Kv>,
     /// The same, where it is on a file or device.
     engine: Option<Arc<EngineKv>>,
@@ -56,12 +57,16 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     }
     let client = ClientOptions::default();
     let (mut engine, mut warning) = (None, None);
+    let mut owner = !matches!(place, Place::Unix(_) | Place::Tcp(_));
     let kv: Arc<dyn Kv> = match &place {
         Place::Memory => {
             Arc::new(MemoryKv::new(MemoryOptions { capacity: options.size_max, ..MemoryOptions::default() }))
         }
         Place::Rocks(path) => match rocks::open(path, options) {
-            Err(error) if options.join && error.is_held() => join(path, &client).ok_or(error)?,
+            Err(error) if options.join && error.is_held() => {
+                owner = false;
+                join(path, &client).ok_or(error)?
+            }
             opened => opened?,
         },
         Place::Unix(socket) => Arc::new(WireKv::connect_unix(socket, &client)?),
@@ -71,7 +76,10 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
             Arc::new(WireKv::connect_tcp(address, key, &client)?)
         }
         Place::Path(path) => match open_engine(path, options) {
-            Err(error) if options.join && error.is_held() => join(path, &client).ok_or(error)?,
+            Err(error) if options.join && error.is_held() => {
+                owner = false;
+                join(path, &client).ok_or(error)?
+            }
             opened => {
                 let (opened, why) = opened?;
                 let opened = Arc::new(EngineKv::new(opened));
@@ -82,7 +90,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         },
     };
     let objects = Objects::open(Arc::clone(&kv), Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
-    Ok(Store { place, kv, engine, objects, warning })
+    Ok(Store { place, owner, kv, engine, objects, warning })
 }
 
 /// The store of a path through its owner, where that listens.
@@ -143,6 +151,11 @@ impl Store {
     /// Where it is.
     pub fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Whether this process holds it, and not another that is asked.
+    pub fn is_owner(&self) -> bool {
+        self.owner
     }
 
     /// What its owner should know of how it was opened.

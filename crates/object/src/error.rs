@@ -168,6 +168,23 @@ impl From<koine_kv::Error> for Error {
     }
 }
 
+/// For the traits of `std`; the error itself is found again by `get_ref`.
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            ErrorKind::NoSuchBucket | ErrorKind::NoSuchKey => Io::NotFound,
+            ErrorKind::PreconditionFailed => Io::AlreadyExists,
+            ErrorKind::InvalidArgument => Io::InvalidInput,
+            ErrorKind::Unsupported => Io::Unsupported,
+            ErrorKind::Full => Io::StorageFull,
+            ErrorKind::Damaged => Io::InvalidData,
+            _ => Io::Other,
+        };
+        std::io::Error::new(kind, error)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -89,8 +89,7 @@ impl PutCondition {
 
     pub(crate) fn check(&self, key: &str, there: Option<&ETag>) -> Result<()> {
         if self.if_absent && there.is_some() {
-            let message = format!("the object {key:?} exists already");
-            return Err(Error::new(ErrorKind::PreconditionFailed, message));
+            return Err(exists(key));
         }
         match (&self.if_match, there) {
             (None, _) => Ok(()),
@@ -102,6 +101,11 @@ impl PutCondition {
             }
         }
     }
+}
+
+/// Something has the name that nothing may have.
+pub(crate) fn exists(key: &str) -> Error {
+    Error::new(ErrorKind::PreconditionFailed, format!("the object {key:?} exists already"))
 }
 
 /// What must hold of an object for a read (or for it to be a copy's source).

@@ -17,6 +17,7 @@ mod copy;
 mod delete;
 mod error;
 mod etag;
+mod file;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -39,6 +40,7 @@ mod verb;
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 pub use error::{Error, ErrorKind, Result};
 pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};
+pub use file::{FileMode, ObjectFile};
 pub use get::ObjectReader;
 pub use info::{BucketInfo, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, UploadId, UploadInfo};
 pub use multipart::PartWriter;

@@ -5,6 +5,8 @@ mod backend;
 mod checksums;
 #[path = "../suite/copies.rs"]
 mod copies;
+#[path = "../suite/files.rs"]
+mod files;
 #[path = "../suite/listing.rs"]
 mod listing;
 #[path = "../suite/multipart.rs"]

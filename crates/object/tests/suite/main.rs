@@ -4,6 +4,7 @@ mod backend;
 mod checksums;
 mod copies;
 mod documents;
+mod files;
 mod listing;
 mod multipart;
 mod names;
