@@ -5,7 +5,6 @@
 //! - A space's id is never that of another bucket, before or after: it is drawn at random, and a batch for a
 //!   bucket that is gone is refused because its space is.
 
-use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Commit, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, View};
 
@@ -17,7 +16,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::BucketRecord;
 use crate::request::{BucketPage, BucketQuery};
-use crate::rights::{Action, Rights};
+use crate::rights::{Action, Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
@@ -96,15 +95,15 @@ impl Verb for CreateBucket {
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
-        let key = keys::bucket(&self.bucket);
-        if txn.stat(keys::CATALOGUE, &key)?.is_some() {
+        if txn.stat(keys::CATALOGUE, &keys::bucket(&self.bucket))?.is_some() {
             let message = format!("the bucket {:?} exists already", self.bucket);
             return Err(Error::new(ErrorKind::BucketAlreadyOwnedByYou, message));
         }
         self.space = SpaceId(scope.draw_u64() | keys::BUCKET_SPACE_MIN);
-        let record = BucketRecord { space: self.space, created: self.created, owner: None, kept: Vec::new() };
+        let owner = scope.caller.user();
+        let record = BucketRecord { owner, ..BucketRecord::new(self.space, self.created) };
         txn.then(Operation::CreateSpace { space: self.space });
-        txn.put(keys::CATALOGUE, key, Bytes::from(record.encode()));
+        ownership::put_bucket(txn, &self.bucket, &record);
         Ok(Applied::Changed)
     }
 
@@ -125,13 +124,14 @@ impl Verb for DeleteBucket {
     }
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
-        let space = find_bucket(txn, &self.bucket)?.space;
+        let record = find_bucket(txn, &self.bucket)?;
+        let space = record.space;
         let names = KeyRange::prefix(keys::names_prefix(""));
         if txn.cursor(space, names, Direction::Forward)?.next()?.is_some() {
             let message = format!("the bucket {:?} still holds objects; delete them first", self.bucket);
             return Err(Error::new(ErrorKind::BucketNotEmpty, message));
         }
-        txn.delete(keys::CATALOGUE, keys::bucket(&self.bucket));
+        ownership::delete_bucket(txn, &self.bucket, &record);
         txn.then(Operation::DropSpace { space });
         Ok(Applied::Changed)
     }

@@ -16,7 +16,7 @@ use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{check_metadata, settle};
-use crate::record::ObjectRecord;
+use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -181,6 +181,7 @@ impl Copy {
             checksums: self.checksums(source)?,
             headers,
             metadata,
+            access: ObjectAccess { owner: scope.caller.user(), ..ObjectAccess::default() },
             part_count: None,
             upload: None,
             request: self.options.request,

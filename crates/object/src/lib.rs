@@ -22,6 +22,7 @@ mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 mod get;
+mod identity;
 mod info;
 mod keys;
 mod list;
@@ -54,6 +55,6 @@ pub use request::{
     UploadOptions, UploadPage, UploadQuery,
 };
 
-pub use rights::{Action, Caller, Identity};
+pub use rights::{AccessList, Action, Caller, GRANTS_MAX, Grant, Grantee, Identity};
 
 pub use koine_kv::{ReadNow, RequestId};

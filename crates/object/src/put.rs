@@ -16,7 +16,7 @@ use crate::lookup::{find_bucket, find_object, find_space};
 use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::record::ObjectRecord;
+use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::{METADATA_LEN_MAX, PutOptions};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -90,6 +90,7 @@ impl ObjectWriter {
             checksums: digests.checksums,
             headers: self.options.headers,
             metadata: self.options.metadata,
+            access: ObjectAccess { owner: self.objects.caller().user(), ..ObjectAccess::default() },
             part_count: None,
             upload: None,
             request: self.options.request.map(|request| with_body(request, &digests.md5)),

@@ -23,7 +23,7 @@ use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{invalid, settle};
-use crate::record::{ObjectRecord, PartRecord, UploadRecord, encode_part_table};
+use crate::record::{ObjectAccess, ObjectRecord, PartRecord, UploadRecord, encode_part_table};
 use crate::request::{CompleteOptions, CompletedPart, ObjectName, PART_LEN_MIN};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -132,6 +132,7 @@ impl Complete {
             checksums: self.options.expected.clone(),
             headers: ContentHeaders::default(),
             metadata: Vec::new(),
+            access: ObjectAccess::default(),
             part_count: Some(count(md5s.len())),
             upload: Some(self.upload),
             request: None,
@@ -189,6 +190,7 @@ impl Complete {
             checksums: vec![checksum],
             headers: upload.headers,
             metadata: upload.metadata,
+            access: ObjectAccess { owner: upload.owner, ..ObjectAccess::default() },
             part_count: Some(count(parts.len())),
             upload: Some(self.upload),
             request: None,

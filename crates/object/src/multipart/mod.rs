@@ -52,6 +52,7 @@ impl Objects {
             algorithm,
             kind,
             asked: options.checksum.is_some(),
+            owner: self.caller().user(),
             headers: options.headers,
             metadata: options.metadata,
             kept: Vec::new(),

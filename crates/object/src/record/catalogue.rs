@@ -5,6 +5,7 @@ use koine_kv::SpaceId;
 
 use super::fields::{FieldWriter, Fields, as_text, as_u32, as_u64, missing, unknown};
 use crate::error::{Error, Result};
+use crate::rights::AccessList;
 
 /// The format that this program writes into the catalogue's head.
 const CATALOGUE_FORMAT: u32 = 0;
@@ -86,36 +87,69 @@ impl RootKeyRecord {
 const TAG_SPACE: u64 = 1;
 const TAG_BUCKET_CREATED: u64 = 2;
 const TAG_OWNER: u64 = 3;
+const TAG_GROUP: u64 = 4;
+const TAG_BUCKET_ID: u64 = 5;
+const TAG_LIST: u64 = 6;
 
 /// A bucket's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BucketRecord {
     pub space: SpaceId,
     pub created: Timestamp,
-    pub owner: Option<Vec<u8>>,
+    /// The user whose it is; root where the field is absent.
+    pub owner: u64,
+    /// The group whose members share it; root's where the field is absent.
+    pub group: u64,
+    /// What names the bucket for as long as it is there; absent: its space, which a purge or restore changes.
+    pub id: Option<u64>,
+    pub list: AccessList,
     pub kept: Vec<(u64, Vec<u8>)>,
 }
 
 impl BucketRecord {
+    /// A bucket that is made now.
+    pub fn new(space: SpaceId, created: Timestamp) -> Self {
+        let list = AccessList::default();
+        BucketRecord { space, created, owner: 0, group: 0, id: None, list, kept: Vec::new() }
+    }
+
+    /// What names the bucket for as long as it is there.
+    pub fn id(&self) -> u64 {
+        self.id.unwrap_or(self.space.0)
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut fields = FieldWriter::new();
         fields.put_u64(TAG_SPACE, self.space.0);
         fields.put_u64(TAG_BUCKET_CREATED, self.created.0);
-        if let Some(owner) = &self.owner {
-            fields.put(TAG_OWNER, owner);
+        if self.owner != 0 {
+            fields.put_u64(TAG_OWNER, self.owner);
+        }
+        if self.group != 0 {
+            fields.put_u64(TAG_GROUP, self.group);
+        }
+        if let Some(id) = self.id {
+            fields.put_u64(TAG_BUCKET_ID, id);
+        }
+        if !self.list.is_empty() {
+            fields.put(TAG_LIST, &self.list.encode());
         }
         self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
         fields.finish()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (mut space, mut created, mut owner, mut kept) = (None, None, None, Vec::new());
+        let (mut space, mut created, mut kept) = (None, None, Vec::new());
+        let (mut owner, mut group, mut id, mut list) = (0, 0, None, AccessList::default());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 TAG_SPACE => space = Some(SpaceId(as_u64(value)?)),
                 TAG_BUCKET_CREATED => created = Some(Timestamp(as_u64(value)?)),
-                TAG_OWNER => owner = Some(value.to_vec()),
+                TAG_OWNER => owner = as_u64(value)?,
+                TAG_GROUP => group = as_u64(value)?,
+                TAG_BUCKET_ID => id = Some(as_u64(value)?),
+                TAG_LIST => list = AccessList::decode(value)?,
                 _ => unknown(tag, value, &mut kept)?,
             }
         }
@@ -123,6 +157,9 @@ impl BucketRecord {
             space: space.ok_or_else(|| missing("space"))?,
             created: created.ok_or_else(|| missing("time of creation"))?,
             owner,
+            group,
+            id,
+            list,
             kept,
         })
     }

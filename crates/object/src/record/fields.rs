@@ -154,6 +154,14 @@ pub(crate) fn as_u32(value: &[u8]) -> Result<u32> {
     value.try_into().map(u32::from_le_bytes).map_err(|_| Error::damaged("a number of a record is not 4 bytes long"))
 }
 
+/// The whole value of a field as a code.
+pub(crate) fn as_u8(value: &[u8]) -> Result<u8> {
+    match value {
+        [code] => Ok(*code),
+        _ => Err(Error::damaged("a code of a record is not one byte long")),
+    }
+}
+
 /// The whole value of a field as text.
 pub(crate) fn as_text(value: &[u8]) -> Result<String> {
     String::from_utf8(value.to_vec()).map_err(|_| Error::damaged("a text of a record is not UTF-8"))

@@ -8,6 +8,7 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::{Error, Result};
 use crate::etag::ETag;
 use crate::info::{ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, UploadId};
+use crate::rights::AccessList;
 
 const TAG_LAYOUT: u64 = 1;
 const TAG_ID: u64 = 3;
@@ -16,11 +17,13 @@ const TAG_CREATED: u64 = 5;
 const TAG_MODIFIED: u64 = 6;
 const TAG_CHANGED: u64 = 7;
 const TAG_MODE: u64 = 8;
+const TAG_OWNER: u64 = 9;
 const TAG_ETAG: u64 = 11;
 pub(super) const TAG_CHECKSUM: u64 = 12;
 pub(super) const TAG_HEADER: u64 = 13;
 pub(super) const TAG_METADATA: u64 = 14;
 const TAG_PART_COUNT: u64 = 15;
+const TAG_LIST: u64 = 17;
 const TAG_UPLOAD: u64 = 64;
 const TAG_REQUEST: u64 = 65;
 
@@ -30,6 +33,14 @@ const LAYOUT_BLOB: u8 = 1;
 const ETAG_MD5: u8 = 1;
 const ETAG_MULTIPART: u8 = 2;
 const ETAG_OTHER: u8 = 3;
+
+/// Whose an object is, and who may reach it beside those who reach it by its bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ObjectAccess {
+    /// The user who put it; root where the field is absent.
+    pub owner: u64,
+    pub list: AccessList,
+}
 
 /// What is recorded of an object under its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +55,7 @@ pub(crate) struct ObjectRecord {
     pub checksums: Vec<Checksum>,
     pub headers: ContentHeaders,
     pub metadata: Vec<(String, String)>,
+    pub access: ObjectAccess,
     /// How many parts the part table tells of; `None` when there is no table.
     pub part_count: Option<u32>,
     /// The upload that was completed to this.
@@ -64,11 +76,17 @@ impl ObjectRecord {
         fields.put_u64(TAG_MODIFIED, self.modified.0);
         fields.put_u64(TAG_CHANGED, self.changed.0);
         fields.put_u32(TAG_MODE, self.mode);
+        if self.access.owner != 0 {
+            fields.put_u64(TAG_OWNER, self.access.owner);
+        }
         fields.put(TAG_ETAG, &encode_etag(&self.etag));
         encode_checksums(&mut fields, &self.checksums);
         encode_headers(&mut fields, &self.headers, &self.metadata);
         if let Some(count) = self.part_count {
             fields.put_u32(TAG_PART_COUNT, count);
+        }
+        if !self.access.list.is_empty() {
+            fields.put(TAG_LIST, &self.access.list.encode());
         }
         if let Some(upload) = &self.upload {
             fields.put(TAG_UPLOAD, &upload.0);
@@ -85,7 +103,7 @@ impl ObjectRecord {
         let (mut created, mut modified, mut changed) = (None, None, None);
         let (mut mode, mut part_count, mut upload, mut request) = (0, None, None, None);
         let (mut checksums, mut headers, mut metadata) = (Vec::new(), ContentHeaders::default(), Vec::new());
-        let mut kept = Vec::new();
+        let (mut access, mut kept) = (ObjectAccess::default(), Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -96,6 +114,8 @@ impl ObjectRecord {
                 TAG_MODIFIED => modified = Some(Timestamp(as_u64(value)?)),
                 TAG_CHANGED => changed = Some(Timestamp(as_u64(value)?)),
                 TAG_MODE => mode = as_u32(value)?,
+                TAG_OWNER => access.owner = as_u64(value)?,
+                TAG_LIST => access.list = AccessList::decode(value)?,
                 TAG_ETAG => etag = Some(decode_etag(value)?),
                 TAG_CHECKSUM => checksums.push(decode_checksum(value)?),
                 TAG_HEADER => decode_header(value, &mut headers)?,
@@ -121,6 +141,7 @@ impl ObjectRecord {
             checksums,
             headers,
             metadata,
+            access,
             part_count,
             upload,
             request,

@@ -11,6 +11,7 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::ErrorKind;
 use crate::etag::ETag;
 use crate::info::{ContentHeaders, ObjectId, UploadId};
+use crate::rights::{AccessList, Grant, Grantee};
 
 fn checksum() -> impl Strategy<Value = Checksum> {
     let algorithm = proptest::sample::select(ChecksumAlgorithm::ALL.to_vec());
@@ -49,7 +50,7 @@ fn metadata() -> impl Strategy<Value = Vec<(String, String)>> {
 
 fn object() -> impl Strategy<Value = ObjectRecord> {
     let numbers = any::<(u64, u64, u64, u64, u64, u32)>();
-    let rest = (proptest::option::of(any::<u32>()), proptest::option::of(any::<[u8; 16]>()), any::<bool>());
+    let rest = (proptest::option::of(any::<u32>()), proptest::option::of(any::<[u8; 16]>()), any::<bool>(), access());
     (numbers, etag(), vec(checksum(), 0..3), headers(), metadata(), rest, kept()).prop_map(
         |((id, size, created, modified, changed, mode), etag, checksums, headers, metadata, rest, kept)| ObjectRecord {
             id: ObjectId(id),
@@ -62,12 +63,25 @@ fn object() -> impl Strategy<Value = ObjectRecord> {
             checksums,
             headers,
             metadata,
+            access: rest.3,
             part_count: rest.0,
             upload: rest.1.map(UploadId),
             request: rest.2.then_some(RequestId([3; 16])),
             kept,
         },
     )
+}
+
+fn access() -> impl Strategy<Value = ObjectAccess> {
+    let to = prop_oneof![
+        any::<u64>().prop_map(Grantee::User),
+        any::<u64>().prop_map(Grantee::Group),
+        Just(Grantee::EveryUser),
+        Just(Grantee::Everyone),
+    ];
+    let grant = (to, 0..16u32).prop_map(|(to, rights)| Grant { to, rights });
+    (any::<u64>(), vec(grant, 0..4))
+        .prop_map(|(owner, grants)| ObjectAccess { owner, list: AccessList::new(grants).unwrap() })
 }
 
 fn decode_all(bytes: &[u8]) {
@@ -79,6 +93,9 @@ fn decode_all(bytes: &[u8]) {
     let _ = HeadRecord::decode(bytes);
     let _ = RootKeyRecord::decode(bytes).is_ok();
     let _ = decode_part_table(bytes);
+    let _ = (GroupRecord::decode(bytes).is_ok(), UserRecord::decode(bytes).is_ok(), MembershipRecord::decode(bytes));
+    let _ = (AccessKeyRecord::decode(bytes).is_ok(), TokenRecord::decode(bytes), PolicyRecord::decode(bytes));
+    let _ = (DocumentRecord::decode(bytes), SealingKeyRecord::decode(bytes), AccessList::decode(bytes));
 }
 
 proptest! {
@@ -100,7 +117,7 @@ proptest! {
             (ChecksumAlgorithm::Crc32, ChecksumKind::FullObject),
         ] {
             let (created, headers, metadata, kept) = (Timestamp(time), headers.clone(), metadata.clone(), kept.clone());
-            let upload = UploadRecord { created, algorithm, kind, asked, headers, metadata, kept };
+            let upload = UploadRecord { created, algorithm, kind, asked, owner: time, headers, metadata, kept };
             prop_assert_eq!(UploadRecord::decode(&upload.encode()).unwrap(), upload);
         }
         let part = PartRecord { size: time, md5, modified: Timestamp(time), checksums, kept };
@@ -111,8 +128,11 @@ proptest! {
     }
 
     #[test]
-    fn bucket_records_come_back(space: u64, time: u64, owner in proptest::option::of(vec(any::<u8>(), 0..9)), kept in kept()) {
-        let record = BucketRecord { space: SpaceId(space), created: Timestamp(time), owner, kept };
+    fn bucket_records_come_back(
+        space: u64, time: u64, id: Option<u64>, group: u64, access in access(), kept in kept(),
+    ) {
+        let ObjectAccess { owner, list } = access;
+        let record = BucketRecord { owner, group, id, list, kept, ..BucketRecord::new(SpaceId(space), Timestamp(time)) };
         prop_assert_eq!(BucketRecord::decode(&record.encode()).unwrap(), record);
     }
 
@@ -169,6 +189,7 @@ fn the_bytes_of_a_record_stay_what_they_are() {
         checksums: vec![Checksum::full(ChecksumAlgorithm::Crc32, [1, 2, 3, 4])],
         headers: ContentHeaders { content_type: Some("a/b".into()), ..ContentHeaders::default() },
         metadata: vec![("k".into(), "v".into())],
+        access: ObjectAccess::default(),
         part_count: Some(2),
         upload: Some(UploadId([5; 16])),
         request: None,
@@ -192,4 +213,104 @@ fn the_bytes_of_a_record_stay_what_they_are() {
     );
     assert_eq!(hex::encode(record.encode()), golden);
     assert_eq!(ObjectRecord::decode(&hex::decode(golden).unwrap()).unwrap(), record);
+}
+
+fn text() -> impl Strategy<Value = Option<String>> {
+    proptest::option::of("\\PC{0,12}")
+}
+
+fn user() -> impl Strategy<Value = UserRecord> {
+    let state = proptest::sample::select(vec![State::Live, State::Disabled, State::BeingDeleted]);
+    let limits = any::<(Option<u64>, Option<u64>)>();
+    (
+        "\\PC{1,12}",
+        state,
+        any::<(u64, u64, bool, Option<u64>)>(),
+        (text(), text()),
+        limits,
+        vec(any::<u64>(), 0..4),
+        kept(),
+    )
+        .prop_map(
+            |(name, state, (created, home, administrator, changed), (password, display), limits, groups, kept)| {
+                UserRecord {
+                    name: name.clone(),
+                    created: Timestamp(created),
+                    state,
+                    home,
+                    password,
+                    policies: vec![name],
+                    groups,
+                    limits: Limits { bytes: limits.0, objects: limits.1 },
+                    administrator,
+                    display,
+                    password_changed: changed.map(Timestamp),
+                    kept,
+                }
+            },
+        )
+}
+
+fn secret() -> impl Strategy<Value = KeptSecret> {
+    prop_oneof![
+        vec(any::<u8>(), 0..40).prop_map(KeptSecret::Plain),
+        (any::<(u32, [u8; 24])>(), vec(any::<u8>(), 0..60)).prop_map(|((key, nonce), ciphertext)| KeptSecret::Sealed {
+            key,
+            nonce,
+            ciphertext
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn records_of_users_and_groups_come_back(user in user(), flags: (bool, bool), kept in kept()) {
+        prop_assert!(UserRecord::decode(&user.encode()).unwrap() == user);
+        let group = GroupRecord {
+            name: user.name.clone(),
+            description: user.display.clone().unwrap_or_default(),
+            created: user.created,
+            being_deleted: flags.0,
+            policies: user.policies.clone(),
+            limits: user.limits,
+            kept: kept.clone(),
+        };
+        prop_assert_eq!(GroupRecord::decode(&group.encode()).unwrap(), group);
+        let member = MembershipRecord { administrator: flags.1, since: user.created, kept };
+        prop_assert_eq!(MembershipRecord::decode(&member.encode()).unwrap(), member);
+    }
+
+    #[test]
+    fn records_of_keys_and_policies_come_back(
+        user in user(), secret in secret(), disabled: bool, check: [u8; 32], id: u64, kept in kept(),
+    ) {
+        let (created, expires) = (user.created, user.password_changed);
+        let (policy, description) = (user.display, user.password);
+        let token = TokenRecord {
+            user: id, created, expires: created, policy: policy.clone(), description: description.clone(),
+            kept: kept.clone(),
+        };
+        prop_assert_eq!(&TokenRecord::decode(&token.encode()).unwrap(), &token);
+        let key = AccessKeyRecord { user: id, created, disabled, secret, expires, policy, description, kept: kept.clone() };
+        prop_assert!(AccessKeyRecord::decode(&key.encode()).unwrap() == key);
+        let policy = PolicyRecord { document: user.name.clone(), created, changed: created, kept: kept.clone() };
+        prop_assert_eq!(PolicyRecord::decode(&policy.encode()).unwrap(), policy);
+        let principals = vec![NamedPrincipal { group: disabled, id, written: user.name.clone() }];
+        let document = DocumentRecord { text: user.name, changed: created, principals, kept: kept.clone() };
+        prop_assert_eq!(DocumentRecord::decode(&document.encode()).unwrap(), document);
+        let sealing = SealingKeyRecord { created, being_left: disabled, check, kept };
+        prop_assert_eq!(SealingKeyRecord::decode(&sealing.encode()).unwrap(), sealing);
+    }
+}
+
+/// As docs/decisions/0026-identities.md has it.
+#[test]
+fn the_group_lab_has_the_bytes_of_the_document() {
+    let bytes = hex::decode("0101036c61620308 0000faed51728618 040101".replace(' ', "")).unwrap();
+    let group = GroupRecord::decode(&bytes).unwrap();
+    assert_eq!(
+        (group.name.as_str(), group.created, group.being_deleted),
+        ("lab", Timestamp(1_767_225_600_000_000_000), false)
+    );
+    assert_eq!(group.encode(), bytes);
 }

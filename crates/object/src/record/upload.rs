@@ -14,6 +14,7 @@ use crate::info::{ContentHeaders, PartInfo, UploadId, UploadInfo};
 
 const TAG_CREATED: u64 = 1;
 const TAG_WANTED: u64 = 2;
+const TAG_OWNER: u64 = 3;
 
 /// What is recorded of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(crate) struct UploadRecord {
     pub algorithm: ChecksumAlgorithm,
     pub kind: ChecksumKind,
     pub asked: bool,
+    /// The user who began it; root where the field is absent.
+    pub owner: u64,
     pub headers: ContentHeaders,
     pub metadata: Vec<(String, String)>,
     pub kept: Vec<(u64, Vec<u8>)>,
@@ -33,18 +36,22 @@ impl UploadRecord {
         fields.put_u64(TAG_CREATED, self.created.0);
         let kind = u8::from(self.kind == ChecksumKind::Composite);
         fields.put(TAG_WANTED, &[algorithm_code(self.algorithm), kind, u8::from(self.asked)]);
+        if self.owner != 0 {
+            fields.put_u64(TAG_OWNER, self.owner);
+        }
         encode_headers(&mut fields, &self.headers, &self.metadata);
         self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
         fields.finish()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (mut created, mut wanted) = (None, None);
+        let (mut created, mut wanted, mut owner) = (None, None, 0);
         let (mut headers, mut metadata, mut kept) = (ContentHeaders::default(), Vec::new(), Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 TAG_CREATED => created = Some(Timestamp(as_u64(value)?)),
+                TAG_OWNER => owner = as_u64(value)?,
                 TAG_WANTED => wanted = Some(decode_wanted(value)?),
                 TAG_HEADER => decode_header(value, &mut headers)?,
                 TAG_METADATA => metadata.push(decode_pair(value)?),
@@ -53,7 +60,7 @@ impl UploadRecord {
         }
         let (algorithm, kind, asked) = wanted.ok_or_else(|| missing("checksum algorithm"))?;
         let created = created.ok_or_else(|| missing("time of creation"))?;
-        Ok(UploadRecord { created, algorithm, kind, asked, headers, metadata, kept })
+        Ok(UploadRecord { created, algorithm, kind, asked, owner, headers, metadata, kept })
     }
 
     pub fn info(&self, key: String, id: UploadId) -> UploadInfo {

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// The id of root, as a user and as a group.
+pub(crate) const ROOT: u64 = 0;
+
 /// Who makes the calls of an [`Objects`](crate::Objects). A door finds it out; what it may is looked at in each
 /// call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +21,14 @@ pub enum Caller {
 }
 
 impl Caller {
+    /// Whose what it makes is: root's where it is no user.
+    pub(crate) fn user(&self) -> u64 {
+        match self {
+            Caller::User(identity) => identity.user(),
+            Caller::Owner | Caller::Everyone => ROOT,
+        }
+    }
+
     pub(crate) fn is_owner(&self) -> bool {
         matches!(self, Caller::Owner)
     }

@@ -10,6 +10,8 @@
 
 mod action;
 mod caller;
+mod list;
+pub(crate) mod ownership;
 
 use koine_kv::Transaction;
 
@@ -19,6 +21,7 @@ use crate::lookup::Lookup;
 
 pub use action::Action;
 pub use caller::{Caller, Identity};
+pub use list::{AccessList, GRANTS_MAX, Grant, Grantee};
 
 /// Asks, for one call, whether its caller may do each thing that it needs.
 pub(crate) struct Rights<'a> {

@@ -1,0 +1,27 @@
+//! Whose buckets are, and how they are found by it.
+//!
+//! Invariant: a bucket that has an owner's key `o` and a group's key `h` has them as its record says: both are put,
+//! moved and taken in the batch that puts or takes the record. Buckets of older programs have neither, and are root's.
+
+use bytes::Bytes;
+use koine_kv::Transaction;
+
+use crate::identity::keys as identity_keys;
+use crate::keys;
+use crate::record::BucketRecord;
+
+/// A bucket's record, under its name and with the keys by which its owner and its group find it.
+pub(crate) fn put_bucket(txn: &mut Transaction, name: &str, record: &BucketRecord) {
+    let id = Bytes::copy_from_slice(&record.id().to_le_bytes());
+    txn.put(keys::CATALOGUE, identity_keys::bucket_of_owner(record.owner, name), id.clone());
+    txn.put(keys::CATALOGUE, identity_keys::bucket_of_group(record.group, name), id);
+    txn.put(keys::CATALOGUE, keys::bucket(name), Bytes::from(record.encode()));
+}
+
+/// Takes a bucket's record, and all in the catalogue that is of this bucket alone.
+pub(crate) fn delete_bucket(txn: &mut Transaction, name: &str, record: &BucketRecord) {
+    txn.delete(keys::CATALOGUE, identity_keys::bucket_of_owner(record.owner, name));
+    txn.delete(keys::CATALOGUE, identity_keys::bucket_of_group(record.group, name));
+    txn.delete(keys::CATALOGUE, identity_keys::bucket_policy(record.id()));
+    txn.delete(keys::CATALOGUE, keys::bucket(name));
+}
