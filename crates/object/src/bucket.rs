@@ -1,9 +1,12 @@
-//! Buckets: made, found, listed and removed.
+//! Buckets: made, found, listed and removed; as wholes in [`snapshot`] and [`whole`].
 //!
 //! Invariants:
 //! - A bucket is a record in the catalogue and a space; both come and go in one commit.
 //! - A space's id is never that of another bucket, before or after: it is drawn at random, and a batch for a
 //!   bucket that is gone is refused because its space is.
+
+mod snapshot;
+mod whole;
 
 use koine_env::Timestamp;
 use koine_kv::{Commit, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, View};
@@ -11,7 +14,7 @@ use koine_kv::{Commit, Direction, Entry, KeyRange, Operation, SpaceId, Transacti
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::BucketInfo;
 use crate::keys;
-use crate::lookup::{find_bucket, read_value};
+use crate::lookup::{find_bucket, find_bucket_to_read, read_value};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::BucketRecord;
@@ -29,16 +32,21 @@ impl Objects {
         run(self, CreateBucket { bucket: bucket.to_owned(), space, created })
     }
 
-    /// Removes a bucket that holds no objects; its unfinished uploads go with it.
+    /// Removes a bucket that holds no objects and has no snapshots; its unfinished uploads go with it.
     pub fn delete_bucket(&self, bucket: &str) -> Pending<()> {
-        run(self, DeleteBucket { bucket: bucket.to_owned() })
+        run(self, DeleteBucket { bucket: bucket.to_owned(), snapshots: false })
     }
 
-    /// What is known of a bucket.
+    /// Removes a bucket that holds no objects, and its snapshots with what they hold.
+    pub fn delete_bucket_and_snapshots(&self, bucket: &str) -> Pending<()> {
+        run(self, DeleteBucket { bucket: bucket.to_owned(), snapshots: true })
+    }
+
+    /// What is known of a bucket, or of a snapshot of one.
     pub fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
         self.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
-            |view| Ok(info(bucket.to_owned(), &find_bucket(view, bucket)?)),
+            |view| Ok(info(bucket.to_owned(), &find_bucket_to_read(view, bucket)?)),
         )
     }
 
@@ -80,6 +88,20 @@ fn info(name: String, record: &BucketRecord) -> BucketInfo {
     BucketInfo { name, space: record.space, created: record.created }
 }
 
+/// A bucket can be made only where none has its name.
+fn check_absent(txn: &mut Transaction, bucket: &str) -> Result<()> {
+    if txn.stat(keys::CATALOGUE, &keys::bucket(bucket))?.is_none() {
+        return Ok(());
+    }
+    let message = format!("the bucket {bucket:?} exists already");
+    Err(Error::new(ErrorKind::BucketAlreadyOwnedByYou, message))
+}
+
+/// An id for the space of a bucket or a snapshot; the operation that makes it is refused where it is taken.
+fn draw_space(scope: &Scope<'_>) -> SpaceId {
+    SpaceId(scope.draw_u64() | keys::BUCKET_SPACE_MIN)
+}
+
 struct CreateBucket {
     bucket: String,
     /// Drawn by the last attempt.
@@ -95,11 +117,8 @@ impl Verb for CreateBucket {
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
-        if txn.stat(keys::CATALOGUE, &keys::bucket(&self.bucket))?.is_some() {
-            let message = format!("the bucket {:?} exists already", self.bucket);
-            return Err(Error::new(ErrorKind::BucketAlreadyOwnedByYou, message));
-        }
-        self.space = SpaceId(scope.draw_u64() | keys::BUCKET_SPACE_MIN);
+        check_absent(txn, &self.bucket)?;
+        self.space = draw_space(scope);
         let owner = scope.caller.user();
         let record = BucketRecord { owner, ..BucketRecord::new(self.space, self.created) };
         txn.then(Operation::CreateSpace { space: self.space });
@@ -114,13 +133,16 @@ impl Verb for CreateBucket {
 
 struct DeleteBucket {
     bucket: String,
+    /// Whether those of it go too.
+    snapshots: bool,
 }
 
 impl Verb for DeleteBucket {
     type Outcome = ();
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
-        rights.bucket(Action::DeleteBucket, &self.bucket)
+        rights.bucket(Action::DeleteBucket, &self.bucket)?;
+        if self.snapshots { rights.bucket(Action::Snapshot, &self.bucket) } else { Ok(()) }
     }
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
@@ -130,6 +152,16 @@ impl Verb for DeleteBucket {
         if txn.cursor(space, names, Direction::Forward)?.next()?.is_some() {
             let message = format!("the bucket {:?} still holds objects; delete them first", self.bucket);
             return Err(Error::new(ErrorKind::BucketNotEmpty, message));
+        }
+        let snapshots = snapshot::all(txn, &record)?;
+        if !snapshots.is_empty() && !self.snapshots {
+            let count = snapshots.len();
+            let message = format!("the bucket {:?} has {count} snapshots; delete them first, or with it", self.bucket);
+            return Err(Error::new(ErrorKind::BucketNotEmpty, message));
+        }
+        for (name, snapshot) in snapshots {
+            txn.delete(keys::CATALOGUE, keys::snapshot(record.id(), &name));
+            txn.then(Operation::DropSpace { space: snapshot.space });
         }
         ownership::delete_bucket(txn, &self.bucket, &record);
         txn.then(Operation::DropSpace { space });

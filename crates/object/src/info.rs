@@ -70,6 +70,17 @@ pub struct BucketInfo {
     pub created: Timestamp,
 }
 
+/// What is known of a snapshot of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Its name; it is read as the bucket `BUCKET@SNAPSHOT`.
+    pub name: String,
+    /// The space that holds its names and data.
+    pub space: SpaceId,
+    /// When it was made.
+    pub created: Timestamp,
+}
+
 /// What is known of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectInfo {

@@ -24,7 +24,12 @@ const PARTS: u8 = b'p';
 const DATA: u8 = b'd';
 const PART_TABLES: u8 = b't';
 const BUCKETS: u8 = b'b';
+const SNAPSHOTS: u8 = b'v';
 const TERMINATOR: u8 = 0;
+/// Between a bucket's name, which cannot have it, and that of a snapshot of it.
+const SNAPSHOT_MARK: char = '@';
+/// The longest name of a bucket or of a snapshot, in bytes.
+pub(crate) const NAME_LEN_MAX: usize = 63;
 
 /// What a key below an upload's parts holds.
 #[derive(Clone, Copy)]
@@ -107,6 +112,27 @@ pub(crate) fn bucket(name: &str) -> Bytes {
 pub(crate) fn bucket_name(key: &[u8]) -> Result<String> {
     let name = key.strip_prefix(&[BUCKETS]).and_then(|name| String::from_utf8(name.to_vec()).ok());
     name.ok_or_else(|| Error::damaged(format!("the key {} of the catalogue is no bucket", hex::encode(key))))
+}
+
+/// Begins the keys of the snapshots of a bucket, by its id.
+pub(crate) fn snapshots_of(bucket: u64) -> Bytes {
+    let mut key = vec![SNAPSHOTS];
+    key.extend_from_slice(&bucket.to_be_bytes());
+    Bytes::from(key)
+}
+
+/// Holds the record of a snapshot of a bucket.
+pub(crate) fn snapshot(bucket: u64, name: &str) -> Bytes {
+    Bytes::from([&snapshots_of(bucket), name.as_bytes()].concat())
+}
+
+/// The name of the snapshot that a key of the catalogue is of.
+pub(crate) fn snapshot_name(key: &[u8]) -> Result<String> {
+    let name = match key.split_at_checked(9) {
+        Some(([SNAPSHOTS, ..], name)) => String::from_utf8(name.to_vec()).ok(),
+        _ => None,
+    };
+    name.ok_or_else(|| Error::damaged(format!("the key {} of the catalogue is no snapshot", hex::encode(key))))
 }
 
 /// Begins every newest version's key whose name begins with `prefix`; with an empty one, every name's.
@@ -216,7 +242,7 @@ pub(crate) fn check_object_key(key: &str) -> Result<()> {
 pub(crate) fn check_bucket_name(name: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
-    let reason = if !(3..=63).contains(&bytes.len()) {
+    let reason = if !(3..=NAME_LEN_MAX).contains(&bytes.len()) {
         "it has to have 3 to 63 bytes"
     } else if !bytes.iter().all(|byte| plain(*byte) || matches!(byte, b'.' | b'-')) {
         "it may have lower-case letters, digits, dots and hyphens only"
@@ -234,6 +260,30 @@ pub(crate) fn check_bucket_name(name: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::new(ErrorKind::InvalidBucketName, format!("{name:?} is no name for a bucket: {reason}")))
+}
+
+/// What a bucket can be read by: its name, or that and a snapshot's.
+pub(crate) fn bucket_and_snapshot(name: &str) -> (&str, Option<&str>) {
+    match name.split_once(SNAPSHOT_MARK) {
+        Some((bucket, snapshot)) => (bucket, Some(snapshot)),
+        None => (name, None),
+    }
+}
+
+/// Whether a snapshot may have the name: 1 to 63 letters, digits, dots, hyphens and low lines of ASCII, of which a
+/// letter or digit is first.
+pub(crate) fn check_snapshot_name(name: &str) -> Result<()> {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric();
+    let bytes = name.as_bytes();
+    let allowed = |byte: &u8| plain(byte) || matches!(byte, b'.' | b'-' | b'_');
+    if bytes.len() <= NAME_LEN_MAX && bytes.first().is_some_and(plain) && bytes.iter().all(allowed) {
+        return Ok(());
+    }
+    let message = format!(
+        "{name:?} is no name for a snapshot: it has to be 1 to {NAME_LEN_MAX} letters, digits, dots, hyphens and low \
+         lines, and to begin with a letter or a digit"
+    );
+    Err(Error::new(ErrorKind::InvalidBucketName, message))
 }
 
 #[cfg(test)]
@@ -268,6 +318,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn snapshots_are_named_after_their_bucket() {
+        assert_eq!(bucket_and_snapshot("abc"), ("abc", None));
+        assert_eq!(bucket_and_snapshot("abc@2026-01-01_a.B"), ("abc", Some("2026-01-01_a.B")));
+        for good in ["a", "Z", "0", "2026-01-01T00_00", &"x".repeat(63)] {
+            assert!(check_snapshot_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a@b", "-a", "_a", ".a", "a b", "a/b", "é", "a\0", &"x".repeat(64)] {
+            assert_eq!(check_snapshot_name(bad).unwrap_err().kind(), ErrorKind::InvalidBucketName, "{bad}");
+        }
+        assert_eq!(snapshot_name(&snapshot(7, "name")).unwrap(), "name");
+        assert!(check_bucket_name("abc@def").is_err());
+    }
+
     proptest! {
         #[test]
         fn coding_keeps_the_order_of_bytes(a in bytes_near_edges(), b in bytes_near_edges()) {
@@ -290,7 +354,7 @@ mod tests {
 
         #[test]
         fn arbitrary_keys_never_panic(key in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = (name_of(&key), upload_of(&key), part_number_of(&key), bucket_name(&key));
+            let _ = (name_of(&key), upload_of(&key), part_number_of(&key), bucket_name(&key), snapshot_name(&key));
         }
     }
 

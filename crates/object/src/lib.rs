@@ -43,7 +43,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};
 pub use file::{FileMode, ObjectFile};
 pub use get::ObjectReader;
-pub use info::{BucketInfo, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, UploadId, UploadInfo};
+pub use info::{
+    BucketInfo, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, SnapshotInfo, UploadId, UploadInfo,
+};
 pub use multipart::PartWriter;
 pub use objects::{Objects, RootKey};
 pub use pending::Pending;

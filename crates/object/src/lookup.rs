@@ -9,9 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_kv::{SpaceId, Transaction, Version, View};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::keys;
-use crate::record::{BucketRecord, ObjectRecord};
+use crate::record::{BucketRecord, ObjectRecord, SnapshotRecord};
 
 /// A record is never longer than this; a longer one is damage.
 const RECORD_LEN_MAX: u64 = 4 << 20;
@@ -51,16 +51,47 @@ fn checked_len(key: &[u8], size: u64) -> Result<usize> {
     length.ok_or_else(|| Error::damaged(format!("the record at {} has {size} bytes", hex::encode(key))))
 }
 
-/// The record of a bucket.
+/// The record of a bucket that is to be changed; a snapshot is `ReadOnly`.
 pub(crate) fn find_bucket(from: &mut (impl Lookup + ?Sized), bucket: &str) -> Result<BucketRecord> {
-    let found = if bucket.len() > 63 { None } else { from.record(keys::CATALOGUE, &keys::bucket(bucket))? };
-    let (_, bytes) = found.ok_or_else(|| Error::no_such_bucket(bucket))?;
-    BucketRecord::decode(&bytes)
+    let record = find_bucket_to_read(from, bucket)?;
+    match keys::bucket_and_snapshot(bucket) {
+        (_, None) => Ok(record),
+        (live, Some(_)) => {
+            let message = format!("{bucket:?} is a snapshot and can only be read; change {live:?}, or a branch of it");
+            Err(Error::new(ErrorKind::ReadOnly, message))
+        }
+    }
 }
 
-/// The space of a bucket.
+/// The record of a bucket, or of a bucket as a snapshot of it (`BUCKET@SNAPSHOT`) has it: then with the snapshot's space.
+pub(crate) fn find_bucket_to_read(from: &mut (impl Lookup + ?Sized), bucket: &str) -> Result<BucketRecord> {
+    let (name, snapshot) = keys::bucket_and_snapshot(bucket);
+    let is_name = (1..=keys::NAME_LEN_MAX).contains(&name.len());
+    let found = if is_name { from.record(keys::CATALOGUE, &keys::bucket(name))? } else { None };
+    let (_, bytes) = found.ok_or_else(|| Error::no_such_bucket(name))?;
+    let record = BucketRecord::decode(&bytes)?;
+    let Some(snapshot) = snapshot else {
+        return Ok(record);
+    };
+    let SnapshotRecord { space, created, .. } = find_snapshot(from, &record, snapshot)?;
+    Ok(BucketRecord { created, ..record.in_space(space) })
+}
+
+/// The record of a snapshot of a bucket.
+pub(crate) fn find_snapshot(
+    from: &mut (impl Lookup + ?Sized),
+    bucket: &BucketRecord,
+    name: &str,
+) -> Result<SnapshotRecord> {
+    let is_name = keys::check_snapshot_name(name).is_ok();
+    let found = if is_name { from.record(keys::CATALOGUE, &keys::snapshot(bucket.id(), name))? } else { None };
+    let absent = || Error::new(ErrorKind::NoSuchSnapshot, format!("the bucket has no snapshot {name:?}"));
+    SnapshotRecord::decode(&found.ok_or_else(absent)?.1)
+}
+
+/// The space that a bucket, or a snapshot of one, is read from.
 pub(crate) fn find_space(from: &mut (impl Lookup + ?Sized), bucket: &str) -> Result<SpaceId> {
-    find_bucket(from, bucket).map(|record| record.space)
+    find_bucket_to_read(from, bucket).map(|record| record.space)
 }
 
 /// What stands under a name.

@@ -27,7 +27,7 @@ impl Objects {
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
         // The same is asked again by the verb; here it spares who may not the body.
-        self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_space(view, bucket))?;
+        self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_bucket(view, bucket))?;
         let body = Body::new(self.kv(), options.length, options.expected.clone(), options.checksum)?;
         Ok(ObjectWriter { objects: self.clone(), bucket: bucket.to_owned(), key: key.to_owned(), options, body })
     }

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - The parts joined are those that were checked: the commit holds only while none of them changed.
-//! - The upload's id is the request's id and stays in the object's record, so that a repeat after a lost answer
-//!   learns that it won.
+//! - The upload's id and the bucket's space name the request, and the id stays in the object's record, so that a
+//!   repeat after a lost answer learns that it won. A branch has uploads of the same ids, which are others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Objects {
             return Pending::ready(Err(error));
         }
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
-        run(self, Complete { bucket, key, upload, options, record: None })
+        run(self, Complete { bucket, key, upload, options, space: SpaceId(0), record: None })
     }
 }
 
@@ -60,6 +60,8 @@ struct Complete {
     upload: UploadId,
     options: CompleteOptions,
     /// Of the last attempt.
+    space: SpaceId,
+    /// Of the last attempt.
     record: Option<ObjectRecord>,
 }
 
@@ -67,7 +69,7 @@ impl Verb for Complete {
     type Outcome = ObjectInfo;
 
     fn request(&self) -> Option<RequestId> {
-        Some(RequestId(self.upload.0))
+        Some(RequestId((u128::from_be_bytes(self.upload.0) ^ u128::from(self.space.0)).to_be_bytes()))
     }
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
@@ -77,6 +79,7 @@ impl Verb for Complete {
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let space = bucket.space;
+        self.space = space;
         let standing = find_object(txn, space, &self.key)?;
         if let Some(standing) = &standing
             && standing.record.upload == Some(self.upload)

@@ -18,7 +18,7 @@ use crate::checksum::ChecksumAlgorithm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::UploadId;
 use crate::keys;
-use crate::lookup::{Lookup, find_space};
+use crate::lookup::{Lookup, find_bucket};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::check_metadata;
@@ -105,7 +105,7 @@ impl Verb for CreateUpload {
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<UploadId>> {
-        let space = find_space(txn, &self.bucket)?;
+        let space = find_bucket(txn, &self.bucket)?.space;
         self.id = draw_upload_id(self.record.created, scope.draw_u64());
         let key = keys::upload(&self.key, self.id);
         txn.when(Condition::Absent { space, key: key.clone() });
@@ -140,7 +140,7 @@ impl Verb for AbortUpload {
     }
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
-        let space = find_space(txn, &self.bucket)?;
+        let space = find_bucket(txn, &self.bucket)?.space;
         find_upload(txn, space, &self.key, self.id)?;
         drop_upload(txn, space, &self.key, self.id);
         Ok(Applied::Changed)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use koine_kv::{Commit, Payload, Place, SpaceId, Transaction, Version, View};
+use koine_kv::{Commit, Payload, Place, Transaction, Version, View};
 
 use super::find_upload;
 use crate::body::{Body, Finished};
@@ -11,9 +11,9 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, Hasher};
 use crate::copy::{Source, find_source, hash_range, share};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, ReadCondition};
-use crate::info::{ObjectId, PartInfo, UploadId};
+use crate::info::{PartInfo, UploadId};
 use crate::keys::{self, OfPart};
-use crate::lookup::{find_object, find_space};
+use crate::lookup::{find_bucket, find_object, find_space};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
@@ -71,7 +71,7 @@ impl Objects {
         let record = self.read(
             |rights| rights.object(Action::PutObject, name.bucket, name.key),
             |view| {
-                let space = find_space(view, name.bucket)?;
+                let space = find_bucket(view, name.bucket)?.space;
                 find_upload(view, space, name.key, upload)
             },
         )?;
@@ -126,14 +126,7 @@ impl Objects {
                 (digests.md5, digests.checksums)
             }
         };
-        let content = Content::Shared {
-            bucket: from.bucket.to_owned(),
-            key: from.key.to_owned(),
-            space: source.space,
-            id: object.id,
-            version,
-            range,
-        };
+        let content = Content::Shared { bucket: from.bucket.to_owned(), key: from.key.to_owned(), version, range };
         let modified = self.now();
         let part = PartRecord { size: range.length, md5, modified, checksums: checksum, kept: Vec::new() };
         Ok(PutPart { target, part, content })
@@ -192,7 +185,7 @@ impl fmt::Debug for PartWriter {
 
 enum Content {
     Given(Payload),
-    Shared { bucket: String, key: String, space: SpaceId, id: ObjectId, version: Version, range: ByteRange },
+    Shared { bucket: String, key: String, version: Version, range: ByteRange },
 }
 
 struct PutPart {
@@ -214,15 +207,15 @@ impl Verb for PutPart {
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<PartInfo>> {
         let Target { bucket, key, upload, number } = &self.target;
-        let space = find_space(txn, bucket)?;
+        let space = find_bucket(txn, bucket)?.space;
         find_upload(txn, space, key, *upload)?;
         let target = Place::new(space, keys::part(*upload, OfPart::Data, *number));
         match &self.content {
             Content::Given(payload) => txn.put(space, target.key, payload.clone()),
-            Content::Shared { bucket, key, space: from, id, version, range } => {
-                check_source(txn, bucket, key, *version)?;
+            Content::Shared { bucket, key, version, range } => {
+                let source = check_source(txn, bucket, key, *version)?;
                 txn.delete(space, target.key.clone());
-                txn.then(share(Place::new(*from, keys::data(*id)), *range, target));
+                txn.then(share(source, *range, target));
             }
         }
         txn.put(space, keys::part(*upload, OfPart::Record, *number), Bytes::from(self.part.encode()));
@@ -234,11 +227,11 @@ impl Verb for PutPart {
     }
 }
 
-/// The source must be what was hashed.
-fn check_source(txn: &mut Transaction, bucket: &str, key: &str, version: Version) -> Result<()> {
+/// The bytes of the source, which must be what was hashed.
+fn check_source(txn: &mut Transaction, bucket: &str, key: &str, version: Version) -> Result<Place> {
     let space = find_space(txn, bucket)?;
     match find_object(txn, space, key)? {
-        Some(standing) if standing.version == version => Ok(()),
+        Some(standing) if standing.version == version => Ok(Place::new(space, keys::data(standing.record.id))),
         Some(_) => Err(Error::new(ErrorKind::Conflict, "the source was changed while it was being copied; try again")),
         None => Err(Error::no_such_key(key)),
     }

@@ -1,9 +1,9 @@
-//! The records of the catalogue: itself, the root key, buckets.
+//! The records of the catalogue: itself, the root key, buckets and their snapshots.
 
 use koine_env::Timestamp;
 use koine_kv::SpaceId;
 
-use super::fields::{FieldWriter, Fields, as_text, as_u32, as_u64, missing, unknown};
+use super::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing, unknown};
 use crate::error::{Error, Result};
 use crate::rights::AccessList;
 
@@ -90,6 +90,7 @@ const TAG_OWNER: u64 = 3;
 const TAG_GROUP: u64 = 4;
 const TAG_BUCKET_ID: u64 = 5;
 const TAG_LIST: u64 = 6;
+const TAG_ORIGIN: u64 = 64;
 
 /// A bucket's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +104,8 @@ pub(crate) struct BucketRecord {
     /// What names the bucket for as long as it is there; absent: its space, which a purge or restore changes.
     pub id: Option<u64>,
     pub list: AccessList,
+    /// What it was branched from: a bucket's id and the space then.
+    pub origin: Option<(u64, SpaceId)>,
     pub kept: Vec<(u64, Vec<u8>)>,
 }
 
@@ -110,12 +113,17 @@ impl BucketRecord {
     /// A bucket that is made now.
     pub fn new(space: SpaceId, created: Timestamp) -> Self {
         let list = AccessList::default();
-        BucketRecord { space, created, owner: 0, group: 0, id: None, list, kept: Vec::new() }
+        BucketRecord { space, created, owner: 0, group: 0, id: None, list, origin: None, kept: Vec::new() }
     }
 
     /// What names the bucket for as long as it is there.
     pub fn id(&self) -> u64 {
         self.id.unwrap_or(self.space.0)
+    }
+
+    /// The same bucket with what another space holds.
+    pub fn in_space(self, space: SpaceId) -> Self {
+        BucketRecord { id: Some(self.id()), space, ..self }
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -134,6 +142,9 @@ impl BucketRecord {
         if !self.list.is_empty() {
             fields.put(TAG_LIST, &self.list.encode());
         }
+        if let Some((bucket, space)) = &self.origin {
+            fields.put(TAG_ORIGIN, &[bucket.to_le_bytes(), space.0.to_le_bytes()].concat());
+        }
         self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
         fields.finish()
     }
@@ -141,6 +152,7 @@ impl BucketRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (mut space, mut created, mut kept) = (None, None, Vec::new());
         let (mut owner, mut group, mut id, mut list) = (0, 0, None, AccessList::default());
+        let mut origin = None;
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -150,6 +162,10 @@ impl BucketRecord {
                 TAG_GROUP => group = as_u64(value)?,
                 TAG_BUCKET_ID => id = Some(as_u64(value)?),
                 TAG_LIST => list = AccessList::decode(value)?,
+                TAG_ORIGIN => {
+                    let mut reader = Reader::new(value);
+                    origin = Some((reader.u64()?, SpaceId(reader.u64()?)));
+                }
                 _ => unknown(tag, value, &mut kept)?,
             }
         }
@@ -160,6 +176,45 @@ impl BucketRecord {
             group,
             id,
             list,
+            origin,
+            kept,
+        })
+    }
+}
+
+const TAG_SNAPSHOT_SPACE: u64 = 1;
+const TAG_SNAPSHOT_CREATED: u64 = 2;
+
+/// The record of a snapshot of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotRecord {
+    pub space: SpaceId,
+    pub created: Timestamp,
+    pub kept: Vec<(u64, Vec<u8>)>,
+}
+
+impl SnapshotRecord {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut fields = FieldWriter::new();
+        fields.put_u64(TAG_SNAPSHOT_SPACE, self.space.0);
+        fields.put_u64(TAG_SNAPSHOT_CREATED, self.created.0);
+        self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
+        fields.finish()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let (mut space, mut created, mut kept) = (None, None, Vec::new());
+        let mut fields = Fields::new(bytes)?;
+        while let Some((tag, value)) = fields.next()? {
+            match tag {
+                TAG_SNAPSHOT_SPACE => space = Some(SpaceId(as_u64(value)?)),
+                TAG_SNAPSHOT_CREATED => created = Some(Timestamp(as_u64(value)?)),
+                _ => unknown(tag, value, &mut kept)?,
+            }
+        }
+        Ok(SnapshotRecord {
+            space: space.ok_or_else(|| missing("space"))?,
+            created: created.ok_or_else(|| missing("time of creation"))?,
             kept,
         })
     }

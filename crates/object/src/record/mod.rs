@@ -13,7 +13,7 @@ mod object;
 mod policy;
 mod upload;
 
-pub(crate) use catalogue::{BucketRecord, HeadRecord, RootKeyRecord};
+pub(crate) use catalogue::{BucketRecord, HeadRecord, RootKeyRecord, SnapshotRecord};
 #[cfg_attr(not(test), expect(unused_imports, reason = "used by `Identities`, which comes next"))]
 pub(crate) use identity::{
     AccessKeyRecord, GroupRecord, KeptSecret, Limits, MembershipRecord, State, TokenRecord, UserRecord,

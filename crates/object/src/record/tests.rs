@@ -90,6 +90,7 @@ fn decode_all(bytes: &[u8]) {
     let _ = UploadRecord::decode(bytes);
     let _ = PartRecord::decode(bytes);
     let _ = BucketRecord::decode(bytes);
+    let _ = SnapshotRecord::decode(bytes);
     let _ = HeadRecord::decode(bytes);
     let _ = RootKeyRecord::decode(bytes).is_ok();
     let _ = decode_part_table(bytes);
@@ -128,11 +129,14 @@ proptest! {
     }
 
     #[test]
-    fn bucket_records_come_back(
-        space: u64, time: u64, id: Option<u64>, group: u64, access in access(), kept in kept(),
+    fn bucket_and_snapshot_records_come_back(
+        space: u64, time: u64, id: Option<u64>, group: u64, origin: Option<(u64, u64)>, access in access(), kept in kept(),
     ) {
-        let ObjectAccess { owner, list } = access;
-        let record = BucketRecord { owner, group, id, list, kept, ..BucketRecord::new(SpaceId(space), Timestamp(time)) };
+        let (space, created) = (SpaceId(space), Timestamp(time));
+        let snapshot = SnapshotRecord { space, created, kept: kept.clone() };
+        prop_assert_eq!(SnapshotRecord::decode(&snapshot.encode()).unwrap(), snapshot);
+        let (ObjectAccess { owner, list }, origin) = (access, origin.map(|(bucket, space)| (bucket, SpaceId(space))));
+        let record = BucketRecord { owner, group, id, list, origin, kept, ..BucketRecord::new(space, created) };
         prop_assert_eq!(BucketRecord::decode(&record.encode()).unwrap(), record);
     }
 

@@ -17,6 +17,7 @@ use koine_kv::Transaction;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::UploadId;
+use crate::keys;
 use crate::lookup::Lookup;
 
 pub use action::Action;
@@ -41,6 +42,8 @@ impl<'a> Rights<'a> {
         if self.caller.is_owner() {
             return Ok(());
         }
+        // Who may read a bucket may read its snapshots.
+        let (bucket, _) = keys::bucket_and_snapshot(bucket);
         if !self.buckets.iter().any(|known| known == bucket) {
             self.buckets.push(bucket.to_owned());
         }
@@ -55,7 +58,7 @@ impl<'a> Rights<'a> {
 
     /// An action on a bucket, which need not be there.
     pub fn bucket(&mut self, action: Action, bucket: &str) -> Result<()> {
-        if self.caller.is_owner() { Ok(()) } else { self.decide(action, bucket) }
+        if self.caller.is_owner() { Ok(()) } else { self.decide(action, keys::bucket_and_snapshot(bucket).0) }
     }
 
     /// An action on the store.

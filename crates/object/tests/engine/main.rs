@@ -1,6 +1,8 @@
 //! The suite of `tests/suite` again, over the engine.
 
 mod backend;
+#[path = "../suite/branches.rs"]
+mod branches;
 #[path = "../suite/checksums.rs"]
 mod checksums;
 #[path = "../suite/copies.rs"]

@@ -2,6 +2,8 @@
 #![cfg(feature = "rocksdb")]
 
 mod backend;
+#[path = "../suite/branches.rs"]
+mod branches;
 #[path = "../suite/checksums.rs"]
 mod checksums;
 #[path = "../suite/copies.rs"]

@@ -1,6 +1,7 @@
 //! The tests of this crate over its public calls; docs/semantics.md names them.
 
 mod backend;
+mod branches;
 mod checksums;
 mod copies;
 mod documents;

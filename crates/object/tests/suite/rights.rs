@@ -20,6 +20,13 @@ const CALLS: &[Call] = &[
     ("list buckets", |objects, _| objects.list_buckets(&BucketQuery::default()).map(drop)),
     ("head bucket", |objects, _| objects.head_bucket("bucket").map(drop)),
     ("delete bucket", |objects, _| objects.delete_bucket("bucket").wait()),
+    ("snapshot bucket", |objects, _| objects.snapshot_bucket("bucket", "new").wait().map(drop)),
+    ("list snapshots", |objects, _| objects.list_snapshots("bucket").map(drop)),
+    ("get from a snapshot", |objects, _| objects.get("bucket@taken", "old").map(drop)),
+    ("delete snapshot", |objects, _| objects.delete_snapshot("bucket", "taken").wait()),
+    ("restore bucket", |objects, _| objects.restore_bucket("bucket", "taken").wait()),
+    ("branch bucket", |objects, _| objects.branch_bucket("bucket@taken", "branch").wait().map(drop)),
+    ("purge bucket", |objects, _| objects.purge_bucket("bucket").wait()),
     ("list", |objects, _| objects.list("bucket", &ListQuery::default()).map(drop)),
     ("get", |objects, _| objects.get("bucket", "old").map(drop)),
     ("head", |objects, _| objects.head("bucket", "old").map(drop)),
@@ -66,6 +73,7 @@ const CALLS: &[Call] = &[
 fn ready() -> (Objects, UploadId) {
     let objects = store();
     put(&objects, "old", b"old");
+    objects.snapshot_bucket("bucket", "taken").wait().unwrap();
     let upload = objects.create_upload("bucket", "joined", UploadOptions::default()).wait().unwrap();
     let mut writer = objects.put_part(JOINED, upload, 1, PartOptions::default()).unwrap();
     writer.write(b"part").unwrap();

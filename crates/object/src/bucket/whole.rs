@@ -1,0 +1,112 @@
+//! Whole buckets: branched, purged, and restored from a snapshot.
+//!
+//! Invariants:
+//! - Each is one commit, and as much work for any number of objects where the store below clones spaces natively.
+//! - A bucket that gets another space keeps its id, and its record is changed with it: what was planned against the
+//!   old space is planned again.
+
+use bytes::Bytes;
+use koine_env::Timestamp;
+use koine_kv::{Commit, Operation, SpaceId, Transaction};
+
+use super::{check_absent, draw_space};
+use crate::error::Result;
+use crate::info::BucketInfo;
+use crate::keys;
+use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
+use crate::objects::Objects;
+use crate::pending::Pending;
+use crate::record::BucketRecord;
+use crate::rights::{Action, Rights, ownership};
+use crate::verb::{Applied, Scope, Verb, run};
+
+impl Objects {
+    /// Makes a bucket that holds what another, or a snapshot of one, holds now; from then on neither sees the
+    /// other's changes. One commit, and nothing is copied.
+    pub fn branch_bucket(&self, from: &str, to: &str) -> Pending<BucketInfo> {
+        if let Err(error) = keys::check_bucket_name(to) {
+            return Pending::ready(Err(error));
+        }
+        let (from, to) = (from.to_owned(), to.to_owned());
+        run(self, BranchBucket { from, to, space: SpaceId(0), created: self.now() })
+    }
+
+    /// Empties a bucket of objects and uploads, whatever it holds, in one commit. Its snapshots stay.
+    pub fn purge_bucket(&self, bucket: &str) -> Pending<()> {
+        run(self, ReplaceContent { bucket: bucket.to_owned(), snapshot: None })
+    }
+
+    /// Gives a bucket the content of a snapshot of it, in one commit; what it holds now is gone. The snapshot stays.
+    pub fn restore_bucket(&self, bucket: &str, snapshot: &str) -> Pending<()> {
+        run(self, ReplaceContent { bucket: bucket.to_owned(), snapshot: Some(snapshot.to_owned()) })
+    }
+}
+
+struct BranchBucket {
+    from: String,
+    to: String,
+    /// Drawn by the last attempt.
+    space: SpaceId,
+    created: Timestamp,
+}
+
+impl Verb for BranchBucket {
+    type Outcome = BucketInfo;
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.bucket(Action::Branch, &self.from)?;
+        rights.bucket(Action::CreateBucket, &self.to)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
+        let source = find_bucket_to_read(txn, &self.from)?;
+        check_absent(txn, &self.to)?;
+        self.space = draw_space(scope);
+        let record = BucketRecord {
+            owner: scope.caller.user(),
+            origin: Some((source.id(), source.space)),
+            kept: source.kept,
+            ..BucketRecord::new(self.space, self.created)
+        };
+        txn.then(Operation::CloneSpace { from: source.space, to: self.space });
+        ownership::put_bucket(txn, &self.to, &record);
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
+        Ok(BucketInfo { name: self.to, space: self.space, created: self.created })
+    }
+}
+
+struct ReplaceContent {
+    bucket: String,
+    /// What takes the place of the content; nothing where there is none.
+    snapshot: Option<String>,
+}
+
+impl Verb for ReplaceContent {
+    type Outcome = ();
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        let action = if self.snapshot.is_some() { Action::Restore } else { Action::Purge };
+        rights.bucket(action, &self.bucket)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
+        let record = find_bucket(txn, &self.bucket)?;
+        let space = draw_space(scope);
+        let make = match &self.snapshot {
+            None => Operation::CreateSpace { space },
+            Some(name) => Operation::CloneSpace { from: find_snapshot(txn, &record, name)?.space, to: space },
+        };
+        txn.then(Operation::DropSpace { space: record.space });
+        txn.then(make);
+        let record = record.in_space(space);
+        txn.put(keys::CATALOGUE, keys::bucket(&self.bucket), Bytes::from(record.encode()));
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+        Ok(())
+    }
+}
