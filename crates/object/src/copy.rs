@@ -15,7 +15,7 @@ use crate::lookup::{Lookup, Standing, find_bucket, find_object, find_space};
 use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::put::{check_metadata, settle};
+use crate::put::{check_metadata, check_tags, settle};
 use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
 use crate::rights::{Action, Rights};
@@ -44,6 +44,7 @@ impl Objects {
             }
             CopiedMetadata::Copy => {}
         }
+        check_tags(options.tags.as_deref().unwrap_or_default())?;
         let mut copy = Copy { from: Name::new(from), to: Name::new(to), options, computed: None, record: None };
         copy.compute_checksum(self)?;
         Ok(copy)
@@ -169,23 +170,18 @@ impl Copy {
             CopiedMetadata::Copy => (source.record.headers.clone(), source.record.metadata.clone()),
             CopiedMetadata::Replace { headers, metadata } => (headers.clone(), metadata.clone()),
         };
-        let now = scope.now;
         Ok(ObjectRecord {
             id: scope.draw_id(),
-            size: source.record.size,
-            created: now,
-            modified: now,
-            changed: now,
             mode: source.record.mode,
-            etag: source.record.etag.clone(),
             checksums: self.checksums(source)?,
             headers,
             metadata,
             access: ObjectAccess { owner: scope.caller.user(), ..ObjectAccess::default() },
-            part_count: None,
-            upload: None,
+            tags: self.options.tags.clone().unwrap_or_else(|| source.record.tags.clone()),
+            posix_owner: source.record.posix_owner,
             request: self.options.request,
             kept: source.record.kept.clone(),
+            ..ObjectRecord::new(source.record.size, source.record.etag.clone(), scope.now)
         })
     }
 }
@@ -218,8 +214,7 @@ impl Verb for Copy {
         }
         let source = find_source(txn, &self.from.bucket, &self.from.key, &self.options.source_condition)?;
         let record = self.record.insert(self.record_from(&source.standing, scope)?);
-        let etag = there.as_ref().map(|there| &there.record.etag);
-        if let Err(error) = self.options.condition.check(&self.to.key, etag) {
+        if let Err(error) = self.options.condition.check(&self.to.key, there.as_ref()) {
             return Ok(Applied::Doubtful(never(space, &self.to.key), error));
         }
         let data = keys::data(record.id);

@@ -52,7 +52,7 @@ impl Verb for Delete {
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<Deleted>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let standing = find_object(txn, bucket.space, &self.key)?;
-        self.options.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag))?;
+        self.options.condition.check(&self.key, standing.as_ref())?;
         if standing.is_none() {
             return Ok(Applied::Done(Deleted { existed: false }));
         }

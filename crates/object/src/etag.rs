@@ -7,9 +7,11 @@
 use std::fmt;
 
 use koine_env::Timestamp;
+use koine_kv::Version;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::ObjectInfo;
+use crate::info::{ObjectId, ObjectInfo};
+use crate::lookup::Standing;
 
 /// What a client compares to know whether an object is still the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +20,8 @@ pub enum ETag {
     Md5([u8; 16]),
     /// The MD5 of the MD5s of this many parts.
     Multipart([u8; 16], u32),
+    /// Of bytes that were edited or composed: the object's id then, and a number that was drawn for the edit.
+    Edited(ObjectId, u64),
     /// Any other text, with a dash, that no client takes for an MD5.
     Other(String),
 }
@@ -27,6 +31,7 @@ impl fmt::Display for ETag {
         match self {
             ETag::Md5(digest) => f.write_str(&hex::encode(digest)),
             ETag::Multipart(digest, parts) => write!(f, "{}-{parts}", hex::encode(digest)),
+            ETag::Edited(id, edit) => write!(f, "{id}-{edit:016x}"),
             ETag::Other(text) => f.write_str(text),
         }
     }
@@ -74,6 +79,8 @@ pub struct PutCondition {
     pub if_absent: bool,
     /// `If-Match`: the object there has such an ETag. No object there is `NoSuchKey`.
     pub if_match: Option<EtagMatch>,
+    /// The object there was last changed by this commit. No object there is `NoSuchKey`.
+    pub if_version: Option<Version>,
 }
 
 impl PutCondition {
@@ -84,22 +91,39 @@ impl PutCondition {
 
     /// Nothing may have the name.
     pub fn absent() -> Self {
-        PutCondition { if_absent: true, if_match: None }
+        PutCondition { if_absent: true, ..PutCondition::default() }
     }
 
-    pub(crate) fn check(&self, key: &str, there: Option<&ETag>) -> Result<()> {
+    /// The object there must have this ETag, without quotes.
+    pub fn etag(etag: impl fmt::Display) -> Self {
+        PutCondition { if_match: Some(EtagMatch::OneOf(vec![etag.to_string()])), ..PutCondition::default() }
+    }
+
+    /// The object there must be as this commit left it.
+    pub fn version(version: Version) -> Self {
+        PutCondition { if_version: Some(version), ..PutCondition::default() }
+    }
+
+    pub(crate) fn check(&self, key: &str, there: Option<&Standing>) -> Result<()> {
         if self.if_absent && there.is_some() {
             return Err(exists(key));
         }
-        match (&self.if_match, there) {
-            (None, _) => Ok(()),
-            (Some(_), None) => Err(Error::no_such_key(key)),
-            (Some(wanted), Some(etag)) if wanted.takes(etag) => Ok(()),
-            (Some(_), Some(etag)) => {
-                let message = format!("the object {key:?} has the ETag {etag}, which the condition does not take");
-                Err(Error::new(ErrorKind::PreconditionFailed, message))
-            }
+        let Some(there) = there else {
+            let wanted = self.if_match.is_some() || self.if_version.is_some();
+            return if wanted { Err(Error::no_such_key(key)) } else { Ok(()) };
+        };
+        let etag = &there.record.etag;
+        if self.if_match.as_ref().is_some_and(|wanted| !wanted.takes(etag)) {
+            let message = format!("the object {key:?} has the ETag {etag}, which the condition does not take");
+            return Err(Error::new(ErrorKind::PreconditionFailed, message));
         }
+        if let Some(wanted) = self.if_version
+            && wanted != there.version
+        {
+            let message = format!("the object {key:?} has version {}, not {}", there.version.0, wanted.0);
+            return Err(Error::new(ErrorKind::PreconditionFailed, message));
+        }
+        Ok(())
     }
 }
 

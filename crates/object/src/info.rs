@@ -108,6 +108,10 @@ pub struct ObjectInfo {
     pub headers: ContentHeaders,
     /// The user's metadata in the order given; names without `x-amz-meta-`, in lower case.
     pub metadata: Vec<(String, String)>,
+    /// Its tags, in the order given.
+    pub tags: Vec<(String, String)>,
+    /// Numeric user and group, for doors that have them.
+    pub posix_owner: Option<(u32, u32)>,
     /// How many parts it was joined from; `None` when it was put whole.
     pub part_count: Option<u32>,
 }

@@ -15,6 +15,7 @@ mod bucket;
 mod checksum;
 mod copy;
 mod delete;
+mod edit;
 mod error;
 mod etag;
 mod file;
@@ -39,6 +40,7 @@ mod rights;
 mod verb;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
+pub use edit::EditWriter;
 pub use error::{Error, ErrorKind, Result};
 pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};
 pub use file::{FileMode, ObjectFile};
@@ -52,9 +54,9 @@ pub use pending::Pending;
 pub use put::ObjectWriter;
 pub use request::{
     BODY_LEN_MAX, BucketPage, BucketQuery, ByteRange, CompleteOptions, CompletedPart, CopiedMetadata, CopyOptions,
-    DELETE_MANY_MAX, DeleteOptions, Deleted, ExchangeOptions, ListPage, ListQuery, METADATA_LEN_MAX,
-    OBJECT_KEY_LEN_MAX, ObjectName, PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions, RenameOptions,
-    UploadOptions, UploadPage, UploadQuery,
+    DELETE_MANY_MAX, DeleteOptions, Deleted, EditOptions, ExchangeOptions, ListPage, ListQuery, METADATA_LEN_MAX,
+    OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, ObjectName, PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions,
+    RenameOptions, UploadOptions, UploadPage, UploadQuery,
 };
 
 pub use rights::{AccessList, Action, Caller, GRANTS_MAX, Grant, Grantee, Identity};

@@ -10,14 +10,14 @@ use crate::body::{Body, Finished};
 use crate::checksum::Expected;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, PutCondition};
-use crate::info::{ObjectId, ObjectInfo};
+use crate::info::ObjectInfo;
 use crate::keys;
 use crate::lookup::{find_bucket, find_object, find_space};
 use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::request::{METADATA_LEN_MAX, PutOptions};
+use crate::request::{METADATA_LEN_MAX, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
@@ -26,6 +26,7 @@ impl Objects {
     pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<ObjectWriter> {
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
+        check_tags(&options.tags)?;
         // The same is asked again by the verb; here it spares who may not the body.
         self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_bucket(view, bucket))?;
         let body = Body::new(self.kv(), options.length, options.expected.clone(), options.checksum)?;
@@ -34,7 +35,7 @@ impl Objects {
 }
 
 /// A request named the same with another body is another request: a client that misuses its names loses nothing.
-fn with_body(request: RequestId, md5: &[u8; 16]) -> RequestId {
+pub(crate) fn with_body(request: RequestId, md5: &[u8; 16]) -> RequestId {
     let mut id = request.0;
     id.iter_mut().zip(md5).for_each(|(byte, digest)| *byte ^= digest);
     RequestId(id)
@@ -46,6 +47,25 @@ pub(crate) fn check_metadata(metadata: &[(String, String)]) -> Result<()> {
     if length > METADATA_LEN_MAX {
         let message = format!("the metadata has {length} bytes; {METADATA_LEN_MAX} are allowed");
         return Err(Error::new(ErrorKind::MetadataTooLarge, message));
+    }
+    Ok(())
+}
+
+/// What S3 allows of tags: at most 10, each name once, of 128 characters and values of 256.
+pub(crate) fn check_tags(tags: &[(String, String)]) -> Result<()> {
+    if tags.len() > TAGS_MAX {
+        return Err(invalid(format!("{} tags were given; {TAGS_MAX} are allowed", tags.len())));
+    }
+    for (place, (name, value)) in tags.iter().enumerate() {
+        if name.is_empty() || name.chars().count() > TAG_NAME_LEN_MAX || value.chars().count() > TAG_VALUE_LEN_MAX {
+            let message = format!(
+                "the tag {name:?} is too long: a name has 1 to {TAG_NAME_LEN_MAX} characters, a value at most {TAG_VALUE_LEN_MAX}"
+            );
+            return Err(invalid(message));
+        }
+        if tags.iter().take(place).any(|(other, _)| other == name) {
+            return Err(invalid(format!("the tag {name:?} was given twice")));
+        }
     }
     Ok(())
 }
@@ -78,23 +98,14 @@ impl ObjectWriter {
     /// The same without the commit.
     pub(crate) fn into_verb(self, trailers: &Expected) -> Result<Put> {
         let Finished { payload, size, digests } = self.body.finish(trailers)?;
-        let now = self.objects.now();
         let record = ObjectRecord {
-            id: ObjectId(0),
-            size,
-            created: now,
-            modified: now,
-            changed: now,
-            mode: 0,
-            etag: ETag::Md5(digests.md5),
             checksums: digests.checksums,
             headers: self.options.headers,
             metadata: self.options.metadata,
             access: ObjectAccess { owner: self.objects.caller().user(), ..ObjectAccess::default() },
-            part_count: None,
-            upload: None,
+            tags: self.options.tags,
             request: self.options.request.map(|request| with_body(request, &digests.md5)),
-            kept: Vec::new(),
+            ..ObjectRecord::new(size, ETag::Md5(digests.md5), self.objects.now())
         };
         let (bucket, key, condition) = (self.bucket, self.key, self.options.condition);
         Ok(Put { bucket, key, condition, record, payload })
@@ -139,7 +150,7 @@ impl Verb for Put {
             // The same request put this and its answer was lost.
             return Ok(Applied::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
         }
-        if let Err(error) = self.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag)) {
+        if let Err(error) = self.condition.check(&self.key, standing.as_ref()) {
             return Ok(Applied::Doubtful(never(space, &self.key), error));
         }
         self.record.id = scope.draw_id();

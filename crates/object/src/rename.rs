@@ -18,7 +18,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::request::{ExchangeOptions, ObjectName, RenameOptions};
-use crate::rights::{Action, Rights};
+use crate::rights::{AccessList, Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
@@ -45,7 +45,7 @@ impl Objects {
     }
 }
 
-fn checked_names(one: ObjectName<'_>, other: ObjectName<'_>) -> Result<(Name, Name)> {
+pub(crate) fn checked_names(one: ObjectName<'_>, other: ObjectName<'_>) -> Result<(Name, Name)> {
     keys::check_object_key(one.key)?;
     keys::check_object_key(other.key)?;
     Ok((Name::new(one), Name::new(other)))
@@ -103,7 +103,7 @@ impl Rename {
         let source = find_object(txn, from.space, &self.from.key)?;
         let source = source.ok_or_else(|| Error::no_such_key(&self.from.key))?;
         check_source_condition(&self.options.source_condition, &self.from.key, &source)?;
-        self.options.condition.check(&self.to.key, there.map(|there| &there.record.etag))?;
+        self.options.condition.check(&self.to.key, there)?;
         Ok(source)
     }
 }
@@ -179,6 +179,7 @@ fn moved(from: &Standing, to_another_space: bool, request: Option<RequestId>, sc
     record.request = request.or(record.request);
     if to_another_space {
         record.id = scope.draw_id();
+        record.access.list = AccessList::default();
     }
     record
 }

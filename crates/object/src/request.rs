@@ -4,7 +4,7 @@ use koine_kv::RequestId;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 use crate::etag::{PutCondition, ReadCondition};
-use crate::info::{BucketInfo, ContentHeaders, ObjectSummary, PartInfo, UploadId, UploadInfo};
+use crate::info::{BucketInfo, ContentHeaders, ObjectId, ObjectSummary, PartInfo, UploadId, UploadInfo};
 
 /// The largest body of one put or one part, in bytes.
 pub const BODY_LEN_MAX: u64 = 5 << 30;
@@ -16,6 +16,14 @@ pub const PART_NUMBER_MAX: u32 = 10_000;
 pub const OBJECT_KEY_LEN_MAX: usize = 1024;
 /// The most bytes of user metadata, names and values together.
 pub const METADATA_LEN_MAX: usize = 2048;
+/// The most tags of an object.
+pub const TAGS_MAX: usize = 10;
+/// The longest name of a tag, in characters.
+pub const TAG_NAME_LEN_MAX: usize = 128;
+/// The longest value of a tag, in characters.
+pub const TAG_VALUE_LEN_MAX: usize = 256;
+/// The largest object, and the highest offset of an edit, in bytes.
+pub const OBJECT_LEN_MAX: u64 = koine_kv::VALUE_LEN_MAX;
 /// The most names of one `delete_many`.
 pub const DELETE_MANY_MAX: usize = 1000;
 
@@ -42,6 +50,8 @@ pub struct PutOptions {
     pub headers: ContentHeaders,
     /// Names without `x-amz-meta-`, in lower case.
     pub metadata: Vec<(String, String)>,
+    /// Kept apart from metadata: at most [`TAGS_MAX`].
+    pub tags: Vec<(String, String)>,
     /// What must hold of the name.
     pub condition: PutCondition,
     /// The body's length, where it is known beforehand; another length is `IncompleteBody`.
@@ -76,6 +86,8 @@ pub enum CopiedMetadata {
 pub struct CopyOptions {
     /// What becomes of headers and metadata.
     pub metadata: CopiedMetadata,
+    /// Other tags than the source's.
+    pub tags: Option<Vec<(String, String)>>,
     /// What must hold of the source; `NotModified` comes as `PreconditionFailed`.
     pub source_condition: ReadCondition,
     /// What must hold of the target's name.
@@ -84,6 +96,37 @@ pub struct CopyOptions {
     pub checksum: Option<ChecksumAlgorithm>,
     /// Names this request.
     pub request: Option<RequestId>,
+}
+
+/// How the bytes of an object are edited.
+#[derive(Clone, Debug)]
+pub struct EditOptions {
+    /// What must hold of the name.
+    pub condition: PutCondition,
+    /// The object that is meant; another under the name is `Conflict`, none is `NoSuchKey`.
+    pub only: Option<ObjectId>,
+    /// Whether an absent object is made, as unless told otherwise. `truncate` makes none.
+    pub create: bool,
+    /// The length of what is written, where it is known beforehand; another length is `IncompleteBody`.
+    pub length: Option<u64>,
+    /// What is known of what is written beforehand; trailers are given to `finish`.
+    pub expected: Expected,
+    /// Names the request, so that an append whose answer was lost is not made twice. As for a put, the MD5 of what is
+    /// written is added to it.
+    pub request: Option<RequestId>,
+}
+
+impl Default for EditOptions {
+    fn default() -> Self {
+        EditOptions {
+            condition: PutCondition::none(),
+            only: None,
+            create: true,
+            length: None,
+            expected: Expected::none(),
+            request: None,
+        }
+    }
 }
 
 /// How an object is moved.
@@ -187,7 +230,7 @@ pub struct PartOptions {
     pub checksum: Option<ChecksumAlgorithm>,
 }
 
-/// Which bytes a part is copied from.
+/// Some bytes of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// The first byte.

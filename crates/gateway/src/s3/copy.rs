@@ -56,6 +56,7 @@ pub(super) async fn copy_object(
     }
     let options = CopyOptions {
         metadata: copied_metadata(headers)?,
+        tags: (directive == Some("REPLACE")).then(Vec::new),
         source_condition: read_condition(headers, "x-amz-copy-source-"),
         condition: put_condition(headers)?,
         checksum: text(headers, "x-amz-checksum-algorithm").map(checksums::named).transpose()?,

@@ -17,7 +17,7 @@ pub(super) async fn delete_object(
     let input = request.input;
     check_version(input.version_id.as_deref())?;
     let if_match = text(asked.headers(), "if-match").map(EtagMatch::parse);
-    let options = DeleteOptions { condition: PutCondition { if_absent: false, if_match } };
+    let options = DeleteOptions { condition: PutCondition { if_absent: false, if_match, ..PutCondition::default() } };
     settle(front.objects.delete(&input.bucket, &input.key, options)).await?;
     Ok(S3Response::new(DeleteObjectOutput::default()))
 }
@@ -50,7 +50,8 @@ pub(super) async fn delete_objects(
             }
             (Ok(()), Some(etag)) => {
                 let if_match = Some(EtagMatch::parse(etag.value()));
-                let options = DeleteOptions { condition: PutCondition { if_absent: false, if_match } };
+                let options =
+                    DeleteOptions { condition: PutCondition { if_absent: false, if_match, ..PutCondition::default() } };
                 settle(front.objects.delete(&bucket, &entry.key, options)).await.map(drop)
             }
             (Err(error), _) => Err(error),

@@ -90,7 +90,7 @@ fn put_condition(headers: &HeaderMap) -> Result<PutCondition, S3Error> {
             return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
         }
     };
-    Ok(PutCondition { if_absent, if_match: text(headers, "if-match").map(EtagMatch::parse) })
+    Ok(PutCondition { if_absent, if_match: text(headers, "if-match").map(EtagMatch::parse), ..PutCondition::default() })
 }
 
 /// What must hold of an object that is read; `prefix` is `x-amz-copy-source-` for the source of a copy.

@@ -25,6 +25,7 @@ pub(super) async fn put_object(
     let options = PutOptions {
         headers: content_headers(headers),
         metadata: metadata(headers)?,
+        tags: Vec::new(),
         condition: put_condition(headers)?,
         length: body.length(),
         expected: checksums::expected(headers)?,

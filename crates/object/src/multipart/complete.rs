@@ -15,7 +15,7 @@ use super::{drop_upload, find_upload};
 use crate::checksum::{Checksum, ChecksumKind, combine, composite, md5_of_md5s};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ETag;
-use crate::info::{ContentHeaders, ObjectId, ObjectInfo, UploadId};
+use crate::info::{ObjectInfo, UploadId};
 use crate::keys::{self, OfPart};
 use crate::list::value_of;
 use crate::lookup::{find_bucket, find_object};
@@ -93,7 +93,7 @@ impl Verb for Complete {
             }
             found => found?,
         };
-        self.options.condition.check(&self.key, standing.as_ref().map(|standing| &standing.record.etag))?;
+        self.options.condition.check(&self.key, standing.as_ref())?;
         let parts = self.chosen_parts(txn, space)?;
         let record = self.joined_record(upload, &parts, scope)?;
         let data = keys::data(record.id);
@@ -123,23 +123,12 @@ impl Complete {
             Ok(md5)
         };
         let md5s = self.options.parts.iter().map(digest).collect::<Result<Vec<_>>>()?;
-        let now = scope.now;
+        let etag = ETag::Multipart(md5_of_md5s(&md5s), count(md5s.len()));
         Ok(ObjectRecord {
-            id: ObjectId(0),
-            size: self.options.size.unwrap_or(0),
-            created: now,
-            modified: now,
-            changed: now,
-            mode: 0,
-            etag: ETag::Multipart(md5_of_md5s(&md5s), count(md5s.len())),
             checksums: self.options.expected.clone(),
-            headers: ContentHeaders::default(),
-            metadata: Vec::new(),
-            access: ObjectAccess::default(),
             part_count: Some(count(md5s.len())),
             upload: Some(self.upload),
-            request: None,
-            kept: Vec::new(),
+            ..ObjectRecord::new(self.options.size.unwrap_or(0), etag, scope.now)
         })
     }
 
@@ -181,23 +170,16 @@ impl Complete {
         }
         let checksum = joined_checksum(&upload, parts)?;
         verify(&checksum, &self.options.expected)?;
-        let now = scope.now;
+        let etag = ETag::Multipart(md5_of_md5s(parts.iter().map(|(_, part)| &part.md5)), count(parts.len()));
         Ok(ObjectRecord {
             id: scope.draw_id(),
-            size,
-            created: now,
-            modified: now,
-            changed: now,
-            mode: 0,
-            etag: ETag::Multipart(md5_of_md5s(parts.iter().map(|(_, part)| &part.md5)), count(parts.len())),
             checksums: vec![checksum],
             headers: upload.headers,
             metadata: upload.metadata,
             access: ObjectAccess { owner: upload.owner, ..ObjectAccess::default() },
             part_count: Some(count(parts.len())),
             upload: Some(self.upload),
-            request: None,
-            kept: Vec::new(),
+            ..ObjectRecord::new(size, etag, scope.now)
         })
     }
 }

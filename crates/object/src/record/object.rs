@@ -24,8 +24,10 @@ pub(super) const TAG_HEADER: u64 = 13;
 pub(super) const TAG_METADATA: u64 = 14;
 const TAG_PART_COUNT: u64 = 15;
 const TAG_LIST: u64 = 17;
+pub(super) const TAG_TAG: u64 = 16;
 const TAG_UPLOAD: u64 = 64;
 const TAG_REQUEST: u64 = 65;
+const TAG_POSIX_OWNER: u64 = 66;
 
 /// All bytes are the value of the data key.
 const LAYOUT_BLOB: u8 = 1;
@@ -33,6 +35,7 @@ const LAYOUT_BLOB: u8 = 1;
 const ETAG_MD5: u8 = 1;
 const ETAG_MULTIPART: u8 = 2;
 const ETAG_OTHER: u8 = 3;
+const ETAG_EDITED: u8 = 4;
 
 /// Whose an object is, and who may reach it beside those who reach it by its bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +59,9 @@ pub(crate) struct ObjectRecord {
     pub headers: ContentHeaders,
     pub metadata: Vec<(String, String)>,
     pub access: ObjectAccess,
+    pub tags: Vec<(String, String)>,
+    /// Numeric user and group, for doors that have them.
+    pub posix_owner: Option<(u32, u32)>,
     /// How many parts the part table tells of; `None` when there is no table.
     pub part_count: Option<u32>,
     /// The upload that was completed to this.
@@ -67,6 +73,29 @@ pub(crate) struct ObjectRecord {
 }
 
 impl ObjectRecord {
+    /// A new object with nothing that a caller gives; its id is drawn by who puts it.
+    pub fn new(size: u64, etag: ETag, now: Timestamp) -> Self {
+        ObjectRecord {
+            id: ObjectId(0),
+            size,
+            created: now,
+            modified: now,
+            changed: now,
+            mode: 0,
+            etag,
+            checksums: Vec::new(),
+            headers: ContentHeaders::default(),
+            metadata: Vec::new(),
+            tags: Vec::new(),
+            posix_owner: None,
+            access: ObjectAccess::default(),
+            part_count: None,
+            upload: None,
+            request: None,
+            kept: Vec::new(),
+        }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut fields = FieldWriter::new();
         fields.put(TAG_LAYOUT, &[LAYOUT_BLOB]);
@@ -88,11 +117,15 @@ impl ObjectRecord {
         if !self.access.list.is_empty() {
             fields.put(TAG_LIST, &self.access.list.encode());
         }
+        self.tags.iter().for_each(|(name, text)| put_pair(&mut fields, TAG_TAG, name, text));
         if let Some(upload) = &self.upload {
             fields.put(TAG_UPLOAD, &upload.0);
         }
         if let Some(request) = &self.request {
             fields.put(TAG_REQUEST, &request.0);
+        }
+        if let Some((uid, gid)) = self.posix_owner {
+            fields.put(TAG_POSIX_OWNER, &[uid.to_le_bytes(), gid.to_le_bytes()].concat());
         }
         self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
         fields.finish()
@@ -103,6 +136,7 @@ impl ObjectRecord {
         let (mut created, mut modified, mut changed) = (None, None, None);
         let (mut mode, mut part_count, mut upload, mut request) = (0, None, None, None);
         let (mut checksums, mut headers, mut metadata) = (Vec::new(), ContentHeaders::default(), Vec::new());
+        let (mut tags, mut posix_owner) = (Vec::new(), None);
         let (mut access, mut kept) = (ObjectAccess::default(), Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
@@ -120,6 +154,11 @@ impl ObjectRecord {
                 TAG_CHECKSUM => checksums.push(decode_checksum(value)?),
                 TAG_HEADER => decode_header(value, &mut headers)?,
                 TAG_METADATA => metadata.push(decode_pair(value)?),
+                TAG_TAG => tags.push(decode_pair(value)?),
+                TAG_POSIX_OWNER => {
+                    let mut reader = Reader::new(value);
+                    posix_owner = Some((reader.u32()?, reader.u32()?));
+                }
                 TAG_PART_COUNT => part_count = Some(as_u32(value)?),
                 TAG_UPLOAD => upload = Some(UploadId(Reader::new(value).array()?)),
                 TAG_REQUEST => request = Some(RequestId(Reader::new(value).array()?)),
@@ -142,6 +181,8 @@ impl ObjectRecord {
             headers,
             metadata,
             access,
+            tags,
+            posix_owner,
             part_count,
             upload,
             request,
@@ -163,6 +204,8 @@ impl ObjectRecord {
             checksums: self.checksums,
             headers: self.headers,
             metadata: self.metadata,
+            tags: self.tags,
+            posix_owner: self.posix_owner,
             part_count: self.part_count,
         }
     }
@@ -199,6 +242,7 @@ pub(super) fn encode_etag(etag: &ETag) -> Vec<u8> {
     match etag {
         ETag::Md5(digest) => [&[ETAG_MD5], digest.as_slice()].concat(),
         ETag::Multipart(digest, parts) => [&[ETAG_MULTIPART], digest.as_slice(), &parts.to_le_bytes()].concat(),
+        ETag::Edited(id, edit) => [&[ETAG_EDITED], id.0.to_le_bytes().as_slice(), &edit.to_le_bytes()].concat(),
         ETag::Other(text) => [&[ETAG_OTHER], text.as_bytes()].concat(),
     }
 }
@@ -208,6 +252,7 @@ pub(super) fn decode_etag(value: &[u8]) -> Result<ETag> {
     match reader.byte()? {
         ETAG_MD5 => Ok(ETag::Md5(reader.array()?)),
         ETAG_MULTIPART => Ok(ETag::Multipart(reader.array()?, reader.u32()?)),
+        ETAG_EDITED => Ok(ETag::Edited(ObjectId(reader.u64()?), reader.u64()?)),
         ETAG_OTHER => Ok(ETag::Other(as_text(reader.rest())?)),
         kind => Err(Error::damaged(format!("a record has an ETag of kind {kind}"))),
     }
@@ -263,12 +308,16 @@ pub(super) fn encode_headers(fields: &mut FieldWriter, headers: &ContentHeaders,
         }
     }
     for (name, text) in metadata {
-        let mut value = Vec::new();
-        put_varint(&mut value, name.len() as u64);
-        value.extend_from_slice(name.as_bytes());
-        value.extend_from_slice(text.as_bytes());
-        fields.put(TAG_METADATA, &value);
+        put_pair(fields, TAG_METADATA, name, text);
     }
+}
+
+fn put_pair(fields: &mut FieldWriter, tag: u64, name: &str, text: &str) {
+    let mut value = Vec::with_capacity(name.len() + text.len() + 2);
+    put_varint(&mut value, name.len() as u64);
+    value.extend_from_slice(name.as_bytes());
+    value.extend_from_slice(text.as_bytes());
+    fields.put(tag, &value);
 }
 
 pub(super) fn decode_header(value: &[u8], headers: &mut ContentHeaders) -> Result<()> {

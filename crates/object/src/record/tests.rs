@@ -24,6 +24,7 @@ fn etag() -> impl Strategy<Value = ETag> {
     prop_oneof![
         any::<[u8; 16]>().prop_map(ETag::Md5),
         any::<([u8; 16], u32)>().prop_map(|(digest, parts)| ETag::Multipart(digest, parts)),
+        any::<(u64, u64)>().prop_map(|(id, edit)| ETag::Edited(ObjectId(id), edit)),
         "\\PC{0,20}".prop_map(ETag::Other),
     ]
 }
@@ -50,7 +51,8 @@ fn metadata() -> impl Strategy<Value = Vec<(String, String)>> {
 
 fn object() -> impl Strategy<Value = ObjectRecord> {
     let numbers = any::<(u64, u64, u64, u64, u64, u32)>();
-    let rest = (proptest::option::of(any::<u32>()), proptest::option::of(any::<[u8; 16]>()), any::<bool>(), access());
+    let owner = (metadata(), proptest::option::of(any::<(u32, u32)>()), access());
+    let rest = (proptest::option::of(any::<u32>()), proptest::option::of(any::<[u8; 16]>()), any::<bool>(), owner);
     (numbers, etag(), vec(checksum(), 0..3), headers(), metadata(), rest, kept()).prop_map(
         |((id, size, created, modified, changed, mode), etag, checksums, headers, metadata, rest, kept)| ObjectRecord {
             id: ObjectId(id),
@@ -63,7 +65,9 @@ fn object() -> impl Strategy<Value = ObjectRecord> {
             checksums,
             headers,
             metadata,
-            access: rest.3,
+            tags: rest.3.0,
+            posix_owner: rest.3.1,
+            access: rest.3.2,
             part_count: rest.0,
             upload: rest.1.map(UploadId),
             request: rest.2.then_some(RequestId([3; 16])),
@@ -196,8 +200,7 @@ fn the_bytes_of_a_record_stay_what_they_are() {
         access: ObjectAccess::default(),
         part_count: Some(2),
         upload: Some(UploadId([5; 16])),
-        request: None,
-        kept: Vec::new(),
+        ..ObjectRecord::new(0, ETag::Md5([0; 16]), Timestamp(0))
     };
     let golden = concat!(
         "01",
@@ -317,4 +320,32 @@ fn the_group_lab_has_the_bytes_of_the_document() {
         ("lab", Timestamp(1_767_225_600_000_000_000), false)
     );
     assert_eq!(group.encode(), bytes);
+}
+
+/// What edits and attributes add to it: likewise for ever.
+#[test]
+fn the_bytes_of_an_edited_and_tagged_record_stay_what_they_are() {
+    let etag = ETag::Edited(ObjectId(0x0102_0304_0506_0708), 0xA1A2_A3A4_A5A6_A7A8);
+    assert_eq!(etag.to_string(), "0102030405060708-a1a2a3a4a5a6a7a8");
+    let record = ObjectRecord {
+        id: ObjectId(9),
+        tags: vec![("key".into(), "v".into())],
+        posix_owner: Some((1000, 100)),
+        ..ObjectRecord::new(300, etag, Timestamp(2))
+    };
+    let golden = concat!(
+        "01",
+        "010101",
+        "03080900000000000000",
+        "04082c01000000000000",
+        "05080200000000000000",
+        "06080200000000000000",
+        "07080200000000000000",
+        "080400000000",
+        "0b11040807060504030201a8a7a6a5a4a3a2a1",
+        "1005036b657976",
+        "4208e803000064000000",
+    );
+    assert_eq!(hex::encode(record.encode()), golden);
+    assert_eq!(ObjectRecord::decode(&hex::decode(golden).unwrap()).unwrap(), record);
 }

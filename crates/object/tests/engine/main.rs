@@ -7,6 +7,8 @@ mod branches;
 mod checksums;
 #[path = "../suite/copies.rs"]
 mod copies;
+#[path = "../suite/edits.rs"]
+mod edits;
 #[path = "../suite/files.rs"]
 mod files;
 #[path = "../suite/listing.rs"]

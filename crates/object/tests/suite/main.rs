@@ -5,6 +5,7 @@ mod branches;
 mod checksums;
 mod copies;
 mod documents;
+mod edits;
 mod files;
 mod listing;
 mod multipart;

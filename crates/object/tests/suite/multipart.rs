@@ -170,9 +170,12 @@ fn conditions_hold_at_completion() {
     };
     assert_eq!(kind(with(PutCondition::absent())), ErrorKind::PreconditionFailed);
     let other = EtagMatch::OneOf(vec!["other".into()]);
-    assert_eq!(kind(with(PutCondition { if_absent: false, if_match: Some(other) })), ErrorKind::PreconditionFailed);
+    assert_eq!(
+        kind(with(PutCondition { if_absent: false, if_match: Some(other), ..PutCondition::default() })),
+        ErrorKind::PreconditionFailed
+    );
     let same = EtagMatch::OneOf(vec![there.etag.to_string()]);
-    with(PutCondition { if_absent: false, if_match: Some(same) }).unwrap();
+    with(PutCondition { if_absent: false, if_match: Some(same), ..PutCondition::default() }).unwrap();
     assert_eq!(get(&objects, "key").unwrap(), b"body");
 }
 

@@ -155,7 +155,7 @@ fn conditions_of_puts_and_deletes() {
     let objects = store();
     let absent = || PutOptions { condition: PutCondition::absent(), ..PutOptions::default() };
     let matches = |tag: &str| PutOptions {
-        condition: PutCondition { if_absent: false, if_match: Some(EtagMatch::parse(tag)) },
+        condition: PutCondition { if_absent: false, if_match: Some(EtagMatch::parse(tag)), ..PutCondition::default() },
         ..PutOptions::default()
     };
     assert_eq!(kind(put_with(&objects, "key", b"x", matches("*"))), ErrorKind::NoSuchKey);

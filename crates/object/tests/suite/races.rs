@@ -5,11 +5,11 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::backend::ROUNDS;
-use crate::support::{get, keys_in_bucket, kind, names, put, put_with, store};
+use crate::support::{append_with, finish, get, keys_in_bucket, kind, names, put, put_with, store};
 use koine_kv::RequestId;
 use koine_object::{
-    CompleteOptions, CompletedPart, DeleteOptions, ErrorKind, EtagMatch, Expected, ObjectInfo, ObjectName, Objects,
-    PartOptions, PutCondition, PutOptions, Result, UploadId, UploadOptions,
+    CompleteOptions, CompletedPart, DeleteOptions, EditOptions, ErrorKind, EtagMatch, Expected, ObjectInfo, ObjectName,
+    Objects, PartOptions, PutCondition, PutOptions, Result, UploadId, UploadOptions,
 };
 
 const RACERS: usize = 64;
@@ -127,7 +127,11 @@ fn of_64_puts_if_match_one_wins() {
     let objects = store();
     for _ in 0..ROUNDS {
         let there = put(&objects, "key", b"there");
-        let matching = PutCondition { if_absent: false, if_match: Some(EtagMatch::parse(&there.etag.to_string())) };
+        let matching = PutCondition {
+            if_absent: false,
+            if_match: Some(EtagMatch::parse(&there.etag.to_string())),
+            ..PutCondition::default()
+        };
         one_winner(race(|number| {
             let options = PutOptions { condition: matching.clone(), ..PutOptions::default() };
             put_with(&objects, "key", number.to_string().as_bytes(), options)
@@ -225,6 +229,21 @@ fn a_repeat_if_absent_learns_that_it_won_also_after_its_object_was_replaced() {
     let again = put_with(&objects, "key", b"first", absent(Some(request(0, 0)))).unwrap();
     assert_eq!((again.version, &again.etag), (first.version, &first.etag));
     assert_eq!(kind(put_with(&objects, "key", b"first", absent(None))), ErrorKind::PreconditionFailed);
+}
+
+#[test]
+fn of_64_edits_that_name_one_version_one_wins() {
+    let objects = store();
+    for _ in 0..ROUNDS {
+        let there = put(&objects, "key", b"there");
+        let options = || EditOptions { condition: PutCondition::version(there.version), ..EditOptions::default() };
+        one_winner(race(|number| match number % 3 {
+            0 => append_with(&objects, "key", b"more", options()),
+            1 => objects.truncate(ObjectName::new("bucket", "key"), number as u64, options()).wait(),
+            _ => finish(objects.write_at(ObjectName::new("bucket", "key"), 2, options()), b"more"),
+        }));
+    }
+    assert_eq!(keys_in_bucket(&objects), 2);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
 use koine_kv::Kv;
 use koine_object::{
-    CompleteOptions, CompletedPart, ErrorKind, Expected, ListQuery, ObjectInfo, ObjectName, Objects, PartOptions,
-    PutOptions, Result, UploadOptions,
+    CompleteOptions, CompletedPart, EditOptions, EditWriter, ErrorKind, Expected, ListQuery, ObjectInfo, ObjectName,
+    Objects, PartOptions, PutOptions, Result, UploadOptions,
 };
 
 /// An empty store of the back end with one bucket, `bucket`.
@@ -16,7 +16,11 @@ pub fn store() -> Objects {
 
 /// Objects over a store, with one bucket, `bucket`.
 pub fn over(kv: Arc<dyn Kv>) -> Objects {
-    let clock = Arc::new(SimulatedClock::new(Timestamp(1_700_000_000_000_000_000)));
+    over_at(kv, Arc::new(SimulatedClock::new(Timestamp(1_700_000_000_000_000_000))))
+}
+
+/// The same with a clock of the test's own.
+pub fn over_at(kv: Arc<dyn Kv>, clock: Arc<SimulatedClock>) -> Objects {
     let objects = Objects::open(kv, clock, Arc::new(SeededRandom::new(7))).unwrap();
     objects.create_bucket("bucket").wait().unwrap();
     objects
@@ -92,4 +96,28 @@ pub fn join(objects: &Objects, key: &str, parts: &[&[u8]]) -> ObjectInfo {
     };
     let parts = (1..).zip(parts).map(put).collect();
     objects.complete_upload(name, id, CompleteOptions { parts, ..CompleteOptions::default() }).wait().unwrap()
+}
+
+/// Ends an edit that writes `body` in pieces of 100,000 bytes.
+pub fn finish(writer: Result<EditWriter>, body: &[u8]) -> Result<ObjectInfo> {
+    let mut writer = writer?;
+    for piece in body.chunks(100_000) {
+        writer.write(piece)?;
+    }
+    writer.finish(&Expected::none()).wait()
+}
+
+/// Appends to an object of the bucket.
+pub fn append_with(objects: &Objects, key: &str, body: &[u8], options: EditOptions) -> Result<ObjectInfo> {
+    finish(objects.append(ObjectName::new("bucket", key), options), body)
+}
+
+/// Appends without options.
+pub fn append(objects: &Objects, key: &str, body: &[u8]) -> ObjectInfo {
+    append_with(objects, key, body, EditOptions::default()).unwrap()
+}
+
+/// Writes into an object of the bucket at an offset.
+pub fn write_at(objects: &Objects, key: &str, offset: u64, body: &[u8]) -> Result<ObjectInfo> {
+    finish(objects.write_at(ObjectName::new("bucket", key), offset, EditOptions::default()), body)
 }

@@ -1,0 +1,308 @@
+//! Editing an object in place: writing at an offset, appending, truncating, writing bytes of another object.
+//!
+//! Invariants:
+//! - An edit keeps the object's id, time of creation and all that is known of it but its bytes; its ETag is new, also
+//!   where the bytes come out the same. An edit that writes nothing into an object that is there is none.
+//! - It is one commit under the condition that the record is as it was read: of any number of edits at once each sees
+//!   all that were committed before it.
+//! - Checksums that cannot be told of the new bytes without reading them are dropped, never left wrong. An edited
+//!   object has no parts.
+
+mod share;
+
+use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Transaction};
+
+use crate::body::{Body, Finished};
+use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, combine};
+use crate::copy::Name;
+use crate::error::{Error, ErrorKind, Result};
+use crate::etag::ETag;
+use crate::info::{ObjectId, ObjectInfo};
+use crate::keys;
+use crate::lookup::{Standing, find_bucket, find_object, find_space};
+use crate::name::{self, never};
+use crate::objects::Objects;
+use crate::pending::Pending;
+use crate::put::{invalid, with_body};
+use crate::record::{BucketRecord, ObjectAccess, ObjectRecord};
+use crate::rename::{info, made_by, told};
+use crate::request::{EditOptions, OBJECT_LEN_MAX, ObjectName};
+use crate::rights::{Action, Rights};
+use crate::verb::{Applied, Scope, Verb, run};
+
+impl Objects {
+    /// Begins to write into an object at an offset, in bytes; past its end it is extended, and a gap reads as zeros.
+    pub fn write_at(&self, name: ObjectName<'_>, offset: u64, options: EditOptions) -> Result<EditWriter> {
+        if offset > OBJECT_LEN_MAX {
+            return Err(past_the_end(offset));
+        }
+        self.edit(name, Where::At(offset), options)
+    }
+
+    /// Begins to write at the end of an object, wherever that is when it is committed.
+    pub fn append(&self, name: ObjectName<'_>, options: EditOptions) -> Result<EditWriter> {
+        self.edit(name, Where::End, options)
+    }
+
+    /// Gives an object another length, in bytes; what is added reads as zeros.
+    pub fn truncate(&self, name: ObjectName<'_>, length: u64, options: EditOptions) -> Pending<ObjectInfo> {
+        let options = EditOptions { create: false, ..options };
+        match keys::check_object_key(name.key) {
+            Ok(()) if length > OBJECT_LEN_MAX => Pending::ready(Err(past_the_end(length))),
+            Ok(()) => run(self, Edit::new(Name::new(name), options, Change::Truncate { length })),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    fn edit(&self, name: ObjectName<'_>, place: Where, options: EditOptions) -> Result<EditWriter> {
+        keys::check_object_key(name.key)?;
+        let name = Name::new(name);
+        // The same is asked again by the verb; here it spares who may not the body.
+        let stored = self.read(
+            |rights| rights.object(Action::PutObject, &name.bucket, &name.key),
+            |view| {
+                let space = find_space(view, &name.bucket)?;
+                find_object(view, space, &name.key)
+            },
+        )?;
+        // What is appended needs the checksums that the object has, so that they can be combined.
+        let stored = stored.filter(|_| place == Where::End);
+        let algorithms: Vec<_> = stored.iter().flat_map(|stored| crcs(&stored.record)).collect();
+        let body = Body::new(self.kv(), options.length, options.expected.clone(), algorithms)?;
+        Ok(EditWriter { objects: self.clone(), name, place, options, body })
+    }
+}
+
+/// The algorithms whose stored values are of all bytes and can be combined with those of more bytes.
+fn crcs(record: &ObjectRecord) -> impl Iterator<Item = ChecksumAlgorithm> + '_ {
+    use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme};
+    let of_all = record.checksums.iter().filter(|checksum| checksum.composite_parts.is_none());
+    of_all.map(|checksum| checksum.algorithm).filter(|algorithm| matches!(algorithm, Crc32 | Crc32c | Crc64Nvme))
+}
+
+fn past_the_end(end: u64) -> Error {
+    invalid(format!("an object may have {OBJECT_LEN_MAX} bytes; this would make it end at byte {end}"))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Where {
+    At(u64),
+    End,
+}
+
+/// Bytes on their way into an object. Dropped before `finish`, they leave nothing.
+pub struct EditWriter {
+    objects: Objects,
+    name: Name,
+    place: Where,
+    options: EditOptions,
+    body: Body,
+}
+
+impl EditWriter {
+    /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
+    /// but dropping makes sense.
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        self.body.write(piece)
+    }
+
+    /// No more pieces: verifies what was promised by the options and by these trailers, and commits.
+    pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
+        let objects = self.objects.clone();
+        match self.into_verb(trailers) {
+            Ok(edit) => run(&objects, edit),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// The same without the commit.
+    pub(crate) fn into_verb(mut self, trailers: &Expected) -> Result<Edit> {
+        let Finished { payload, size: length, digests } = self.body.finish(trailers)?;
+        self.options.request = self.options.request.map(|request| with_body(request, &digests.md5));
+        let change = match self.place {
+            Where::At(offset) => Change::WriteAt { offset, length, payload },
+            Where::End => Change::Append { length, payload, checksums: digests.checksums },
+        };
+        Ok(Edit::new(self.name, self.options, change))
+    }
+}
+
+impl std::fmt::Debug for EditWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "EditWriter({:?} in {:?}, {:?})", self.name.key, self.name.bucket, self.place)
+    }
+}
+
+/// What is done to the bytes.
+enum Change {
+    WriteAt { offset: u64, length: u64, payload: Payload },
+    Append { length: u64, payload: Payload, checksums: Vec<Checksum> },
+    Truncate { length: u64 },
+}
+
+impl Change {
+    /// The size that it leaves of an object that has `size` bytes.
+    fn size_after(&self, size: u64) -> Result<u64> {
+        let (end, least) = match self {
+            Change::WriteAt { length: 0, .. } => (Some(size), 0),
+            Change::WriteAt { offset, length, .. } => (offset.checked_add(*length), size),
+            Change::Append { length, .. } => (size.checked_add(*length), 0),
+            Change::Truncate { length } => (Some(*length), 0),
+        };
+        match end {
+            Some(end) if end <= OBJECT_LEN_MAX => Ok(end.max(least)),
+            end => Err(past_the_end(end.unwrap_or(u64::MAX))),
+        }
+    }
+
+    fn writes_nothing(&self) -> bool {
+        matches!(self, Change::WriteAt { length: 0, .. } | Change::Append { length: 0, .. })
+    }
+
+    /// The checksums of all bytes afterwards, as far as they can be told.
+    fn checksums_after(&self, before: Option<&ObjectRecord>) -> Vec<Checksum> {
+        match (self, before) {
+            (Change::WriteAt { .. } | Change::Truncate { .. }, _) => Vec::new(),
+            (Change::Append { checksums, .. }, None) => checksums.clone(),
+            (Change::Append { checksums, length, .. }, Some(before)) => {
+                let join = |algorithm| {
+                    let of_all = |of: &&Checksum| of.algorithm == algorithm && of.composite_parts.is_none();
+                    let (old, new) = (before.checksums.iter().find(of_all)?, checksums.iter().find(of_all)?);
+                    combine(algorithm, &[(old.value.clone(), before.size), (new.value.clone(), *length)])
+                };
+                crcs(before).filter_map(join).collect()
+            }
+        }
+    }
+
+    fn operation(&self, at: Place) -> Operation {
+        match self {
+            Change::WriteAt { offset, payload, .. } => {
+                Operation::WriteAt { at, offset: *offset, data: payload.clone() }
+            }
+            Change::Append { payload, .. } => Operation::Append { at, data: payload.clone() },
+            Change::Truncate { length } => Operation::Truncate { at, length: *length },
+        }
+    }
+}
+
+/// The verb.
+pub(crate) struct Edit {
+    name: Name,
+    options: EditOptions,
+    change: Change,
+    /// Of the last attempt.
+    record: Option<ObjectRecord>,
+}
+
+impl Edit {
+    fn new(name: Name, options: EditOptions, change: Change) -> Self {
+        Edit { name, options, change, record: None }
+    }
+}
+
+impl Verb for Edit {
+    type Outcome = ObjectInfo;
+
+    fn request(&self) -> Option<RequestId> {
+        self.options.request
+    }
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.object(Action::PutObject, &self.name.bucket, &self.name.key)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+        let bucket = find_bucket(txn, &self.name.bucket)?;
+        let standing = find_object(txn, bucket.space, &self.name.key)?;
+        if let Some(standing) = made_by(standing.as_ref(), self.options.request) {
+            return Ok(Applied::Done(info(standing, &self.name)));
+        }
+        if let Err(error) = check(&self.options, &self.name.key, standing.as_ref()) {
+            return Ok(Applied::Doubtful(never(bucket.space, &self.name.key), error));
+        }
+        if let Some(standing) = standing.as_ref().filter(|_| self.change.writes_nothing()) {
+            return Ok(Applied::Done(info(standing, &self.name)));
+        }
+        let before = standing.as_ref().map(|standing| &standing.record);
+        let size = self.change.size_after(before.map_or(0, |before| before.size))?;
+        let checksums = self.change.checksums_after(before);
+        let record = edited(before, size, checksums, self.options.request, scope);
+        let data = put_edited(txn, &bucket, &self.name.key, standing.as_ref(), &record);
+        txn.then(self.change.operation(data));
+        self.record = Some(record);
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+        told(objects, &self.name, self.record, commit)
+    }
+}
+
+/// Whether the object there may be edited, by what the caller said.
+pub(crate) fn check(options: &EditOptions, key: &str, standing: Option<&Standing>) -> Result<()> {
+    if let Some(only) = options.only {
+        let there = standing.ok_or_else(|| Error::no_such_key(key))?.record.id;
+        if there != only {
+            let message = format!("the object {key:?} is another one by now: it has the id {there}, not {only}");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+    }
+    options.condition.check(key, standing)?;
+    if standing.is_none() && !options.create {
+        return Err(Error::no_such_key(key));
+    }
+    Ok(())
+}
+
+/// The record after an edit of the bytes.
+fn edited(
+    before: Option<&ObjectRecord>,
+    size: u64,
+    checksums: Vec<Checksum>,
+    request: Option<RequestId>,
+    scope: &Scope<'_>,
+) -> ObjectRecord {
+    let id = before.map_or_else(|| scope.draw_id(), |before| before.id);
+    let etag = drawn_etag(id, scope);
+    let Some(before) = before else {
+        let access = ObjectAccess { owner: scope.caller.user(), ..ObjectAccess::default() };
+        return ObjectRecord { id, checksums, access, request, ..ObjectRecord::new(size, etag, scope.now) };
+    };
+    ObjectRecord {
+        size,
+        modified: scope.now,
+        changed: scope.now,
+        etag,
+        checksums,
+        part_count: None,
+        request: request.or(before.request),
+        ..before.clone()
+    }
+}
+
+/// An ETag that nothing had before.
+pub(crate) fn drawn_etag(id: ObjectId, scope: &Scope<'_>) -> ETag {
+    ETag::Edited(id, scope.draw_u64())
+}
+
+/// Puts the record of an object that is edited, or made by an edit, and tells where its bytes are.
+fn put_edited(
+    txn: &mut Transaction,
+    bucket: &BucketRecord,
+    key: &str,
+    standing: Option<&Standing>,
+    record: &ObjectRecord,
+) -> Place {
+    let data = Place::new(bucket.space, keys::data(record.id));
+    if standing.is_none() {
+        free(txn, bucket.space, record.id);
+    }
+    name::set(txn, bucket, key, standing, Some(record));
+    data
+}
+
+/// A new object needs an id that none has.
+pub(crate) fn free(txn: &mut Transaction, space: SpaceId, id: ObjectId) {
+    txn.when(Condition::Absent { space, key: keys::data(id) });
+}

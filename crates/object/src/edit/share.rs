@@ -1,0 +1,129 @@
+//! Writing bytes of one object into another by sharing them.
+//!
+//! Invariant: source and target are as they were read when it is committed, or it is planned again.
+
+use koine_kv::{Commit, Operation, Payload, Place, RequestId, Transaction};
+
+use super::{check, edited, past_the_end, put_edited};
+use crate::copy::{Name, find_source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::etag::ReadCondition;
+use crate::info::ObjectInfo;
+use crate::keys;
+use crate::lookup::{find_bucket, find_object};
+use crate::name::never;
+use crate::objects::Objects;
+use crate::pending::Pending;
+use crate::record::ObjectRecord;
+use crate::rename::{checked_names, info, made_by, told};
+use crate::request::{ByteRange, EditOptions, OBJECT_LEN_MAX, ObjectName};
+use crate::rights::{Action, Rights};
+use crate::verb::{Applied, Scope, Verb, run};
+
+impl Objects {
+    /// Writes a range of one object into another at an offset without copying data. Both may be one object where the
+    /// two ranges do not overlap.
+    pub fn write_copy(
+        &self,
+        from: ObjectName<'_>,
+        range: ByteRange,
+        to: ObjectName<'_>,
+        offset: u64,
+        options: EditOptions,
+    ) -> Pending<ObjectInfo> {
+        let names = checked_names(from, to);
+        let names = names.and_then(|names| match offset.checked_add(range.length) {
+            Some(end) if end <= OBJECT_LEN_MAX => Ok(names),
+            end => Err(past_the_end(end.unwrap_or(u64::MAX))),
+        });
+        match names {
+            Ok((from, to)) => run(self, WriteCopy { from, range, to, offset, options, record: None }),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+}
+
+/// `InvalidRange` where a range is not within an object of `size` bytes.
+pub(crate) fn check_range(range: ByteRange, size: u64) -> Result<()> {
+    if range.offset.checked_add(range.length).is_none_or(|end| end > size) {
+        let message = format!(
+            "the range of {} bytes from byte {} ends after the source's {size} bytes",
+            range.length, range.offset
+        );
+        return Err(Error::new(ErrorKind::InvalidRange, message));
+    }
+    Ok(())
+}
+
+struct WriteCopy {
+    from: Name,
+    range: ByteRange,
+    to: Name,
+    offset: u64,
+    options: EditOptions,
+    /// Of the last attempt.
+    record: Option<ObjectRecord>,
+}
+
+impl Verb for WriteCopy {
+    type Outcome = ObjectInfo;
+
+    fn request(&self) -> Option<RequestId> {
+        self.options.request
+    }
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.object(Action::GetObject, &self.from.bucket, &self.from.key)?;
+        rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+        let bucket = find_bucket(txn, &self.to.bucket)?;
+        let standing = find_object(txn, bucket.space, &self.to.key)?;
+        if let Some(standing) = made_by(standing.as_ref(), self.options.request) {
+            return Ok(Applied::Done(info(standing, &self.to)));
+        }
+        let doubtful = |error| Ok(Applied::Doubtful(never(bucket.space, &self.to.key), error));
+        if let Err(error) = check(&self.options, &self.to.key, standing.as_ref()) {
+            return doubtful(error);
+        }
+        let source = find_source(txn, &self.from.bucket, &self.from.key, &ReadCondition::default());
+        let source = match source.and_then(|source| self.check_source(&source.standing.record).map(|()| source)) {
+            Ok(source) => source,
+            Err(error) => return doubtful(error),
+        };
+        let ByteRange { offset: from_offset, length } = self.range;
+        if let Some(standing) = standing.as_ref().filter(|_| length == 0) {
+            return Ok(Applied::Done(info(standing, &self.to)));
+        }
+        let before = standing.as_ref().map(|standing| &standing.record);
+        let end = if length == 0 { 0 } else { self.offset.saturating_add(length) };
+        let size = before.map_or(0, |before| before.size).max(end);
+        let record = edited(before, size, Vec::new(), self.options.request, scope);
+        let to = put_edited(txn, &bucket, &self.to.key, standing.as_ref(), &record);
+        let from = Place::new(source.space, keys::data(source.standing.record.id));
+        txn.then(match length {
+            0 => Operation::Put { at: to, value: Payload::Bytes(bytes::Bytes::new()) },
+            _ => Operation::CloneRange { from, from_offset, length, to, to_offset: self.offset },
+        });
+        self.record = Some(record);
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+        told(objects, &self.to, self.record, commit)
+    }
+}
+
+impl WriteCopy {
+    fn check_source(&self, source: &ObjectRecord) -> Result<()> {
+        check_range(self.range, source.size)?;
+        let ByteRange { offset, length } = self.range;
+        let apart = offset.saturating_add(length) <= self.offset || self.offset.saturating_add(length) <= offset;
+        if self.from == self.to && !apart {
+            let message = "the bytes read and the bytes written overlap in one object; copy the range elsewhere first";
+            return Err(Error::new(ErrorKind::InvalidRequest, message));
+        }
+        Ok(())
+    }
+}
