@@ -36,10 +36,10 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def koine(*args, env=None, check=True, timeout=300, stdin=None):
-    """Runs one command of the program to its end."""
+def koine(*args, env=None, check=True, timeout=300, stdin=None, wrap=()):
+    """Runs one command of the program to its end; `wrap` is the command line that runs it."""
     done = subprocess.run(
-        [program(), *map(str, args)],
+        [*wrap, program(), *map(str, args)],
         env=clean_environment(**(root_environment() if env is None else env)),
         capture_output=True,
         text=True,

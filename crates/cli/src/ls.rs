@@ -6,63 +6,93 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Listed};
+use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
-use crate::location::Location;
+use crate::holder::{Holder, Reach};
+use crate::location::{Door, Location};
 use crate::output::{Output, printable};
-use crate::remote::Remote;
+use crate::pattern::Pattern;
 use crate::size;
 
 const EXAMPLES: &str = "Examples:
-  koine ls s3://                        all buckets
-  koine ls s3://photos/2026/            what lies there; folders end with /
-  koine ls --recursive s3://photos      every object
+  koine ls --store store.koine koine://      all buckets of a store
+  koine ls koine://photos/2026/              what lies there (KOINE_STORE is set); folders end with /
+  koine ls 'koine://photos/**/*.jpg'         every object of such a name
+  koine ls --recursive s3://photos           every object, by an S3 server
   koine ls --json s3://photos | jq .key
-  koine ls ./photos                     a local folder, in the same form";
+  koine ls ./photos                          a local folder, in the same form";
 
 /// The options of `koine ls`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct LsArgs {
-    /// s3://, s3://BUCKET/PREFIX, or a local path.
-    #[arg(default_value = "s3://", value_name = "LOCATION")]
-    location: String,
+    /// koine://, koine://BUCKET/PREFIX, s3:// in place of koine://, or a local path [default: koine:// where a store is named, else s3://]
+    #[arg(value_name = "LOCATION")]
+    location: Option<String>,
     /// Everything below, not only the next level.
     #[arg(short, long)]
     recursive: bool,
+    /// The key is a prefix as it stands, whatever `*`, `?` and `[` there are in it.
+    #[arg(long)]
+    exact: bool,
     #[command(flatten)]
-    remote: Remote,
+    reach: Reach,
 }
 
 /// Runs `koine ls`.
-pub async fn run(args: &LsArgs, output: Output) -> Outcome {
-    match Location::parse(&args.location)? {
-        Location::Local(path) => list_local(&path, args.recursive, output),
-        Location::S3 { bucket, .. } if bucket.is_empty() => {
-            args.remote.client()?.buckets().await?.iter().try_for_each(|bucket| show(bucket, output))
-        }
-        Location::S3 { bucket, key } => {
-            list_bucket(&args.remote.client()?, &bucket, &key, args.recursive, output).await
+pub fn run(args: &LsArgs, output: Output) -> Outcome {
+    let location = args.location.as_deref().unwrap_or(if args.reach.names_store() { "koine://" } else { "s3://" });
+    let (door, bucket, key) = match Location::parse(location)? {
+        Location::Local(path) => return list_local(&path, args.recursive, output),
+        Location::Object { door, bucket, key } => (door, bucket, key),
+    };
+    let holder = args.reach.open(door)?;
+    if bucket.is_empty() {
+        holder.buckets()?.iter().try_for_each(|bucket| show(bucket, output))?;
+    } else {
+        let pattern = if args.exact { None } else { Pattern::parse(&key)? };
+        match pattern {
+            Some(pattern) => list_matches(&holder, (door, &bucket), &pattern, output)?,
+            None => list_prefix(&holder, (door, &bucket), &key, args.recursive, output)?,
         }
     }
+    holder.close()
 }
 
-async fn list_bucket(client: &Client, bucket: &str, prefix: &str, recursive: bool, output: Output) -> Outcome {
+fn list_prefix(
+    holder: &Holder,
+    (door, bucket): (Door, &str),
+    prefix: &str,
+    recursive: bool,
+    output: Output,
+) -> Outcome {
     let delimiter = if recursive { "" } else { "/" };
     let mut from = None;
     let mut shown = 0_usize;
     loop {
-        let page = client.list(bucket, prefix, delimiter, from.as_deref()).await?;
+        let page = holder.list(bucket, prefix, delimiter, from.as_deref())?;
         shown += page.entries.len();
         page.entries.iter().try_for_each(|entry| show(entry, output))?;
         match page.next {
             Some(next) => from = Some(next),
             None if shown == 0 && !prefix.is_empty() => {
-                return Err(Failure::missing(format!("s3://{bucket}/{prefix}: no key begins so")));
+                return Err(Failure::missing(format!("{}{bucket}/{prefix}: no key begins so", door.scheme())));
             }
             None => return Ok(()),
         }
     }
+}
+
+fn list_matches(holder: &Holder, (door, bucket): (Door, &str), pattern: &Pattern, output: Output) -> Outcome {
+    let mut shown = false;
+    holder.each(bucket, pattern.prefix(), |entry| {
+        if !pattern.takes(entry.name()) {
+            return Ok(());
+        }
+        shown = true;
+        show(&entry, output)
+    })?;
+    if shown { Ok(()) } else { Err(pattern.nothing(door, bucket)) }
 }
 
 fn show(entry: &Listed, output: Output) -> Outcome {

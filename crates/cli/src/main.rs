@@ -10,12 +10,15 @@ mod defrag;
 mod failure;
 mod format;
 mod grow;
+mod holder;
 mod kv;
 mod location;
 mod ls;
 mod man;
 mod node;
+mod object;
 mod output;
+mod pattern;
 mod remote;
 mod resume;
 mod salvage;
@@ -33,7 +36,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::{EXIT_CODES, Failure, Outcome};
+use failure::{EXIT_CODES, Outcome};
 use output::Output;
 
 /// One store that speaks S3, in one file or on one device.
@@ -87,6 +90,18 @@ enum Command {
     Ls(ls::LsArgs),
     /// Copy between local files and objects.
     Cp(cp::CpArgs),
+    /// Make buckets.
+    Mb(object::bucket::MakeArgs),
+    /// Remove buckets.
+    Rb(object::bucket::RemoveArgs),
+    /// Delete objects.
+    Rm(object::rm::RmArgs),
+    /// Uploads in parts: begin, fill, complete, abort, list.
+    Multipart(object::multipart::MultipartArgs),
+    /// Write the bytes of objects to standard output.
+    Cat(object::cat::CatArgs),
+    /// What is known of a bucket or an object.
+    Info(object::info::InfoArgs),
     /// Measure Koine beside other servers and stores.
     Bench(bench::BenchArgs),
     /// Write the manual pages of this program.
@@ -125,18 +140,15 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Stat(args) => stat::run(args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Copy(args) => copy::run(args, output),
-        Command::Ls(args) => client_runtime()?.block_on(ls::run(args, output)),
-        Command::Cp(args) => client_runtime()?.block_on(cp::run(args, output)),
+        Command::Ls(args) => ls::run(args, output),
+        Command::Cp(args) => cp::run(args, output),
+        Command::Mb(args) => object::bucket::make(args, output),
+        Command::Rb(args) => object::bucket::remove(args, output),
+        Command::Rm(args) => object::rm::run(args, output),
+        Command::Multipart(args) => object::multipart::run(args, output),
+        Command::Cat(args) => object::cat::run(args, output),
+        Command::Info(args) => object::info::run(args, output),
         Command::Man(args) => man::run(args, <Program as clap::CommandFactory>::command(), output),
         Command::Bench(args) => bench::run(args, output.is_json()),
     }
-}
-
-/// Threads for the commands that speak to a server.
-fn client_runtime() -> Outcome<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io("cannot start threads", &error))
 }

@@ -24,7 +24,7 @@ use time::macros::format_description;
 use crate::failure::{Failure, Outcome};
 pub use sign::Keys;
 use sign::{Signable, authorization, encode_path, query_text};
-pub use verbs::{Listed, Part, Properties};
+pub use verbs::{Listed, Listing, Part, Properties};
 use xml::Element;
 
 const ATTEMPTS_MAX: u32 = 4;

@@ -38,6 +38,17 @@ pub enum Listed {
     },
 }
 
+impl Listed {
+    /// The bucket's name, the prefix or the key.
+    pub fn name(&self) -> &str {
+        match self {
+            Listed::Bucket { name, .. } => name,
+            Listed::Prefix { prefix } => prefix,
+            Listed::Object { key, .. } => key,
+        }
+    }
+}
+
 /// One page of a listing.
 #[derive(Debug)]
 pub struct Listing {
@@ -206,6 +217,21 @@ impl Client {
     /// Gives an upload up.
     pub async fn abort_upload(&self, (bucket, key, upload): (&str, &str, &str)) -> Outcome<()> {
         self.send(Call::new("DELETE", bucket, key).query("uploadId", upload)).await.map(drop)
+    }
+
+    /// Makes a bucket.
+    pub async fn create_bucket(&self, bucket: &str) -> Outcome<()> {
+        self.send(Call::new("PUT", bucket, "")).await.map(drop)
+    }
+
+    /// Removes an empty bucket.
+    pub async fn delete_bucket(&self, bucket: &str) -> Outcome<()> {
+        self.send(Call::new("DELETE", bucket, "")).await.map(drop)
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, bucket: &str, key: &str) -> Outcome<()> {
+        self.send(Call::new("DELETE", bucket, key)).await.map(drop)
     }
 
     /// Copies a whole object on the server.

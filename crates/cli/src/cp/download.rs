@@ -1,14 +1,13 @@
 //! An object into a file.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use md5::{Digest, Md5};
 use tokio::task::JoinSet;
 
+use super::beside::Beside;
 use super::{Context, Verified, checksum};
 use crate::client::Properties;
 use crate::failure::{Failure, Outcome};
@@ -28,28 +27,6 @@ pub async fn run(context: &Arc<Context>, bucket: &str, key: &str, target: &Path)
     })?;
     std::fs::rename(&part.path, target).map_err(failed)?;
     Ok(verified)
-}
-
-/// A file beside the target, deleted unless it was renamed.
-struct Beside {
-    path: PathBuf,
-}
-
-impl Beside {
-    fn of(target: &Path) -> Self {
-        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // Long names leave no room for more; the pid tells runs apart.
-        let name: String = name.chars().take(40).collect();
-        let mark = checksum::of(target.as_os_str().as_encoded_bytes());
-        Beside { path: target.with_file_name(format!(".{name}.{mark:016x}.{}.part", std::process::id())) }
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        // Renamed away when all went well: then nothing is there.
-        let _ = std::fs::remove_file(&self.path);
-    }
 }
 
 /// Gets all parts into the file; gives the checksum of the whole.
@@ -100,20 +77,9 @@ async fn verify(path: &Path, object: &Properties, sum: u64) -> Result<Verified, 
         return Ok(Verified::NothingToCompare);
     }
     let path = path.to_owned();
-    let found = tokio::task::spawn_blocking(move || md5_of(&path)).await.map_err(|error| error.to_string())?;
+    let found =
+        tokio::task::spawn_blocking(move || checksum::md5_of(&path)).await.map_err(|error| error.to_string())?;
     let found = found.map_err(|error| error.to_string())?;
     let told = || format!("MD5 {found}, stored {}", object.etag);
     if found.eq_ignore_ascii_case(&object.etag) { Ok(Verified::Yes) } else { Err(told()) }
-}
-
-fn md5_of(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut digest = Md5::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex::encode(digest.finalize())),
-            count => digest.update(buffer.get(..count).unwrap_or_default()),
-        }
-    }
 }

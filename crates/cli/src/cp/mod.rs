@@ -1,14 +1,16 @@
-//! `koine cp`: files into buckets, objects out of them, objects between them.
+//! `koine cp`: files into buckets, objects out of them, objects between them; of a store or of an S3 server.
 //!
 //! Invariants:
 //! - What arrives is verified end to end: CRC-64/NVME over every byte, or the MD5 of the ETag.
 //! - A target appears whole or not at all: uploads complete last, downloads are renamed into place.
 //! - Memory is bounded by `--parallel` parts in flight.
 
+mod beside;
 mod checksum;
 mod copy;
 mod download;
 mod plan;
+mod store;
 mod upload;
 
 pub use plan::below as file_below;
@@ -24,20 +26,21 @@ use tokio::task::JoinSet;
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
-use crate::location::Location;
+use crate::holder::{Holder, Reach};
+use crate::location::{Door, Location};
 use crate::output::{Output, printable};
-use crate::remote::Remote;
 use crate::size;
-use plan::Job;
+use plan::{Job, Reading};
 
 const EXAMPLES: &str = "Examples:
-  koine cp photo.jpg s3://photos/2026/          one file
-  koine cp -r ./photos s3://photos              a folder and all below it
-  koine cp s3://photos/2026/photo.jpg .         one object back
-  koine cp -r s3://photos/2026 ./2026           all objects below a prefix
-  koine cp -r s3://photos s3://backup/photos    between buckets, inside the server
+  koine cp --store store.koine photo.jpg koine://photos/2026/     one file into a store
+  koine cp -r ./photos koine://photos                             a folder and all below it
+  koine cp 'koine://photos/2026/*.jpg' ./new/                     all objects of such a name
+  koine cp -r --resume koine://photos ./photos                    goes on where it was interrupted
+  koine cp -r s3://photos s3://backup/photos                      between buckets, inside an S3 server
 
-Files above --part-size travel in parts, several at once; checksums are verified at both ends.";
+Checksums are verified at both ends. Copies between names of one store share their bytes: they cost the same whatever the length.
+Over S3 files above --part-size travel in parts, several at once.";
 
 /// The fewest bytes of a part that S3 takes.
 const PART_LEN_MIN: u64 = 5 << 20;
@@ -48,15 +51,22 @@ const PARTS_MAX: u64 = 10_000;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CpArgs {
-    /// A local path or s3://BUCKET/KEY.
-    #[arg(value_name = "FROM")]
-    from: String,
-    /// A local path or s3://BUCKET/KEY; a name that ends with / is a folder.
-    #[arg(value_name = "TO")]
-    to: String,
+    /// Local paths, koine://BUCKET/KEY or s3://BUCKET/KEY; the last is the target, where a name that ends with / is a folder.
+    #[arg(value_name = "FROM… TO", required = true, num_args = 2..)]
+    names: Vec<String>,
     /// Everything below FROM.
     #[arg(short, long)]
     recursive: bool,
+    /// Keys are names as they stand, whatever `*`, `?` and `[` there are in them.
+    #[arg(long)]
+    exact: bool,
+    /// Only where the target is not there. Of a store.
+    #[arg(long)]
+    if_absent: bool,
+    /// Go on where a copy was interrupted: what is there and has the same checksum is left, files and uploads that were begun are finished.
+    /// Of a store.
+    #[arg(long, conflicts_with = "if_absent")]
+    resume: bool,
     /// How many parts or objects are under way at once.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     parallel: u16,
@@ -64,7 +74,14 @@ pub struct CpArgs {
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
     part_size: u64,
     #[command(flatten)]
-    remote: Remote,
+    reach: Reach,
+}
+
+/// Offset and length of each part of `size` bytes, where one should have `part_len`.
+fn parts(size: u64, part_len: u64) -> Vec<(u64, u64)> {
+    let least = size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20);
+    let length = part_len.max(least).max(1);
+    (0..size.div_ceil(length)).map(|index| (index * length, length.min(size - index * length))).collect()
 }
 
 /// What the jobs of one command share.
@@ -84,9 +101,7 @@ impl Context {
 
     /// The parts of `size` bytes: offset and length of each.
     fn parts(&self, size: u64) -> Vec<(u64, u64)> {
-        let least = size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20);
-        let length = self.part_len.max(least).max(1);
-        (0..size.div_ceil(length)).map(|index| (index * length, length.min(size - index * length))).collect()
+        parts(size, self.part_len)
     }
 }
 
@@ -94,39 +109,88 @@ impl Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verified {
     Yes,
+    /// They were there already and are equal; nothing was copied.
+    There,
     /// The server has no checksum of the whole object.
     NothingToCompare,
 }
 
 /// Runs `koine cp`.
-pub async fn run(args: &CpArgs, output: Output) -> Outcome {
+pub fn run(args: &CpArgs, output: Output) -> Outcome {
     if args.part_size < PART_LEN_MIN {
-        return Err(Failure::usage(format!("--part-size {}: S3 takes parts from 5 MiB on", args.part_size)));
+        return Err(Failure::usage(format!("--part-size {}: parts have 5 MiB or more", args.part_size)));
     }
-    let from = Location::parse(&args.from)?;
-    let to = Location::parse(&args.to)?;
-    let client = args.remote.client()?;
-    let jobs = plan::jobs(&client, &from, &to, args.recursive).await?;
+    let names = args.names.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
+    let Some((to, from)) = names.split_last() else { return Ok(()) };
+    let door = names.iter().find_map(|name| match name {
+        Location::Object { door, .. } => Some(*door),
+        Location::Local(_) => None,
+    });
+    let door = door.unwrap_or(Door::S3);
+    if door == Door::S3 && (args.if_absent || args.resume) {
+        return Err(Failure::usage("--if-absent and --resume are for koine:// names"));
+    }
+    let holder = args.reach.open(door)?;
+    let reading = Reading { recursive: args.recursive, exact: args.exact };
+    let jobs = plan::jobs(&holder, from, to, reading)?;
     let total = jobs.iter().map(|job| job.size).sum();
-    let bar = output.bytes_bar(total, &printable(&args.from));
-    let permits = Arc::new(Semaphore::new(usize::from(args.parallel)));
-    let context = Arc::new(Context { client, permits, part_len: args.part_size, bar });
+    let bar = output.bytes_bar(total, &printable(&args.names.first().cloned().unwrap_or_default()));
     let began = Instant::now();
-    let result = run_all(&context, jobs, usize::from(args.parallel), output).await;
-    context.bar.finish_and_clear();
-    result?.tell(began.elapsed().as_secs_f64(), output)
+    let result = match &holder {
+        Holder::S3 { client, runtime } => {
+            let permits = Arc::new(Semaphore::new(usize::from(args.parallel)));
+            let client = client.clone();
+            let context = Arc::new(Context { client, permits, part_len: args.part_size, bar: bar.clone() });
+            runtime.block_on(run_all(&context, jobs, usize::from(args.parallel), output))
+        }
+        Holder::Store(opened) => store::run_all(args, opened.objects(), &bar, jobs, output),
+    };
+    bar.finish_and_clear();
+    let told = result.and_then(|summary| summary.tell(began.elapsed().as_secs_f64(), output));
+    let closed = holder.close();
+    told.and(closed)
 }
 
 /// What became of all jobs.
 #[derive(Default)]
 struct Summary {
     copied: u64,
+    /// Was there already.
+    left: u64,
     bytes: u64,
     unverified: u64,
     failed: u64,
 }
 
 impl Summary {
+    /// Counts a job; the failure of the only one is that of the command.
+    fn note(
+        &mut self,
+        job: &Job,
+        result: Outcome<Verified>,
+        single: bool,
+        bar: &ProgressBar,
+        output: Output,
+    ) -> Outcome {
+        match result {
+            Ok(Verified::There) => self.left += 1,
+            Ok(verified) => {
+                self.copied += 1;
+                self.bytes += job.size;
+                self.unverified += u64::from(verified == Verified::NothingToCompare);
+                output.json(&json!({
+                    "type": "copied", "from": job.from.to_string(), "to": job.to.to_string(), "bytes": job.size,
+                }))?;
+            }
+            Err(failure) if single => return Err(failure),
+            Err(failure) => {
+                self.failed += 1;
+                bar.suspend(|| eprintln!("koine: {}: {failure}", printable(&job.from.to_string())));
+            }
+        }
+        Ok(())
+    }
+
     fn tell(&self, seconds: f64, output: Output) -> Outcome {
         let verified = match self.unverified {
             0 => "checksums verified".to_owned(),
@@ -134,13 +198,14 @@ impl Summary {
         };
         let rate = size::show((self.bytes as f64 / seconds.max(0.001)) as u64);
         let objects = if self.copied == 1 { "object" } else { "objects" };
+        let left = if self.left == 0 { String::new() } else { format!(", {} there already", self.left) };
         output.people(format!(
-            "{} {objects}, {} in {seconds:.1} s ({rate}/s), {verified}",
+            "{} {objects}, {} in {seconds:.1} s ({rate}/s), {verified}{left}",
             self.copied,
             size::show(self.bytes)
         ))?;
         output.json(&json!({
-            "type": "summary", "copied": self.copied, "failed": self.failed, "bytes": self.bytes,
+            "type": "summary", "copied": self.copied, "failed": self.failed, "bytes": self.bytes, "left": self.left,
             "unverified": self.unverified, "seconds": seconds,
         }))?;
         match self.failed {
@@ -167,31 +232,19 @@ async fn run_all(context: &Arc<Context>, jobs: Vec<Job>, parallel: usize, output
         }
         let Some(done) = running.join_next().await else { return Ok(summary) };
         let (job, result) = done.map_err(|error| Failure::failed(format!("a copy broke off: {error}")))?;
-        match result {
-            Ok(verified) => {
-                summary.copied += 1;
-                summary.bytes += job.size;
-                summary.unverified += u64::from(verified == Verified::NothingToCompare);
-                output.json(&json!({
-                    "type": "copied", "from": job.from.to_string(), "to": job.to.to_string(), "bytes": job.size,
-                }))?;
-            }
-            Err(failure) if single => return Err(failure),
-            Err(failure) => {
-                summary.failed += 1;
-                context.bar.suspend(|| eprintln!("koine: {}: {failure}", printable(&job.from.to_string())));
-            }
-        }
+        summary.note(&job, result, single, &context.bar, output)?;
     }
 }
 
 async fn run_one(context: &Arc<Context>, job: &Job) -> Outcome<Verified> {
     match (&job.from, &job.to) {
-        (Location::Local(path), Location::S3 { bucket, key }) => upload::run(context, path, bucket, key).await,
-        (Location::S3 { bucket, key }, Location::Local(path)) => download::run(context, bucket, key, path).await,
-        (Location::S3 { bucket, key }, Location::S3 { bucket: to, key: to_key }) => {
+        (Location::Local(path), Location::Object { bucket, key, .. }) => upload::run(context, path, bucket, key).await,
+        (Location::Object { bucket, key, .. }, Location::Local(path)) => {
+            download::run(context, bucket, key, path).await
+        }
+        (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) => {
             copy::run(context, (bucket, key), (to, to_key)).await
         }
-        (Location::Local(_), Location::Local(_)) => Err(Failure::usage("one side must be s3://BUCKET/KEY")),
+        (Location::Local(_), Location::Local(_)) => Err(Failure::usage("one side must be an object")),
     }
 }

@@ -1,0 +1,236 @@
+//! Who has the buckets that a command names: an S3 server, or a store that is opened or whose owner is asked.
+//!
+//! Invariants:
+//! - A store that is not there is not made: a slip of the pen would be a new store.
+//! - What a command needs of both is a method here; what only a store can do asks [`Reach::store`].
+
+use std::path::PathBuf;
+
+use clap::Args;
+use koine::env::Timestamp;
+use koine::object::{BucketQuery, DELETE_MANY_MAX, Error, ErrorKind, ListQuery, Objects};
+use koine::{OpenOptions, Store};
+use tokio::runtime::Runtime;
+
+use crate::client::{Client, Listed, Listing};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::location::Door;
+use crate::remote::Remote;
+use crate::serve::wire::read_key;
+
+/// How many entries of a store's listing are read at once.
+const PAGE_LEN: usize = 1000;
+
+/// The options by which commands on objects find them.
+#[derive(Args, Clone, Debug)]
+pub struct Reach {
+    /// The store, for koine:// locations: a file, a device, koine+unix:SOCKET or koine+tcp:HOST:PORT; one that a server of the same user
+    /// holds is reached through that server.
+    #[arg(long, value_name = "PLACE", env = "KOINE_STORE")]
+    store: Option<String>,
+    /// A file with the key that a store over TCP wants.
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+impl Reach {
+    /// Reaches what a door leads to.
+    pub fn open(&self, door: Door) -> Outcome<Holder> {
+        match door {
+            Door::Store => self.store().map(Holder::Store),
+            Door::S3 => Ok(Holder::S3 { client: self.remote.client()?, runtime: runtime()? }),
+        }
+    }
+
+    /// Whether a store was named.
+    pub fn names_store(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Opens the store, or its owner's socket.
+    pub fn store(&self) -> Outcome<Store> {
+        let place = self.store.as_deref().ok_or_else(|| {
+            Failure::usage("koine:// names an object of a store: say which by --store PLACE or KOINE_STORE")
+        })?;
+        let key = self.key_file.as_deref().map(read_key).transpose()?;
+        Ok(koine::open(place, &OpenOptions { join: true, key, ..OpenOptions::default() })?)
+    }
+}
+
+/// Threads for what speaks to a server.
+fn runtime() -> Outcome<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::io("cannot start threads", &error))
+}
+
+/// Who has the buckets.
+pub enum Holder {
+    /// A store.
+    Store(Store),
+    /// An S3 server.
+    S3 {
+        /// Speaks to it.
+        client: Client,
+        /// On these threads.
+        runtime: Runtime,
+    },
+}
+
+impl Holder {
+    /// All buckets, by name.
+    pub fn buckets(&self) -> Outcome<Vec<Listed>> {
+        match self {
+            Holder::S3 { client, runtime } => runtime.block_on(client.buckets()),
+            Holder::Store(store) => {
+                let page = store.objects().list_buckets(&BucketQuery::default()).map_err(failed)?;
+                let listed = |bucket: koine::object::BucketInfo| Listed::Bucket {
+                    name: bucket.name,
+                    created: rfc3339(bucket.created),
+                };
+                Ok(page.buckets.into_iter().map(listed).collect())
+            }
+        }
+    }
+
+    /// A page of a bucket's keys.
+    pub fn list(&self, bucket: &str, prefix: &str, delimiter: &str, from: Option<&str>) -> Outcome<Listing> {
+        match self {
+            Holder::S3 { client, runtime } => runtime.block_on(client.list(bucket, prefix, delimiter, from)),
+            Holder::Store(store) => list_store(store.objects(), bucket, prefix, delimiter, from),
+        }
+    }
+
+    /// Every object under a prefix, page by page; ends with the first failure.
+    pub fn each(&self, bucket: &str, prefix: &str, mut then: impl FnMut(Listed) -> Outcome) -> Outcome {
+        let mut from = None;
+        loop {
+            let page = self.list(bucket, prefix, "", from.as_deref())?;
+            page.entries.into_iter().try_for_each(&mut then)?;
+            match page.next {
+                Some(next) => from = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The length of an object.
+    pub fn size(&self, bucket: &str, key: &str) -> Outcome<u64> {
+        match self {
+            Holder::S3 { client, runtime } => Ok(runtime.block_on(client.head(bucket, key))?.size),
+            Holder::Store(store) => Ok(store.objects().head(bucket, key).map_err(failed)?.size),
+        }
+    }
+
+    /// Makes a bucket.
+    pub fn create_bucket(&self, bucket: &str) -> Outcome {
+        match self {
+            Holder::S3 { client, runtime } => runtime.block_on(client.create_bucket(bucket)),
+            Holder::Store(store) => store.objects().create_bucket(bucket).wait().map(drop).map_err(failed),
+        }
+    }
+
+    /// Removes an empty bucket.
+    pub fn delete_bucket(&self, bucket: &str) -> Outcome {
+        match self {
+            Holder::S3 { client, runtime } => runtime.block_on(client.delete_bucket(bucket)),
+            Holder::Store(store) => store.objects().delete_bucket(bucket).wait().map_err(failed),
+        }
+    }
+
+    /// Deletes objects; those that are absent are deleted already.
+    pub fn delete(&self, bucket: &str, keys: &[String]) -> Outcome {
+        match self {
+            Holder::S3 { client, runtime } => runtime.block_on(async { delete_each(client, bucket, keys).await }),
+            Holder::Store(store) => keys.chunks(DELETE_MANY_MAX).try_for_each(|keys| {
+                let outcomes = store.objects().delete_many(bucket, keys).wait().map_err(failed)?;
+                outcomes.into_iter().try_for_each(|outcome| outcome.map(drop).map_err(failed))
+            }),
+        }
+    }
+
+    /// Finishes what is under way and gives the store back.
+    pub fn close(self) -> Outcome {
+        match self {
+            Holder::Store(store) => Ok(store.close()?),
+            Holder::S3 { .. } => Ok(()),
+        }
+    }
+}
+
+async fn delete_each(client: &Client, bucket: &str, keys: &[String]) -> Outcome {
+    for key in keys {
+        client.delete(bucket, key).await?;
+    }
+    Ok(())
+}
+
+fn list_store(objects: &Objects, bucket: &str, prefix: &str, delimiter: &str, from: Option<&str>) -> Outcome<Listing> {
+    let query = ListQuery {
+        prefix: prefix.to_owned(),
+        delimiter: delimiter.to_owned(),
+        after: from.map(str::to_owned),
+        limit: PAGE_LEN,
+    };
+    let page = objects.list(bucket, &query).map_err(failed)?;
+    let mut entries: Vec<Listed> = page.common_prefixes.into_iter().map(|prefix| Listed::Prefix { prefix }).collect();
+    entries.extend(page.objects.into_iter().map(|object| Listed::Object {
+        key: object.key,
+        size: object.size,
+        modified: rfc3339(object.modified),
+        etag: object.etag.to_string(),
+    }));
+    entries.sort_by(|one, other| one.name().cmp(other.name()));
+    Ok(Listing { entries, next: page.next })
+}
+
+/// A time as listings tell it: `2026-11-21T15:00:00.000Z`.
+pub fn rfc3339(time: Timestamp) -> String {
+    let form = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+    time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(time.0))
+        .ok()
+        .and_then(|time| time.format(form).ok())
+        .unwrap_or_default()
+}
+
+/// An error of the objects, with the exit code that scripts look at.
+pub fn failed(error: Error) -> Failure {
+    use ErrorKind as Kind;
+    let exit = match error.kind() {
+        Kind::NoSuchBucket
+        | Kind::NoSuchKey
+        | Kind::NoSuchUpload
+        | Kind::NoSuchPart
+        | Kind::NoSuchVersion
+        | Kind::NoSuchSnapshot
+        | Kind::NoSuchIndex
+        | Kind::NoSuchGroup
+        | Kind::NoSuchUser
+        | Kind::NoSuchAccessKey
+        | Kind::NoSuchPolicy => Exit::Missing,
+        Kind::InvalidArgument | Kind::InvalidBucketName | Kind::InvalidRequest | Kind::KeyTooLong => Exit::Usage,
+        _ => Exit::Failed,
+    };
+    Failure { exit, message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_milliseconds_and_a_zone() {
+        assert_eq!(rfc3339(Timestamp(1_767_225_600_123_456_789)), "2026-01-01T00:00:00.123Z");
+    }
+
+    #[test]
+    fn what_is_absent_has_an_exit_code_of_its_own() {
+        assert_eq!(failed(Error::new(ErrorKind::NoSuchKey, "x")).exit, Exit::Missing);
+        assert_eq!(failed(Error::new(ErrorKind::KeyTooLong, "x")).exit, Exit::Usage);
+        assert_eq!(failed(Error::new(ErrorKind::Damaged, "x")).exit, Exit::Failed);
+    }
+}

@@ -1,0 +1,91 @@
+//! `koine mb` and `koine rb`: buckets are made and removed.
+
+use clap::Args;
+use serde_json::json;
+
+use super::Named;
+use crate::client::Listed;
+use crate::failure::{Failure, Outcome};
+use crate::holder::{Holder, Reach};
+use crate::output::Output;
+
+const MAKE_EXAMPLES: &str = "Examples:
+  koine mb --store store.koine koine://photos
+  koine mb s3://photos s3://backup            on an S3 server";
+
+const REMOVE_EXAMPLES: &str = "Examples:
+  koine rb --store store.koine koine://photos     an empty bucket
+  koine rb --force koine://photos                 with all that is in it";
+
+/// How many objects are deleted at once.
+const DELETE_LEN: usize = 1000;
+
+/// The options of `koine mb`.
+#[derive(Args, Debug)]
+#[command(after_help = MAKE_EXAMPLES)]
+pub struct MakeArgs {
+    /// koine://BUCKET or s3://BUCKET.
+    #[arg(value_name = "BUCKET", required = true)]
+    buckets: Vec<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// The options of `koine rb`.
+#[derive(Args, Debug)]
+#[command(after_help = REMOVE_EXAMPLES)]
+pub struct RemoveArgs {
+    /// koine://BUCKET or s3://BUCKET.
+    #[arg(value_name = "BUCKET", required = true)]
+    buckets: Vec<String>,
+    /// Delete the objects in it first.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs `koine mb`.
+pub fn make(args: &MakeArgs, output: Output) -> Outcome {
+    each(&args.buckets, &args.reach, |holder, bucket| {
+        holder.create_bucket(&bucket.bucket)?;
+        output.json(&json!({ "type": "made", "bucket": bucket.bucket }))
+    })
+}
+
+/// Runs `koine rb`.
+pub fn remove(args: &RemoveArgs, output: Output) -> Outcome {
+    each(&args.buckets, &args.reach, |holder, bucket| {
+        let deleted = if args.force { empty(holder, &bucket.bucket)? } else { 0 };
+        holder.delete_bucket(&bucket.bucket)?;
+        output.json(&json!({ "type": "removed", "bucket": bucket.bucket, "objects": deleted }))
+    })
+}
+
+/// Does it for each bucket; those behind one that failed are left alone.
+fn each(buckets: &[String], reach: &Reach, mut act: impl FnMut(&Holder, &Named) -> Outcome) -> Outcome {
+    let buckets = buckets.iter().map(|text| Named::bucket(text)).collect::<Outcome<Vec<_>>>()?;
+    let Some(first) = buckets.first() else { return Ok(()) };
+    if buckets.iter().any(|bucket| bucket.door != first.door) {
+        return Err(Failure::usage("koine:// and s3:// in one command: give a command to each"));
+    }
+    let holder = reach.open(first.door)?;
+    let done = buckets.iter().try_for_each(|bucket| act(&holder, bucket));
+    let closed = holder.close();
+    done.and(closed)
+}
+
+/// Deletes all objects of a bucket; gives how many.
+pub(super) fn empty(holder: &Holder, bucket: &str) -> Outcome<u64> {
+    let mut deleted = 0;
+    loop {
+        // From the beginning each time: what was deleted is not listed again.
+        let page = holder.list(bucket, "", "", None)?;
+        let keys: Vec<String> = page.entries.iter().map(Listed::name).map(str::to_owned).collect();
+        if keys.is_empty() {
+            return Ok(deleted);
+        }
+        keys.chunks(DELETE_LEN).try_for_each(|keys| holder.delete(bucket, keys))?;
+        deleted += keys.len() as u64;
+    }
+}

@@ -1,0 +1,85 @@
+//! `koine cat`: the bytes of objects on standard output.
+
+use std::io::{self, Write};
+
+use clap::Args;
+
+use super::Named;
+use super::range::Range;
+use crate::failure::{Failure, Outcome};
+use crate::holder::{Holder, Reach, failed};
+use crate::output::Output;
+
+const EXAMPLES: &str = "Examples:
+  koine cat --store store.koine koine://logs/today
+  koine cat --range -1024 s3://logs/today        the last 1,024 bytes";
+
+/// How much is read at once.
+const PIECE_LEN: u64 = 1 << 20;
+
+/// The options of `koine cat`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct CatArgs {
+    /// koine://BUCKET/KEY or s3://BUCKET/KEY.
+    #[arg(value_name = "OBJECT", required = true)]
+    objects: Vec<String>,
+    /// FIRST-LAST, FIRST- or -COUNT, in bytes.
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
+    range: Option<Range>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs `koine cat`.
+pub fn run(args: &CatArgs, output: Output) -> Outcome {
+    if output.is_json() {
+        return Err(Failure::usage("bytes are not JSON: leave --json out"));
+    }
+    let range = args.range.unwrap_or(Range::From(0, None));
+    for text in &args.objects {
+        let named = Named::object(text)?;
+        let holder = args.reach.open(named.door)?;
+        let done = write_out(&holder, &named, range);
+        let closed = holder.close();
+        done.and(closed)?;
+    }
+    Ok(())
+}
+
+fn write_out(holder: &Holder, named: &Named, range: Range) -> Outcome {
+    let mut out = io::stdout().lock();
+    let mut write = |bytes: &[u8]| match out.write_all(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => Err(Failure::io("cannot write to standard output", &error)),
+        Ok(()) => Ok(()),
+    };
+    match holder {
+        Holder::Store(store) => {
+            let reader = store.objects().get(&named.bucket, &named.key).map_err(failed)?;
+            each_piece(range.within(reader.info().size), |offset, length| {
+                let bytes = reader.bytes(offset, usize::try_from(length).unwrap_or(usize::MAX)).map_err(failed)?;
+                write(&bytes)
+            })?;
+        }
+        Holder::S3 { client, runtime } => {
+            let object = runtime.block_on(client.head(&named.bucket, &named.key))?;
+            each_piece(range.within(object.size), |offset, length| {
+                let got = client.get(&named.bucket, &named.key, &object.etag, offset, length);
+                write(&runtime.block_on(got)?)
+            })?;
+        }
+    }
+    out.flush().map_err(|error| Failure::io("cannot write to standard output", &error))
+}
+
+fn each_piece((offset, length): (u64, u64), mut act: impl FnMut(u64, u64) -> Outcome) -> Outcome {
+    let end = offset + length;
+    let mut offset = offset;
+    while offset < end {
+        let length = PIECE_LEN.min(end - offset);
+        act(offset, length)?;
+        offset += length;
+    }
+    Ok(())
+}

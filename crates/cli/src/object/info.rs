@@ -1,0 +1,121 @@
+//! `koine info`: what is known of a bucket or an object.
+
+use clap::Args;
+use koine::object::{ContentHeaders, ObjectInfo};
+use serde_json::{Value, json};
+
+use super::Named;
+use crate::failure::Outcome;
+use crate::holder::{Holder, Reach, failed, rfc3339};
+use crate::output::{Output, printable};
+use crate::size;
+
+const EXAMPLES: &str = "Examples:
+  koine info --store store.koine koine://photos/a.jpg
+  koine info --quiet koine://photos/a.jpg && echo there      exit code 4 where it is not";
+
+/// The options of `koine info`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct InfoArgs {
+    /// koine://BUCKET, koine://BUCKET/KEY, or s3:// in place of koine://.
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+    /// Tell nothing but the exit code.
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs `koine info`.
+pub fn run(args: &InfoArgs, output: Output) -> Outcome {
+    for text in &args.names {
+        let named = Named::parse(text)?;
+        let holder = args.reach.open(named.door)?;
+        let told = tell(&holder, &named);
+        let closed = holder.close();
+        let value = told?;
+        closed?;
+        if !args.quiet {
+            output.json(&value)?;
+            output.people(lines(&named, &value))?;
+        }
+    }
+    Ok(())
+}
+
+fn tell(holder: &Holder, named: &Named) -> Outcome<Value> {
+    let Named { bucket, key, .. } = named;
+    match holder {
+        Holder::Store(store) if key.is_empty() => {
+            let info = store.objects().head_bucket(bucket).map_err(failed)?;
+            Ok(
+                json!({ "type": "bucket", "bucket": info.name, "created": rfc3339(info.created), "space": info.space.0 }),
+            )
+        }
+        Holder::Store(store) => Ok(object(bucket, &store.objects().head(bucket, key).map_err(failed)?)),
+        Holder::S3 { client, runtime } if key.is_empty() => {
+            runtime.block_on(client.list(bucket, "", "/", None))?;
+            Ok(json!({ "type": "bucket", "bucket": bucket }))
+        }
+        Holder::S3 { client, runtime } => {
+            let found = runtime.block_on(client.head(bucket, key))?;
+            let sum = found.checksum.map(|sum| json!({ "CRC64NVME": hex::encode(sum.to_be_bytes()) }));
+            Ok(json!({ "type": "object", "bucket": bucket, "key": key, "size": found.size, "etag": found.etag,
+                       "checksums": sum.unwrap_or_else(|| json!({})) }))
+        }
+    }
+}
+
+/// All that is known of an object.
+pub(crate) fn object(bucket: &str, info: &ObjectInfo) -> Value {
+    let checksums: serde_json::Map<String, Value> =
+        info.checksums.iter().map(|sum| (sum.algorithm.name().to_owned(), sum.to_text().into())).collect();
+    let metadata: serde_json::Map<String, Value> =
+        info.metadata.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+    json!({
+        "type": "object", "bucket": bucket, "key": info.key, "size": info.size, "etag": info.etag.to_string(),
+        "id": info.id.to_string(), "version": info.version.0, "created": rfc3339(info.created),
+        "modified": rfc3339(info.modified), "changed": rfc3339(info.changed), "mode": info.mode,
+        "parts": info.part_count, "checksums": checksums, "headers": headers(&info.headers), "metadata": metadata,
+    })
+}
+
+fn headers(headers: &ContentHeaders) -> Value {
+    let named = [
+        ("Content-Type", &headers.content_type),
+        ("Cache-Control", &headers.cache_control),
+        ("Content-Disposition", &headers.content_disposition),
+        ("Content-Encoding", &headers.content_encoding),
+        ("Content-Language", &headers.content_language),
+        ("Expires", &headers.expires),
+    ];
+    let there = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::from(value.clone()?))));
+    Value::Object(there.collect())
+}
+
+/// The same for people: a line for each field that says something.
+fn lines(named: &Named, value: &Value) -> String {
+    let mut text = printable(&named.to_string());
+    let fields = value.as_object().into_iter().flatten();
+    for (name, value) in fields.filter(|(name, _)| !matches!(name.as_str(), "type" | "bucket" | "key")) {
+        match value {
+            Value::Null => {}
+            Value::Object(entries) => {
+                for (entry, value) in entries {
+                    let shown = value.as_str().map_or_else(|| value.to_string(), printable);
+                    text += &format!("\n  {:10} {}: {shown}", name, printable(entry));
+                }
+            }
+            Value::String(value) => text += &format!("\n  {name:10} {}", printable(value)),
+            Value::Number(number) if name == "size" => {
+                let bytes = number.as_u64().unwrap_or(0);
+                text += &format!("\n  {name:10} {} ({bytes} bytes)", size::show(bytes));
+            }
+            Value::Number(number) if name == "mode" && number.as_u64() == Some(0) => {}
+            other => text += &format!("\n  {name:10} {other}"),
+        }
+    }
+    text
+}

@@ -1,0 +1,77 @@
+//! Commands on buckets and objects, a file each; `ls` and `cp` have files of their own beside this room.
+//!
+//! Invariants:
+//! - What a command names is looked for before anything is changed; what is not there is exit code 4.
+//! - A command of many objects does each whole or not at all, and says which it could not do.
+
+pub mod bucket;
+pub mod cat;
+pub mod info;
+pub mod multipart;
+pub mod range;
+pub mod rm;
+
+use koine::Store;
+
+use crate::failure::{Failure, Outcome};
+use crate::holder::Reach;
+use crate::location::{Door, Location};
+
+/// A bucket's or an object's name as the command line has it.
+pub(crate) struct Named {
+    pub door: Door,
+    pub bucket: String,
+    pub key: String,
+}
+
+impl Named {
+    /// Reads a name; a local path is a failure.
+    pub fn parse(text: &str) -> Outcome<Self> {
+        match Location::parse(text)? {
+            Location::Object { bucket, .. } if bucket.is_empty() => {
+                Err(Failure::usage(format!("{text}: the bucket is missing; write koine://BUCKET/KEY")))
+            }
+            Location::Object { door, bucket, key } => Ok(Named { door, bucket, key }),
+            Location::Local(_) => {
+                Err(Failure::usage(format!("{text} is a local path; write koine://BUCKET/KEY or s3://BUCKET/KEY")))
+            }
+        }
+    }
+
+    /// A bucket alone.
+    pub fn bucket(text: &str) -> Outcome<Self> {
+        let named = Named::parse(text)?;
+        if !named.key.is_empty() {
+            return Err(Failure::usage(format!("{text} names an object; write {}BUCKET", named.door.scheme())));
+        }
+        Ok(named)
+    }
+
+    /// An object.
+    pub fn object(text: &str) -> Outcome<Self> {
+        let named = Named::parse(text)?;
+        if named.key.is_empty() {
+            return Err(Failure::usage(format!("{text} is a whole bucket; name a key in it")));
+        }
+        Ok(named)
+    }
+}
+
+/// Opens the store, does something in it and closes it; for what S3 has no call, or this program none for it.
+pub(crate) fn in_store<T>(reach: &Reach, named: &[&Named], act: impl FnOnce(&Store) -> Outcome<T>) -> Outcome<T> {
+    if let Some(named) = named.iter().find(|named| named.door != Door::Store) {
+        return Err(Failure::usage(format!(
+            "{named}: this works in a store; name it koine://BUCKET/KEY, with --store"
+        )));
+    }
+    let store = reach.store()?;
+    let done = act(&store);
+    store.close()?;
+    done
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}/{}", self.door.scheme(), self.bucket, self.key)
+    }
+}

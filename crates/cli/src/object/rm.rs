@@ -1,0 +1,129 @@
+//! `koine rm`: objects are deleted, by name, by pattern, or all below a prefix.
+
+use clap::Args;
+use serde_json::json;
+
+use super::Named;
+use crate::client::Listed;
+use crate::failure::{Failure, Outcome};
+use crate::holder::{Holder, Reach};
+use crate::output::{Output, printable};
+use crate::pattern::Pattern;
+
+const EXAMPLES: &str = "Examples:
+  koine rm --store store.koine koine://photos/2026/a.jpg
+  koine rm 'koine://photos/**/*.tmp'              every object of such a name
+  koine rm -r koine://photos/2026                 all below it
+  koine rm -r --dry-run s3://photos               what would go";
+
+/// How many are deleted in one commit.
+const DELETE_LEN: usize = 1000;
+
+/// The options of `koine rm`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct RmArgs {
+    /// koine://BUCKET/KEY or s3://BUCKET/KEY.
+    #[arg(value_name = "OBJECT", required = true)]
+    objects: Vec<String>,
+    /// Everything below it; a bucket alone is emptied and stays.
+    #[arg(short, long)]
+    recursive: bool,
+    /// Nothing there is no failure.
+    #[arg(short, long)]
+    force: bool,
+    /// Say what would be deleted, and delete nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// The key is a name as it stands, whatever `*`, `?` and `[` there are in it.
+    #[arg(long)]
+    exact: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs `koine rm`.
+pub fn run(args: &RmArgs, output: Output) -> Outcome {
+    let objects = args.objects.iter().map(|text| Named::parse(text)).collect::<Outcome<Vec<_>>>()?;
+    let Some(first) = objects.first() else { return Ok(()) };
+    if objects.iter().any(|object| object.door != first.door) {
+        return Err(Failure::usage("koine:// and s3:// in one command: give a command to each"));
+    }
+    if let Some(named) = objects.iter().find(|named| named.key.is_empty() && !args.recursive) {
+        return Err(Failure::usage(format!("{named} is a whole bucket; add --recursive, or name a key")));
+    }
+    let holder = args.reach.open(first.door)?;
+    let done = objects.iter().try_for_each(|named| remove(&holder, named, args, output));
+    let closed = holder.close();
+    done.and(closed)
+}
+
+fn remove(holder: &Holder, named: &Named, args: &RmArgs, output: Output) -> Outcome {
+    let pattern = if args.exact { None } else { Pattern::parse(&named.key)? };
+    let mut going = Going { holder, named, args, output, keys: Vec::new(), count: 0 };
+    if let Some(pattern) = &pattern {
+        holder.each(&named.bucket, pattern.prefix(), |entry| {
+            if pattern.takes(entry.name()) { going.add(entry) } else { Ok(()) }
+        })?;
+    } else if args.recursive {
+        // `a` means `a` itself and all below `a/`, never `ab`.
+        let folder = named.key.clone();
+        holder.each(&named.bucket, &folder, |entry| match entry.name().strip_prefix(&folder) {
+            Some(rest) if rest.is_empty() || folder.is_empty() || folder.ends_with('/') || rest.starts_with('/') => {
+                going.add(entry)
+            }
+            _ => Ok(()),
+        })?;
+    } else {
+        match holder.size(&named.bucket, &named.key) {
+            Ok(_) => going.name(named.key.clone())?,
+            Err(failure) if args.force && failure.exit == crate::failure::Exit::Missing => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    going.flush()?;
+    let may_be_empty = args.force || (named.key.is_empty() && args.recursive);
+    if going.count == 0 && !may_be_empty {
+        return Err(Failure::missing(format!("{}: nothing is there", printable(&named.to_string()))));
+    }
+    Ok(())
+}
+
+/// What is to go, a commit's worth at a time.
+struct Going<'a> {
+    holder: &'a Holder,
+    named: &'a Named,
+    args: &'a RmArgs,
+    output: Output,
+    keys: Vec<String>,
+    count: u64,
+}
+
+impl Going<'_> {
+    fn add(&mut self, entry: Listed) -> Outcome {
+        match entry {
+            Listed::Object { key, .. } => self.name(key),
+            Listed::Prefix { .. } | Listed::Bucket { .. } => Ok(()),
+        }
+    }
+
+    fn name(&mut self, key: String) -> Outcome {
+        self.count += 1;
+        self.keys.push(key);
+        if self.keys.len() >= DELETE_LEN { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Outcome {
+        let keys = std::mem::take(&mut self.keys);
+        if !self.args.dry_run {
+            self.holder.delete(&self.named.bucket, &keys)?;
+        }
+        let word = if self.args.dry_run { "would delete" } else { "deleted" };
+        for key in &keys {
+            let name = Named { door: self.named.door, bucket: self.named.bucket.clone(), key: key.clone() }.to_string();
+            self.output.people(format!("{word} {}", printable(&name)))?;
+            self.output.json(&json!({ "type": word, "name": name }))?;
+        }
+        Ok(())
+    }
+}
