@@ -96,6 +96,24 @@ def test_patterns_and_names_as_they_stand(cli, tmp_path):
     assert cli("rm", "koine://first", check=False).returncode == 2
 
 
+def test_names_change_and_bytes_stay(cli, tmp_path):
+    cli("mb", "koine://second")
+    for key in ["a/1", "a/2", "b"]:
+        put(cli, tmp_path, key, key.encode())
+    (before,) = told(cli("--json", "info", "koine://first/a/1"))
+    cli("mv", "koine://first/a/1", "koine://first/c/")
+    (after,) = told(cli("--json", "info", "koine://first/c/1"))
+    assert after["id"] == before["id"] and after["modified"] == before["modified"]
+    assert cli("mv", "--if-absent", "koine://first/b", "koine://first/c/1", check=False).returncode == 1
+    cli("exchange", "koine://first/b", "koine://first/c/1")
+    assert cli("cat", "koine://first/b", "koine://first/c/1").stdout == "a/1b"
+    cli("mv", "-r", "koine://first", "koine://second/all")
+    names = [line["key"] for line in told(cli("--json", "ls", "-r", "koine://second"))]
+    assert names == ["all/a/2", "all/b", "all/c/1"] and cli("ls", "koine://first").stdout == ""
+    assert cli("mv", "koine://first/b", "koine://second/b", check=False).returncode == 4
+    assert cli("mv", tmp_path / "source", "koine://second/b", check=False).returncode == 2
+
+
 def test_targets_that_are_there_can_be_spared(cli, tmp_path):
     put(cli, tmp_path, "a", b"one")
     (tmp_path / "source").write_bytes(b"two")

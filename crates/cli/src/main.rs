@@ -90,6 +90,10 @@ enum Command {
     Ls(ls::LsArgs),
     /// Copy between local files and objects.
     Cp(cp::CpArgs),
+    /// Give objects other names.
+    Mv(object::mv::MvArgs),
+    /// Swap two objects.
+    Exchange(object::mv::ExchangeArgs),
     /// Make buckets.
     Mb(object::bucket::MakeArgs),
     /// Remove buckets.
@@ -142,6 +146,8 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Copy(args) => copy::run(args, output),
         Command::Ls(args) => ls::run(args, output),
         Command::Cp(args) => cp::run(args, output),
+        Command::Mv(args) => object::mv::run(args, output),
+        Command::Exchange(args) => object::mv::exchange(args, output),
         Command::Mb(args) => object::bucket::make(args, output),
         Command::Rb(args) => object::bucket::remove(args, output),
         Command::Rm(args) => object::rm::run(args, output),

@@ -9,7 +9,7 @@ mod beside;
 mod checksum;
 mod copy;
 mod download;
-mod plan;
+pub mod plan;
 mod store;
 mod upload;
 

@@ -8,6 +8,7 @@ pub mod bucket;
 pub mod cat;
 pub mod info;
 pub mod multipart;
+pub mod mv;
 pub mod range;
 pub mod rm;
 

@@ -1,0 +1,101 @@
+//! `koine mv` and `koine exchange`: names change, bytes stay where they are.
+
+use clap::Args;
+use koine::object::{ExchangeOptions, ObjectName, PutCondition, RenameOptions};
+use serde_json::json;
+
+use super::{Named, in_store};
+use crate::cp::plan::{self, Reading};
+use crate::failure::{Failure, Outcome};
+use crate::holder::{Holder, Reach, failed};
+use crate::location::{Door, Location};
+use crate::output::{Output, printable};
+
+const MOVE_EXAMPLES: &str = "Examples:
+  export KOINE_STORE=store.koine
+  koine mv koine://photos/a.jpg koine://photos/2026/          one object, to another name
+  koine mv 'koine://photos/*.jpg' koine://archive/photos/     every object of such a name, to another bucket
+  koine mv --if-absent koine://photos/a koine://photos/b      only where nothing has the name";
+
+const EXCHANGE_EXAMPLES: &str = "Example:
+  koine exchange --store store.koine koine://site/live koine://site/next";
+
+/// The options of `koine mv`.
+#[derive(Args, Debug)]
+#[command(after_help = MOVE_EXAMPLES)]
+pub struct MvArgs {
+    /// koine://BUCKET/KEY; the last is the target, where a name that ends with / is a folder.
+    #[arg(value_name = "FROM… TO", required = true, num_args = 2..)]
+    names: Vec<String>,
+    /// Everything below FROM, an object at a time.
+    #[arg(short, long)]
+    recursive: bool,
+    /// Keys are names as they stand, whatever `*`, `?` and `[` there are in them.
+    #[arg(long)]
+    exact: bool,
+    /// Only where the target is not there.
+    #[arg(long)]
+    if_absent: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// The options of `koine exchange`.
+#[derive(Args, Debug)]
+#[command(after_help = EXCHANGE_EXAMPLES)]
+pub struct ExchangeArgs {
+    /// koine://BUCKET/KEY.
+    #[arg(value_name = "ONE")]
+    one: String,
+    /// koine://BUCKET/KEY.
+    #[arg(value_name = "OTHER")]
+    other: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs `koine mv`.
+pub fn run(args: &MvArgs, output: Output) -> Outcome {
+    let names = args.names.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
+    let Some((to, from)) = names.split_last() else { return Ok(()) };
+    if !names.iter().all(|name| matches!(name, Location::Object { door: Door::Store, .. })) {
+        return Err(Failure::usage(
+            "koine mv moves within a store: name both sides koine://BUCKET/KEY (else: koine cp, then koine rm)",
+        ));
+    }
+    let holder = Holder::Store(args.reach.store()?);
+    let done = move_all(args, &holder, from, to, output);
+    let closed = holder.close();
+    done.and(closed)
+}
+
+fn move_all(args: &MvArgs, holder: &Holder, from: &[Location], to: &Location, output: Output) -> Outcome {
+    let Holder::Store(store) = holder else { return Ok(()) };
+    let reading = Reading { recursive: args.recursive, exact: args.exact };
+    for job in plan::jobs(holder, from, to, reading)? {
+        let (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) =
+            (&job.from, &job.to)
+        else {
+            continue;
+        };
+        let condition = if args.if_absent { PutCondition::absent() } else { PutCondition::none() };
+        let options = RenameOptions { condition, ..RenameOptions::default() };
+        let moved = store.objects().rename(ObjectName::new(bucket, key), ObjectName::new(to, to_key), options);
+        moved.wait().map_err(failed)?;
+        let (from, to) = (job.from.to_string(), job.to.to_string());
+        output.people(format!("{} -> {}", printable(&from), printable(&to)))?;
+        output.json(&json!({ "type": "moved", "from": from, "to": to }))?;
+    }
+    Ok(())
+}
+
+/// Runs `koine exchange`.
+pub fn exchange(args: &ExchangeArgs, output: Output) -> Outcome {
+    let (one, other) = (Named::object(&args.one)?, Named::object(&args.other)?);
+    in_store(&args.reach, &[&one, &other], |store| {
+        let names = (ObjectName::new(&one.bucket, &one.key), ObjectName::new(&other.bucket, &other.key));
+        let swapped = store.objects().exchange(names.0, names.1, ExchangeOptions::default());
+        swapped.wait().map(drop).map_err(failed)
+    })?;
+    output.json(&json!({ "type": "exchanged", "one": one.to_string(), "other": other.to_string() }))
+}
