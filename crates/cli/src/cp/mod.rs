@@ -51,9 +51,12 @@ const PARTS_MAX: u64 = 10_000;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CpArgs {
-    /// Local paths, koine://BUCKET/KEY or s3://BUCKET/KEY; the last is the target, where a name that ends with / is a folder.
-    #[arg(value_name = "FROM… TO", required = true, num_args = 2..)]
-    names: Vec<String>,
+    /// Local paths, koine://BUCKET/KEY or s3://BUCKET/KEY.
+    #[arg(value_name = "FROM", required = true)]
+    from: Vec<String>,
+    /// Where to; a name that ends with / is a folder.
+    #[arg(value_name = "TO")]
+    to: String,
     /// Everything below FROM.
     #[arg(short, long)]
     recursive: bool,
@@ -120,9 +123,9 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
     if args.part_size < PART_LEN_MIN {
         return Err(Failure::usage(format!("--part-size {}: parts have 5 MiB or more", args.part_size)));
     }
-    let names = args.names.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
-    let Some((to, from)) = names.split_last() else { return Ok(()) };
-    let door = names.iter().find_map(|name| match name {
+    let from = args.from.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
+    let to = Location::parse(&args.to)?;
+    let door = from.iter().chain([&to]).find_map(|name| match name {
         Location::Object { door, .. } => Some(*door),
         Location::Local(_) => None,
     });
@@ -132,9 +135,9 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
     }
     let holder = args.reach.open(door)?;
     let reading = Reading { recursive: args.recursive, exact: args.exact };
-    let jobs = plan::jobs(&holder, from, to, reading)?;
+    let jobs = plan::jobs(&holder, &from, &to, reading)?;
     let total = jobs.iter().map(|job| job.size).sum();
-    let bar = output.bytes_bar(total, &printable(&args.names.first().cloned().unwrap_or_default()));
+    let bar = output.bytes_bar(total, &printable(&args.from.join(" ")));
     let began = Instant::now();
     let result = match &holder {
         Holder::S3 { client, runtime } => {

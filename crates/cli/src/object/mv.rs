@@ -24,9 +24,12 @@ const EXCHANGE_EXAMPLES: &str = "Example:
 #[derive(Args, Debug)]
 #[command(after_help = MOVE_EXAMPLES)]
 pub struct MvArgs {
-    /// koine://BUCKET/KEY; the last is the target, where a name that ends with / is a folder.
-    #[arg(value_name = "FROM… TO", required = true, num_args = 2..)]
-    names: Vec<String>,
+    /// koine://BUCKET/KEY.
+    #[arg(value_name = "FROM", required = true)]
+    from: Vec<String>,
+    /// koine://BUCKET/KEY; a name that ends with / is a folder.
+    #[arg(value_name = "TO")]
+    to: String,
     /// Everything below FROM, an object at a time.
     #[arg(short, long)]
     recursive: bool,
@@ -56,15 +59,15 @@ pub struct ExchangeArgs {
 
 /// Runs `koine mv`.
 pub fn run(args: &MvArgs, output: Output) -> Outcome {
-    let names = args.names.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
-    let Some((to, from)) = names.split_last() else { return Ok(()) };
-    if !names.iter().all(|name| matches!(name, Location::Object { door: Door::Store, .. })) {
+    let from = args.from.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
+    let to = Location::parse(&args.to)?;
+    if !from.iter().chain([&to]).all(|name| matches!(name, Location::Object { door: Door::Store, .. })) {
         return Err(Failure::usage(
             "koine mv moves within a store: name both sides koine://BUCKET/KEY (else: koine cp, then koine rm)",
         ));
     }
     let holder = Holder::Store(args.reach.store()?);
-    let done = move_all(args, &holder, from, to, output);
+    let done = move_all(args, &holder, &from, &to, output);
     let closed = holder.close();
     done.and(closed)
 }
