@@ -114,6 +114,51 @@ def test_names_change_and_bytes_stay(cli, tmp_path):
     assert cli("mv", tmp_path / "source", "koine://second/b", check=False).returncode == 2
 
 
+def test_bytes_change_in_place(cli, tmp_path):
+    put(cli, tmp_path, "log", b"one")
+    (before,) = told(cli("--json", "info", "koine://first/log"))
+    (tmp_path / "more").write_bytes(b" two")
+    (after,) = told(cli("--json", "append", "koine://first/log", tmp_path / "more"))
+    assert after["id"] == before["id"] and after["size"] == 7 and "-" in after["etag"]
+    with open(tmp_path / "more") as more:
+        cli("append", "koine://first/new", stdin=more)
+    assert cli("cat", "koine://first/log", "koine://first/new").stdout == "one two two"
+    assert cli("append", "--no-create", "koine://first/none", tmp_path / "more", check=False).returncode == 4
+    cli("truncate", "koine://first/log", "2")
+    assert cli("cat", "koine://first/log").stdout == "on"
+    assert told(cli("--json", "truncate", "koine://first/log", "6GiB"))[0]["size"] == 6 << 30
+    assert cli("cat", "--range", f"{(5 << 30) - 1}-{5 << 30}", "koine://first/log").stdout == "\0\0"
+    cli("cp", "--offset", str(5 << 30), tmp_path / "more", "koine://first/log")
+    assert cli("cat", "--range", f"{5 << 30}-{(5 << 30) + 4}", "koine://first/log").stdout == " two\0"
+    cli("cp", "--range", f"{5 << 30}-{(5 << 30) + 3}", "koine://first/log", "koine://first/new", "--offset", "1")
+    assert cli("cat", "koine://first/new").stdout == "  two"
+    cli("cp", "--range", "-3", "koine://first/new", tmp_path / "end")
+    assert (tmp_path / "end").read_text() == "two"
+    assert cli("truncate", "koine://first/none", "1", check=False).returncode == 4
+
+
+def test_a_bucket_is_kept_branched_and_restored(cli, tmp_path):
+    for key in ["a", "b/c"]:
+        put(cli, tmp_path, key, key.encode())
+    cli("snapshot", "create", "koine://first@monday")
+    assert cli("snapshot", "create", "koine://first@monday", check=False).returncode == 1
+    cli("branch", "koine://first", "koine://trial")
+    cli("rm", "-r", "koine://first")
+    assert cli("ls", "koine://first").stdout == ""
+    assert cli("cat", "koine://first@monday/a", "koine://trial/b/c").stdout == "ab/c"
+    assert [line["name"] for line in told(cli("--json", "ls"))] == ["first", "trial"]
+    assert [line["snapshot"] for line in told(cli("--json", "snapshot", "ls", "koine://first"))] == ["monday"]
+    assert cli("rm", "koine://first@monday/a", check=False).returncode == 1
+    cli("branch", "koine://first@monday", "koine://again")
+    assert cli("cat", "koine://again/a").stdout == "a"
+    cli("snapshot", "restore", "koine://first@monday")
+    assert cli("cat", "koine://first/a").stdout == "a"
+    cli("snapshot", "rm", "koine://first@monday")
+    assert cli("cat", "koine://first@monday/a", check=False).returncode == 4
+    assert cli("cat", "koine://first/b/c", "koine://trial/a").stdout == "b/ca"
+    assert cli("snapshot", "create", "koine://first", check=False).returncode == 2
+
+
 def test_targets_that_are_there_can_be_spared(cli, tmp_path):
     put(cli, tmp_path, "a", b"one")
     (tmp_path / "source").write_bytes(b"two")

@@ -94,6 +94,14 @@ enum Command {
     Mv(object::mv::MvArgs),
     /// Swap two objects.
     Exchange(object::mv::ExchangeArgs),
+    /// Write at the end of an object.
+    Append(object::edit::AppendArgs),
+    /// Cut an object, or make it longer.
+    Truncate(object::edit::TruncateArgs),
+    /// Keep a bucket as it is: make, list, restore and remove snapshots.
+    Snapshot(object::snapshot::SnapshotArgs),
+    /// Make a bucket that goes on from where another is.
+    Branch(object::snapshot::BranchArgs),
     /// Make buckets.
     Mb(object::bucket::MakeArgs),
     /// Remove buckets.
@@ -148,6 +156,10 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Cp(args) => cp::run(args, output),
         Command::Mv(args) => object::mv::run(args, output),
         Command::Exchange(args) => object::mv::exchange(args, output),
+        Command::Append(args) => object::edit::append(args, output),
+        Command::Truncate(args) => object::edit::truncate(args, output),
+        Command::Snapshot(args) => object::snapshot::run(args, output),
+        Command::Branch(args) => object::snapshot::branch(args, output),
         Command::Mb(args) => object::bucket::make(args, output),
         Command::Rb(args) => object::bucket::remove(args, output),
         Command::Rm(args) => object::rm::run(args, output),

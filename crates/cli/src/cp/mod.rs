@@ -10,6 +10,7 @@ mod checksum;
 mod copy;
 mod download;
 pub mod plan;
+mod segment;
 mod store;
 mod upload;
 
@@ -28,6 +29,7 @@ use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Holder, Reach};
 use crate::location::{Door, Location};
+use crate::object::range::Range;
 use crate::output::{Output, printable};
 use crate::size;
 use plan::{Job, Reading};
@@ -37,6 +39,7 @@ const EXAMPLES: &str = "Examples:
   koine cp -r ./photos koine://photos                             a folder and all below it
   koine cp 'koine://photos/2026/*.jpg' ./new/                     all objects of such a name
   koine cp -r --resume koine://photos ./photos                    goes on where it was interrupted
+  koine cp --range 0-99 koine://a/log koine://b/log --offset 500  100 bytes of one object into another, without copying
   koine cp -r s3://photos s3://backup/photos                      between buckets, inside an S3 server
 
 Checksums are verified at both ends. Copies between names of one store share their bytes: they cost the same whatever the length.
@@ -70,6 +73,12 @@ pub struct CpArgs {
     /// Of a store.
     #[arg(long, conflicts_with = "if_absent")]
     resume: bool,
+    /// Only these bytes of an object: FIRST-LAST, FIRST- or -COUNT. Of a store.
+    #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
+    range: Option<Range>,
+    /// Write into the target from this byte on, and leave the rest as it is. Of a store.
+    #[arg(long, value_name = "N")]
+    offset: Option<u64>,
     /// How many parts or objects are under way at once.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     parallel: u16,
@@ -130,10 +139,18 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
         Location::Local(_) => None,
     });
     let door = door.unwrap_or(Door::S3);
-    if door == Door::S3 && (args.if_absent || args.resume) {
-        return Err(Failure::usage("--if-absent and --resume are for koine:// names"));
+    let in_place = args.range.is_some() || args.offset.is_some();
+    if door == Door::S3 && (args.if_absent || args.resume || in_place) {
+        return Err(Failure::usage("--if-absent, --resume, --range and --offset are for koine:// names"));
     }
     let holder = args.reach.open(door)?;
+    if let Holder::Store(opened) = &holder
+        && in_place
+    {
+        let done = segment::run(args, opened.objects(), &from, &to, output);
+        let closed = holder.close();
+        return done.and(closed);
+    }
     let reading = Reading { recursive: args.recursive, exact: args.exact };
     let jobs = plan::jobs(&holder, &from, &to, reading)?;
     let total = jobs.iter().map(|job| job.size).sum();

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Named;
 use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach};
+use crate::holder::{Holder, Reach, failed};
 use crate::output::Output;
 
 const MAKE_EXAMPLES: &str = "Examples:
@@ -56,9 +56,11 @@ pub fn make(args: &MakeArgs, output: Output) -> Outcome {
 /// Runs `koine rb`.
 pub fn remove(args: &RemoveArgs, output: Output) -> Outcome {
     each(&args.buckets, &args.reach, |holder, bucket| {
-        let deleted = if args.force { empty(holder, &bucket.bucket)? } else { 0 };
+        if args.force {
+            empty(holder, &bucket.bucket)?;
+        }
         holder.delete_bucket(&bucket.bucket)?;
-        output.json(&json!({ "type": "removed", "bucket": bucket.bucket, "objects": deleted }))
+        output.json(&json!({ "type": "removed", "bucket": bucket.bucket }))
     })
 }
 
@@ -75,17 +77,19 @@ fn each(buckets: &[String], reach: &Reach, mut act: impl FnMut(&Holder, &Named) 
     done.and(closed)
 }
 
-/// Deletes all objects of a bucket; gives how many.
-pub(super) fn empty(holder: &Holder, bucket: &str) -> Outcome<u64> {
-    let mut deleted = 0;
+/// Deletes all objects of a bucket.
+fn empty(holder: &Holder, bucket: &str) -> Outcome {
+    if let Holder::Store(store) = holder {
+        store.objects().purge_bucket(bucket).wait().map_err(failed)?;
+        return Ok(());
+    }
     loop {
         // From the beginning each time: what was deleted is not listed again.
         let page = holder.list(bucket, "", "", None)?;
         let keys: Vec<String> = page.entries.iter().map(Listed::name).map(str::to_owned).collect();
         if keys.is_empty() {
-            return Ok(deleted);
+            return Ok(());
         }
         keys.chunks(DELETE_LEN).try_for_each(|keys| holder.delete(bucket, keys))?;
-        deleted += keys.len() as u64;
     }
 }

@@ -6,11 +6,13 @@
 
 pub mod bucket;
 pub mod cat;
+pub mod edit;
 pub mod info;
 pub mod multipart;
 pub mod mv;
 pub mod range;
 pub mod rm;
+pub mod snapshot;
 
 use koine::Store;
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Named;
 use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach};
+use crate::holder::{Holder, Reach, failed};
 use crate::output::{Output, printable};
 use crate::pattern::Pattern;
 
@@ -14,6 +14,7 @@ const EXAMPLES: &str = "Examples:
   koine rm --store store.koine koine://photos/2026/a.jpg
   koine rm 'koine://photos/**/*.tmp'              every object of such a name
   koine rm -r koine://photos/2026                 all below it
+  koine rm -r koine://photos                      the whole bucket, in one commit; it stays, empty
   koine rm -r --dry-run s3://photos               what would go";
 
 /// How many are deleted in one commit.
@@ -59,6 +60,15 @@ pub fn run(args: &RmArgs, output: Output) -> Outcome {
 }
 
 fn remove(holder: &Holder, named: &Named, args: &RmArgs, output: Output) -> Outcome {
+    if let Holder::Store(store) = holder
+        && named.key.is_empty()
+        && !args.dry_run
+    {
+        // Whatever it holds, in one commit.
+        store.objects().purge_bucket(&named.bucket).wait().map_err(failed)?;
+        output.people(format!("emptied {}", printable(&named.to_string())))?;
+        return output.json(&json!({ "type": "emptied", "bucket": named.bucket }));
+    }
     let pattern = if args.exact { None } else { Pattern::parse(&named.key)? };
     let mut going = Going { holder, named, args, output, keys: Vec::new(), count: 0 };
     if let Some(pattern) = &pattern {

@@ -1,0 +1,91 @@
+//! `koine cp --range` and `--offset`: a part of an object, and a place within one.
+//!
+//! Invariant: what an object has elsewhere is left as it is, in one commit with what is written.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use koine::object::{ByteRange, EditOptions, Expected, ObjectName, Objects};
+use serde_json::json;
+
+use super::CpArgs;
+use crate::failure::{Failure, Outcome};
+use crate::holder::failed;
+use crate::location::Location;
+use crate::object::range::Range;
+use crate::output::{Output, printable};
+use crate::size;
+
+/// How much is read and written at once.
+const PIECE_LEN: usize = 1 << 20;
+
+/// Runs `koine cp` with a range, an offset, or both.
+pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, output: Output) -> Outcome {
+    let [from] = from else {
+        return Err(Failure::usage("--range and --offset are for one FROM"));
+    };
+    if args.recursive || args.resume || args.if_absent {
+        return Err(Failure::usage("--range and --offset go without --recursive, --resume and --if-absent"));
+    }
+    let bytes = match (from, to) {
+        (Location::Local(path), Location::Object { bucket, key, .. }) => {
+            let (None, Some(offset)) = (args.range, args.offset) else {
+                return Err(Failure::usage("--range is for objects: of a file all is written, at --offset"));
+            };
+            write(objects, path, ObjectName::new(bucket, key), offset)?
+        }
+        (Location::Object { bucket, key, .. }, Location::Local(path)) if args.offset.is_none() => {
+            read(objects, ObjectName::new(bucket, key), args.range.unwrap_or(Range::From(0, None)), path)?
+        }
+        (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) => {
+            let Some(offset) = args.offset else {
+                return Err(Failure::usage("say by --offset where in the target the range goes"));
+            };
+            let source = ObjectName::new(bucket, key);
+            let size = objects.head(source.bucket, source.key).map_err(failed)?.size;
+            let (first, length) = args.range.unwrap_or(Range::From(0, None)).within(size);
+            let range = ByteRange { offset: first, length };
+            let target = ObjectName::new(to, to_key);
+            objects.write_copy(source, range, target, offset, EditOptions::default()).wait().map_err(failed)?;
+            length
+        }
+        _ => return Err(Failure::usage("--offset is a place in an object; a file is written whole")),
+    };
+    output.people(format!("{} written to {}", size::show(bytes), printable(&to.to_string())))?;
+    output.json(&json!({ "type": "copied", "from": from.to_string(), "to": to.to_string(), "bytes": bytes }))
+}
+
+fn write(objects: &Objects, path: &Path, name: ObjectName<'_>, offset: u64) -> Outcome<u64> {
+    let cannot = |error| Failure::io(path.display(), &error);
+    let mut file = File::open(path).map_err(cannot)?;
+    let mut writer = objects.write_at(name, offset, EditOptions::default()).map_err(failed)?;
+    let (mut buffer, mut written) = (vec![0; PIECE_LEN], 0);
+    loop {
+        let count = file.read(&mut buffer).map_err(cannot)?;
+        if count == 0 {
+            break;
+        }
+        writer.write(buffer.get(..count).unwrap_or_default()).map_err(failed)?;
+        written += count as u64;
+    }
+    writer.finish(&Expected::none()).wait().map_err(failed)?;
+    Ok(written)
+}
+
+fn read(objects: &Objects, name: ObjectName<'_>, range: Range, path: &Path) -> Outcome<u64> {
+    let reader = objects.get(name.bucket, name.key).map_err(failed)?;
+    let (mut offset, length) = range.within(reader.info().size);
+    let end = offset + length;
+    let cannot = |error| Failure::io(path.display(), &error);
+    let part = super::beside::Beside::of(path);
+    let mut file = File::create(&part.path).map_err(cannot)?;
+    while offset < end {
+        let wanted = usize::try_from(end - offset).unwrap_or(PIECE_LEN).min(PIECE_LEN);
+        let piece = reader.bytes(offset, wanted).map_err(failed)?;
+        file.write_all(&piece).map_err(cannot)?;
+        offset += piece.len() as u64;
+    }
+    std::fs::rename(&part.path, path).map_err(cannot)?;
+    Ok(length)
+}
