@@ -45,7 +45,7 @@ impl Objects {
             CopiedMetadata::Copy => {}
         }
         check_tags(options.tags.as_deref().unwrap_or_default())?;
-        let mut copy = Copy { from: Name::new(from), to: Name::new(to), options, computed: None, record: None };
+        let mut copy = Copy::new(Name::new(from), Name::new(to), options);
         copy.compute_checksum(self)?;
         Ok(copy)
     }
@@ -130,6 +130,11 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
+    /// The verb; where it asks for a checksum, that is to be computed first.
+    pub fn new(from: Name, to: Name, options: CopyOptions) -> Self {
+        Copy { from, to, options, computed: None, record: None }
+    }
+
     fn compute_checksum(&mut self, objects: &Objects) -> Result<()> {
         let Some(algorithm) = self.options.checksum else {
             return Ok(());

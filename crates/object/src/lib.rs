@@ -10,6 +10,7 @@
 //! - Every call runs as somebody ([`Objects::as_caller`]) and asks whether they may before it tells or changes anything.
 //! - What docs/semantics.md says of names, conditions, listings and uploads holds for every back end.
 
+mod attributes;
 mod body;
 mod bucket;
 mod checksum;
@@ -32,6 +33,7 @@ mod multipart;
 mod name;
 mod objects;
 mod pending;
+mod prefix;
 mod put;
 mod record;
 mod rename;
@@ -53,10 +55,11 @@ pub use objects::{Objects, RootKey};
 pub use pending::Pending;
 pub use put::ObjectWriter;
 pub use request::{
-    BODY_LEN_MAX, BucketPage, BucketQuery, ByteRange, CompleteOptions, CompletedPart, CopiedMetadata, CopyOptions,
+    AttributeChange, BODY_LEN_MAX, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX, COPY_PREFIX_BATCH,
+    CompleteOptions, CompletedPart, ComposeOptions, CopiedMetadata, CopiedPrefix, CopyOptions, CopyPrefixOptions,
     DELETE_MANY_MAX, DeleteOptions, Deleted, EditOptions, ExchangeOptions, ListPage, ListQuery, METADATA_LEN_MAX,
-    OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, ObjectName, PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions,
-    RenameOptions, UploadOptions, UploadPage, UploadQuery,
+    MetadataChange, OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, ObjectName, PART_LEN_MIN, PART_NUMBER_MAX, PartOptions,
+    PartPage, PutOptions, RenameOptions, Segment, UploadOptions, UploadPage, UploadQuery,
 };
 
 pub use rights::{AccessList, Action, Caller, GRANTS_MAX, Grant, Grantee, Identity};

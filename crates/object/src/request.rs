@@ -1,5 +1,6 @@
 //! What callers ask for: the options and queries of every call.
 
+use koine_env::Timestamp;
 use koine_kv::RequestId;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
@@ -24,6 +25,10 @@ pub const TAG_NAME_LEN_MAX: usize = 128;
 pub const TAG_VALUE_LEN_MAX: usize = 256;
 /// The largest object, and the highest offset of an edit, in bytes.
 pub const OBJECT_LEN_MAX: u64 = koine_kv::VALUE_LEN_MAX;
+/// The most segments of one composition.
+pub const COMPOSE_SEGMENTS_MAX: usize = 10_000;
+/// The most objects of one call of `copy_prefix`, so that its changes are one commit.
+pub const COPY_PREFIX_BATCH: usize = 2_500;
 /// The most names of one `delete_many`.
 pub const DELETE_MANY_MAX: usize = 1000;
 
@@ -127,6 +132,87 @@ impl Default for EditOptions {
             request: None,
         }
     }
+}
+
+/// A source of a composition.
+#[derive(Clone, Debug)]
+pub struct Segment<'a> {
+    /// The object.
+    pub name: ObjectName<'a>,
+    /// Which of its bytes; all of them where nothing is said.
+    pub range: Option<ByteRange>,
+    /// What must hold of it; `NotModified` comes as `PreconditionFailed`.
+    pub condition: ReadCondition,
+}
+
+impl<'a> Segment<'a> {
+    /// All bytes of an object.
+    pub fn whole(name: ObjectName<'a>) -> Self {
+        Segment { name, range: None, condition: ReadCondition::default() }
+    }
+
+    /// Some bytes of an object.
+    pub fn range(name: ObjectName<'a>, offset: u64, length: u64) -> Self {
+        Segment { range: Some(ByteRange { offset, length }), ..Segment::whole(name) }
+    }
+}
+
+/// How an object is composed.
+#[derive(Clone, Debug, Default)]
+pub struct ComposeOptions {
+    /// As for a put. No checksum is computed: those that can be combined from the sources' are kept.
+    pub put: PutOptions,
+    /// Whether headers, metadata and tags are the first source's instead of those given.
+    pub source_metadata: bool,
+}
+
+/// What becomes of entries of metadata or of tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetadataChange {
+    /// They are these.
+    Replace(Vec<(String, String)>),
+    /// Some are set, some are taken away, the others stay.
+    Merge {
+        /// Each replaces the entry of its name, or is added.
+        set: Vec<(String, String)>,
+        /// Names that are taken away.
+        remove: Vec<String>,
+    },
+}
+
+/// What is changed of an object beside its bytes; `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttributeChange {
+    /// User metadata.
+    pub metadata: Option<MetadataChange>,
+    /// Tags.
+    pub tags: Option<MetadataChange>,
+    /// Stored headers, all of them.
+    pub headers: Option<ContentHeaders>,
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Numeric user and group.
+    pub posix_owner: Option<(u32, u32)>,
+    /// The time of the last change of its bytes, as `touch` sets it.
+    pub modified: Option<Timestamp>,
+}
+
+/// How a prefix is copied.
+#[derive(Clone, Debug, Default)]
+pub struct CopyPrefixOptions {
+    /// What must hold of each target's name; where it does not hold of one, the call changes nothing.
+    pub condition: PutCondition,
+    /// Names after this one: `next` of the last call.
+    pub after: Option<String>,
+}
+
+/// What a call of `copy_prefix` did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopiedPrefix {
+    /// How many objects it copied.
+    pub objects: u64,
+    /// `after` of the next call; `None` when all is done.
+    pub next: Option<String>,
 }
 
 /// How an object is moved.
@@ -255,6 +341,8 @@ pub struct CompletedPart {
 pub struct CompleteOptions {
     /// In ascending order; gaps are allowed.
     pub parts: Vec<CompletedPart>,
+    /// Every part that was put, in the order of numbers; `parts` must be empty then.
+    pub all_parts: bool,
     /// What must hold of the name.
     pub condition: PutCondition,
     /// What the caller says of the whole: compared with the combined or composite checksums.

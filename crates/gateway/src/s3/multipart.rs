@@ -142,6 +142,7 @@ pub(super) async fn complete_multipart_upload(
         .map(|text| text.parse().map_err(|_| errors::invalid_argument("x-amz-mp-object-size is not a number.")));
     let options = CompleteOptions {
         parts: parts.into_iter().map(completed).collect::<Result<_, _>>()?,
+        all_parts: false,
         condition: put_condition(headers)?,
         expected: checksums::in_headers(headers)?,
         size: size.transpose()?,

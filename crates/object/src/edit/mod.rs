@@ -8,6 +8,7 @@
 //! - Checksums that cannot be told of the new bytes without reading them are dropped, never left wrong. An edited
 //!   object has no parts.
 
+mod compose;
 mod share;
 
 use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Transaction};

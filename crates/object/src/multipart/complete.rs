@@ -13,6 +13,7 @@ use koine_kv::{Commit, Condition, Direction, KeyRange, Operation, Place, Request
 
 use super::{drop_upload, find_upload};
 use crate::checksum::{Checksum, ChecksumKind, combine, composite, md5_of_md5s};
+use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ETag;
 use crate::info::{ObjectInfo, UploadId};
@@ -24,6 +25,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{invalid, settle};
 use crate::record::{ObjectAccess, ObjectRecord, PartRecord, UploadRecord, encode_part_table};
+use crate::rename::told;
 use crate::request::{CompleteOptions, CompletedPart, ObjectName, PART_LEN_MIN};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -36,7 +38,7 @@ impl Objects {
         upload: UploadId,
         options: CompleteOptions,
     ) -> Pending<ObjectInfo> {
-        if let Err(error) = keys::check_object_key(name.key).and_then(|()| check_order(&options.parts)) {
+        if let Err(error) = keys::check_object_key(name.key).and_then(|()| check_order(&options)) {
             return Pending::ready(Err(error));
         }
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
@@ -44,8 +46,12 @@ impl Objects {
     }
 }
 
-fn check_order(parts: &[CompletedPart]) -> Result<()> {
-    if parts.is_empty() {
+fn check_order(options: &CompleteOptions) -> Result<()> {
+    let parts = &options.parts;
+    if options.all_parts && !parts.is_empty() {
+        return Err(invalid("a completion of all parts names none of them"));
+    }
+    if parts.is_empty() && !options.all_parts {
         return Err(invalid("a completion names at least one part"));
     }
     if parts.windows(2).any(|pair| matches!(pair, [a, b] if a.number >= b.number)) {
@@ -88,7 +94,7 @@ impl Verb for Complete {
         }
         let upload = match find_upload(txn, space, &self.key, self.upload) {
             Err(error) if error.kind() == ErrorKind::NoSuchUpload => {
-                self.record = Some(self.record_told(scope)?);
+                self.record = if self.options.all_parts { None } else { Some(self.record_told(scope)?) };
                 return Ok(Applied::Doubtful(never(space, &self.key), error));
             }
             found => found?,
@@ -109,8 +115,11 @@ impl Verb for Complete {
     }
 
     fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
-        let record = self.record.ok_or_else(|| Error::no_such_upload(&self.upload))?;
-        settle(objects, &self.bucket, self.key, record, commit)
+        match self.record {
+            Some(record) => settle(objects, &self.bucket, self.key, record, commit),
+            // All parts were joined before, and only the object could tell which.
+            None => told(objects, &Name { bucket: self.bucket, key: self.key }, None, commit),
+        }
     }
 }
 
@@ -135,6 +144,9 @@ impl Complete {
     /// The parts named by the caller, each as it was put, or what is wrong with them.
     fn chosen_parts(&self, txn: &mut Transaction, space: SpaceId) -> Result<Vec<(u32, PartRecord)>> {
         let mut there = read_parts(txn, space, self.upload)?;
+        if self.options.all_parts {
+            return all_parts(there);
+        }
         let last = self.options.parts.last().map(|part| part.number);
         let choose = |wanted: &CompletedPart| {
             let number = wanted.number;
@@ -147,10 +159,7 @@ impl Complete {
                     return Err(invalid_part(number, "has another checksum"));
                 }
             }
-            if part.size < PART_LEN_MIN && Some(number) != last {
-                let message = format!("part {number} has {} bytes; all but the last need {PART_LEN_MIN}", part.size);
-                return Err(Error::new(ErrorKind::EntityTooSmall, message));
-            }
+            check_size(number, &part, last)?;
             Ok((number, part))
         };
         self.options.parts.iter().map(choose).collect()
@@ -182,6 +191,24 @@ impl Complete {
             ..ObjectRecord::new(size, etag, scope.now)
         })
     }
+}
+
+/// Every part there is.
+fn all_parts(there: BTreeMap<u32, PartRecord>) -> Result<Vec<(u32, PartRecord)>> {
+    let last = there.last_key_value().map(|(number, _)| *number);
+    if last.is_none() {
+        return Err(Error::new(ErrorKind::InvalidRequest, "the upload has no parts; put one, or abort it"));
+    }
+    there.iter().try_for_each(|(number, part)| check_size(*number, part, last))?;
+    Ok(there.into_iter().collect())
+}
+
+fn check_size(number: u32, part: &PartRecord, last: Option<u32>) -> Result<()> {
+    if part.size < PART_LEN_MIN && Some(number) != last {
+        let message = format!("part {number} has {} bytes; all but the last need {PART_LEN_MIN}", part.size);
+        return Err(Error::new(ErrorKind::EntityTooSmall, message));
+    }
+    Ok(())
 }
 
 fn count(parts: usize) -> u32 {

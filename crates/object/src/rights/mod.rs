@@ -51,7 +51,6 @@ impl<'a> Rights<'a> {
     }
 
     /// An action on every name that begins with `prefix`.
-    #[expect(dead_code, reason = "for calls that take a prefix")]
     pub fn prefix(&mut self, action: Action, bucket: &str, prefix: &str) -> Result<()> {
         self.object(action, bucket, prefix)
     }

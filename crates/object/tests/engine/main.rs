@@ -1,10 +1,14 @@
 //! The suite of `tests/suite` again, over the engine.
 
+#[path = "../suite/attributes.rs"]
+mod attributes;
 mod backend;
 #[path = "../suite/branches.rs"]
 mod branches;
 #[path = "../suite/checksums.rs"]
 mod checksums;
+#[path = "../suite/compositions.rs"]
+mod compositions;
 #[path = "../suite/copies.rs"]
 mod copies;
 #[path = "../suite/edits.rs"]
@@ -19,6 +23,8 @@ mod multipart;
 mod names;
 #[path = "../suite/objects.rs"]
 mod objects;
+#[path = "../suite/prefixes.rs"]
+mod prefixes;
 #[path = "../suite/races.rs"]
 mod races;
 #[path = "../suite/rights.rs"]

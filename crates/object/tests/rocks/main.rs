@@ -1,11 +1,15 @@
 //! The suite of `tests/suite` again, over RocksDB.
 #![cfg(feature = "rocksdb")]
 
+#[path = "../suite/attributes.rs"]
+mod attributes;
 mod backend;
 #[path = "../suite/branches.rs"]
 mod branches;
 #[path = "../suite/checksums.rs"]
 mod checksums;
+#[path = "../suite/compositions.rs"]
+mod compositions;
 #[path = "../suite/copies.rs"]
 mod copies;
 #[path = "../suite/edits.rs"]
@@ -20,6 +24,8 @@ mod multipart;
 mod names;
 #[path = "../suite/objects.rs"]
 mod objects;
+#[path = "../suite/prefixes.rs"]
+mod prefixes;
 #[path = "../suite/races.rs"]
 mod races;
 #[path = "../suite/rights.rs"]

@@ -1,8 +1,10 @@
 //! The tests of this crate over its public calls; docs/semantics.md names them.
 
+mod attributes;
 mod backend;
 mod branches;
 mod checksums;
+mod compositions;
 mod copies;
 mod documents;
 mod edits;
@@ -11,6 +13,7 @@ mod listing;
 mod multipart;
 mod names;
 mod objects;
+mod prefixes;
 mod races;
 mod rights;
 mod support;

@@ -1,34 +1,14 @@
 //! Many at once, and answers that got lost: one winner, and the winner learns it.
 
-use std::sync::Barrier;
 use std::sync::mpsc;
-use std::thread;
 
 use crate::backend::ROUNDS;
-use crate::support::{append_with, finish, get, keys_in_bucket, kind, names, put, put_with, store};
+use crate::support::{RACERS, append_with, finish, get, keys_in_bucket, kind, names, put, put_with, race, store};
 use koine_kv::RequestId;
 use koine_object::{
     CompleteOptions, CompletedPart, DeleteOptions, EditOptions, ErrorKind, EtagMatch, Expected, ObjectInfo, ObjectName,
     Objects, PartOptions, PutCondition, PutOptions, Result, UploadId, UploadOptions,
 };
-
-const RACERS: usize = 64;
-
-/// Runs `racer` on many threads that start together.
-fn race<T: Send>(racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let barrier = Barrier::new(RACERS);
-    thread::scope(|scope| {
-        let start = |number| {
-            let (barrier, racer) = (&barrier, &racer);
-            scope.spawn(move || {
-                barrier.wait();
-                racer(number)
-            })
-        };
-        let racers: Vec<_> = (0..RACERS).map(start).collect();
-        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
-    })
-}
 
 fn one_winner(outcomes: Vec<Result<ObjectInfo>>) -> ObjectInfo {
     let mut winners = Vec::new();

@@ -1,6 +1,7 @@
 //! What the tests of this crate share: a store, and calls in one line.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
 use koine_kv::Kv;
@@ -120,4 +121,23 @@ pub fn append(objects: &Objects, key: &str, body: &[u8]) -> ObjectInfo {
 /// Writes into an object of the bucket at an offset.
 pub fn write_at(objects: &Objects, key: &str, offset: u64, body: &[u8]) -> Result<ObjectInfo> {
     finish(objects.write_at(ObjectName::new("bucket", key), offset, EditOptions::default()), body)
+}
+
+/// How many threads race.
+pub const RACERS: usize = 64;
+
+/// Runs `racer` on many threads that start together.
+pub fn race<T: Send>(racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let barrier = Barrier::new(RACERS);
+    thread::scope(|scope| {
+        let start = |number| {
+            let (barrier, racer) = (&barrier, &racer);
+            scope.spawn(move || {
+                barrier.wait();
+                racer(number)
+            })
+        };
+        let racers: Vec<_> = (0..RACERS).map(start).collect();
+        racers.into_iter().map(|racer| racer.join().unwrap()).collect()
+    })
 }

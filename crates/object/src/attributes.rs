@@ -1,0 +1,136 @@
+//! Changing what is known of an object without changing its bytes.
+//!
+//! Invariants:
+//! - It is one commit of the record alone; id, bytes, parts, checksums and ETag stay.
+//! - Two changes of different entries at once both succeed: each is planned on what the other left.
+
+use koine_kv::{Commit, RequestId, Transaction};
+
+use crate::copy::Name;
+use crate::edit::check;
+use crate::error::{Error, ErrorKind, Result};
+use crate::info::ObjectInfo;
+use crate::keys;
+use crate::lookup::{find_bucket, find_object};
+use crate::name::{self, never};
+use crate::objects::Objects;
+use crate::pending::Pending;
+use crate::put::{check_metadata, check_tags};
+use crate::record::ObjectRecord;
+use crate::rename::{info, made_by, told};
+use crate::request::{AttributeChange, EditOptions, MetadataChange, ObjectName};
+use crate::rights::{Action, Rights};
+use crate::verb::{Applied, Scope, Verb, run};
+
+impl Objects {
+    /// Changes metadata, tags, headers, mode, numeric owner or time of modification of an object. Of the options,
+    /// condition, id and request count.
+    pub fn set_attributes(
+        &self,
+        name: ObjectName<'_>,
+        change: AttributeChange,
+        options: EditOptions,
+    ) -> Pending<ObjectInfo> {
+        if let Err(error) = keys::check_object_key(name.key) {
+            return Pending::ready(Err(error));
+        }
+        let options = EditOptions { create: false, ..options };
+        run(self, SetAttributes { name: Name::new(name), change, options, record: None })
+    }
+
+    /// Whether an object has this name.
+    pub fn exists(&self, bucket: &str, key: &str) -> Result<bool> {
+        match self.head(bucket, key) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NoSuchKey => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl MetadataChange {
+    fn apply(&self, entries: &mut Vec<(String, String)>) {
+        match self {
+            MetadataChange::Replace(all) => entries.clone_from(all),
+            MetadataChange::Merge { set, remove } => {
+                entries.retain(|(name, _)| !remove.contains(name));
+                for (name, value) in set {
+                    match entries.iter_mut().find(|(known, _)| known == name) {
+                        Some((_, known)) => known.clone_from(value),
+                        None => entries.push((name.clone(), value.clone())),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl AttributeChange {
+    fn apply(&self, record: &mut ObjectRecord) -> Result<()> {
+        if let Some(change) = &self.metadata {
+            change.apply(&mut record.metadata);
+            check_metadata(&record.metadata)?;
+        }
+        if let Some(change) = &self.tags {
+            change.apply(&mut record.tags);
+            check_tags(&record.tags)?;
+        }
+        if let Some(headers) = &self.headers {
+            record.headers.clone_from(headers);
+        }
+        record.mode = self.mode.unwrap_or(record.mode);
+        record.posix_owner = self.posix_owner.or(record.posix_owner);
+        record.modified = self.modified.unwrap_or(record.modified);
+        Ok(())
+    }
+}
+
+struct SetAttributes {
+    name: Name,
+    change: AttributeChange,
+    options: EditOptions,
+    /// Of the last attempt.
+    record: Option<ObjectRecord>,
+}
+
+impl Verb for SetAttributes {
+    type Outcome = ObjectInfo;
+
+    fn request(&self) -> Option<RequestId> {
+        self.options.request
+    }
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        let Name { bucket, key } = &self.name;
+        if self.change.tags.is_some() {
+            rights.object(Action::PutObjectTagging, bucket, key)?;
+        }
+        if (AttributeChange { tags: None, ..self.change.clone() }) == AttributeChange::default() {
+            return Ok(());
+        }
+        rights.object(Action::PutObject, bucket, key)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+        let bucket = find_bucket(txn, &self.name.bucket)?;
+        let standing = find_object(txn, bucket.space, &self.name.key)?;
+        if let Some(standing) = made_by(standing.as_ref(), self.options.request) {
+            return Ok(Applied::Done(info(standing, &self.name)));
+        }
+        if let Err(error) = check(&self.options, &self.name.key, standing.as_ref()) {
+            return Ok(Applied::Doubtful(never(bucket.space, &self.name.key), error));
+        }
+        let standing = standing.ok_or_else(|| Error::no_such_key(&self.name.key))?;
+        let mut record = standing.record.clone();
+        self.change.apply(&mut record)?;
+        record.changed = scope.now;
+        record.request = self.options.request.or(record.request);
+        name::set(txn, &bucket, &self.name.key, Some(&standing), Some(&record));
+        self.record = Some(record);
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+        told(objects, &self.name, self.record, commit)
+    }
+}
