@@ -1,0 +1,261 @@
+//! A bucket's calls.
+
+use std::sync::Arc;
+
+use koine::Session;
+use koine::kv::Version;
+use koine::object::{
+    self, ByteRange, CopiedMetadata, CopyOptions, DeleteOptions, Error, ErrorKind, Expected, FileMode, ListQuery,
+    ObjectName, PutCondition, UploadOptions, UploadQuery,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::arguments::Making;
+use crate::buffers::{Lent, filled};
+use crate::errors;
+use crate::file::RawFile;
+use crate::info::{BucketInfo, ObjectInfo};
+use crate::listing::{ListPage, Listing};
+use crate::store::Hold;
+use crate::transfer;
+use crate::upload::Upload;
+
+/// A bucket of a store, whether it is there or not.
+#[pyclass(frozen, module = "koine")]
+pub struct Bucket {
+    hold: Arc<Hold>,
+    name: String,
+}
+
+impl Bucket {
+    pub fn new(hold: Arc<Hold>, name: String) -> Self {
+        Bucket { hold, name }
+    }
+
+    /// The part of an object that is asked for.
+    fn range(reader: &object::ObjectReader, offset: u64, length: Option<u64>) -> ByteRange {
+        let left = reader.info().size.saturating_sub(offset);
+        ByteRange { offset, length: length.map_or(left, |length| length.min(left)) }
+    }
+}
+
+/// What raises for a change that the caller may have wanted for a new name only.
+pub fn raise(is_new: bool) -> fn(&Error) -> PyErr {
+    if is_new { errors::of_new } else { errors::of_objects }
+}
+
+/// Puts bytes that are all there.
+fn put(session: &Session, bucket: &str, key: &str, making: Making, bytes: &[u8]) -> Result<object::ObjectInfo, Error> {
+    let mut writer = session.put(bucket, key, making.put(Some(bytes.len() as u64)))?;
+    writer.write(bytes)?;
+    writer.finish(&Expected::none()).wait()
+}
+
+#[pymethods]
+impl Bucket {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn info(&self, py: Python<'_>) -> PyResult<BucketInfo> {
+        self.hold.call(py, |session| session.head_bucket(&self.name)).map(BucketInfo)
+    }
+
+    fn exists(&self, py: Python<'_>) -> PyResult<bool> {
+        self.hold.call(py, |session| match session.head_bucket(&self.name) {
+            Err(error) if error.kind() == ErrorKind::NoSuchBucket => Ok(false),
+            found => found.map(|_| true),
+        })
+    }
+
+    #[pyo3(signature = (key, data, **options))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        data: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let making = Making::read("put", options)?;
+        let lent = Lent::of(data)?;
+        let (bytes, raise) = (lent.bytes(), raise(making.is_new()));
+        self.hold.call_or(py, |session| put(session, &self.name, key, making, bytes), raise).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, *, offset=0, length=None))]
+    fn get<'py>(&self, py: Python<'py>, key: &str, offset: u64, length: Option<u64>) -> PyResult<Bound<'py, PyBytes>> {
+        let reader = self.hold.call(py, |session| session.get(&self.name, key))?;
+        let range = Bucket::range(&reader, offset, length);
+        let length = usize::try_from(range.length)?;
+        filled(py, length, move |target| reader.read(range.offset, target).map_err(|error| errors::of_objects(&error)))
+    }
+
+    #[pyo3(signature = (key, buffer, *, offset=0))]
+    fn get_into(&self, py: Python<'_>, key: &str, buffer: &Bound<'_, PyAny>, offset: u64) -> PyResult<usize> {
+        let mut lent = Lent::writable(buffer)?;
+        let target = lent.bytes_mut();
+        self.hold.call(py, |session| session.get(&self.name, key)?.read(offset, target))
+    }
+
+    fn head(&self, py: Python<'_>, key: &str) -> PyResult<ObjectInfo> {
+        self.hold.call(py, |session| session.head(&self.name, key)).map(ObjectInfo)
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
+        self.hold.call(py, |session| match session.head(&self.name, key) {
+            Err(error) if error.kind() == ErrorKind::NoSuchKey => Ok(false),
+            found => found.map(|_| true),
+        })
+    }
+
+    #[pyo3(signature = (key, *, if_match=None, if_version=None))]
+    fn delete(&self, py: Python<'_>, key: &str, if_match: Option<&str>, if_version: Option<u64>) -> PyResult<bool> {
+        let if_match = if_match.map(object::EtagMatch::parse);
+        let condition = PutCondition { if_match, if_version: if_version.map(Version), ..PutCondition::none() };
+        let options = DeleteOptions { condition };
+        self.hold.call(py, |session| session.delete(&self.name, key, options).wait()).map(|done| done.existed)
+    }
+
+    fn delete_many(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<usize> {
+        self.hold.call(py, |session| {
+            let outcomes = session.delete_many(&self.name, &keys).wait()?;
+            let each: Result<Vec<_>, _> = outcomes.into_iter().collect();
+            Ok(each?.into_iter().filter(|deleted| deleted.existed).count())
+        })
+    }
+
+    #[pyo3(signature = (prefix="", *, delimiter="", after=None, limit=None))]
+    fn list(&self, prefix: &str, delimiter: &str, after: Option<String>, limit: Option<u64>) -> Listing {
+        let query = ListQuery { prefix: prefix.to_owned(), delimiter: delimiter.to_owned(), after, limit: 0 };
+        Listing::new(Arc::clone(&self.hold), self.name.clone(), query, limit.unwrap_or(u64::MAX))
+    }
+
+    fn __iter__(&self) -> Listing {
+        self.list("", "", None, None)
+    }
+
+    #[pyo3(signature = (prefix="", *, delimiter="", after=None, limit=1000))]
+    fn list_page(
+        &self,
+        py: Python<'_>,
+        prefix: &str,
+        delimiter: &str,
+        after: Option<String>,
+        limit: usize,
+    ) -> PyResult<ListPage> {
+        let query = ListQuery { prefix: prefix.to_owned(), delimiter: delimiter.to_owned(), after, limit };
+        self.hold.call(py, |session| session.list(&self.name, &query)).map(ListPage)
+    }
+
+    #[pyo3(signature = (key, to, *, bucket=None, **options))]
+    fn copy(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        to: &str,
+        bucket: Option<&str>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let making = Making::read("copy", options)?;
+        let raise = raise(making.is_new());
+        let metadata = match making.described {
+            true => CopiedMetadata::Replace { headers: making.headers, metadata: making.metadata },
+            false => CopiedMetadata::Copy,
+        };
+        let options = CopyOptions { metadata, condition: making.condition, ..CopyOptions::default() };
+        let from = ObjectName::new(&self.name, key);
+        let to = ObjectName::new(bucket.unwrap_or(&self.name), to);
+        self.hold.call_or(py, |session| session.copy(from, to, options).wait(), raise).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, source, **options))]
+    fn put_file(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        source: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let making = Making::read("put_file", options)?;
+        transfer::put(py, &self.hold, ObjectName::new(&self.name, key), source, making).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, target, *, offset=0, length=None))]
+    fn get_file(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        target: &Bound<'_, PyAny>,
+        offset: u64,
+        length: Option<u64>,
+    ) -> PyResult<u64> {
+        let reader = self.hold.call(py, |session| session.get(&self.name, key))?;
+        let range = Bucket::range(&reader, offset, length);
+        transfer::get(py, reader, range, target)
+    }
+
+    #[pyo3(signature = (key, mode="rb", **options))]
+    fn open<'py>(
+        this: Bound<'py, Self>,
+        key: &str,
+        mode: &str,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let open = this.py().import("koine._files")?.getattr("open_in")?;
+        open.call((this, key, mode), options)
+    }
+
+    /// What `open` stands on: without text, buffers and names.
+    #[pyo3(signature = (key, mode, **options))]
+    fn open_raw(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        mode: &str,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<RawFile> {
+        let file_mode = match mode {
+            "r" => FileMode::Read,
+            "w" => FileMode::Create,
+            "x" => FileMode::CreateNew,
+            _ => return Err(PyValueError::new_err(format!("{mode:?} is no mode of a file: r, w or x"))),
+        };
+        let put = Making::read("open", options)?.put(None);
+        let name = ObjectName::new(&self.name, key);
+        let raise = raise(file_mode == FileMode::CreateNew);
+        let file = self.hold.call_or(py, |session| session.open_file(name, file_mode, put), raise)?;
+        Ok(RawFile::new(Arc::clone(&self.hold), file))
+    }
+
+    #[pyo3(signature = (key, **options))]
+    fn upload(&self, py: Python<'_>, key: String, options: Option<&Bound<'_, PyDict>>) -> PyResult<Upload> {
+        let making = Making::read("upload", options)?;
+        if making.condition != PutCondition::none() {
+            return Err(PyValueError::new_err("conditions are given to complete()"));
+        }
+        let options = UploadOptions { headers: making.headers, metadata: making.metadata, checksum: None };
+        let id = self.hold.call(py, |session| session.create_upload(&self.name, &key, options).wait())?;
+        Ok(Upload::new(Arc::clone(&self.hold), self.name.clone(), key, id))
+    }
+
+    #[pyo3(signature = (prefix=""))]
+    fn uploads(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<Upload>> {
+        let mut query = UploadQuery { prefix: prefix.to_owned(), limit: 1000, ..UploadQuery::default() };
+        let mut all = Vec::new();
+        loop {
+            let page = self.hold.call(py, |session| session.list_uploads(&self.name, &query))?;
+            let made =
+                |found: object::UploadInfo| Upload::new(Arc::clone(&self.hold), self.name.clone(), found.key, found.id);
+            all.extend(page.uploads.into_iter().map(made));
+            let Some((key, upload)) = page.next else { return Ok(all) };
+            (query.key_after, query.upload_after) = (Some(key), upload);
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Bucket({:?} in {:?})", self.name, self.hold.place())
+    }
+}

@@ -1,0 +1,45 @@
+//! `koine._koine`: the part of the Python package that is written in Rust. What users see of it is told by the stubs
+//! beside the package (`python/koine/__init__.pyi`).
+//!
+//! Invariants:
+//! - The interpreter lock is released in every call that may wait, and no lock of ours is waited for while it is held.
+//! - Bytes go between the caller's memory and the store without a copy in between.
+//! - `unsafe` stands in `buffers` alone, where the caller's memory is reached.
+
+mod arguments;
+mod bucket;
+mod buffers;
+mod errors;
+mod file;
+mod info;
+mod listing;
+mod session;
+mod store;
+mod transfer;
+mod upload;
+
+use pyo3::prelude::*;
+
+/// The extension module.
+#[pymodule]
+mod _koine {
+    #[pymodule_export]
+    use super::bucket::Bucket;
+    #[pymodule_export]
+    use super::file::RawFile;
+    #[pymodule_export]
+    use super::info::{BucketInfo, ObjectInfo, ObjectSummary, PartInfo, Prefix};
+    #[pymodule_export]
+    use super::listing::{BucketListing, ListPage, Listing};
+    #[pymodule_export]
+    use super::session::{Session, connect};
+    #[pymodule_export]
+    use super::upload::Upload;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

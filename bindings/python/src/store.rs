@@ -1,0 +1,145 @@
+//! Stores that are open in this process, shared by all who open them.
+//!
+//! Invariants:
+//! - A path that is open already is not opened again: a store has one owner, which may well be this process.
+//! - What was opened before a fork is of no use after it, and its end in the child leaves the parent's store alone.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, RwLock, Weak};
+
+use koine::object::Error;
+use koine::{OpenOptions, Place, Session};
+use pyo3::prelude::*;
+
+use crate::errors;
+
+/// An open store.
+struct Opened {
+    session: Session,
+    process: u32,
+}
+
+/// Stores on paths, by their real names.
+static OPENED: LazyLock<Mutex<HashMap<PathBuf, Weak<Opened>>>> = LazyLock::new(Mutex::default);
+
+fn opened_on(path: &Path, open: impl FnOnce() -> koine::Result<Session>) -> PyResult<Arc<Opened>> {
+    let mut all = OPENED.lock().map_err(|_| errors::poisoned())?;
+    // A path that is not there yet is found again once it is.
+    let real = |path: &Path| path.canonicalize().ok();
+    let there = real(path).and_then(|real| all.get(&real).and_then(Weak::upgrade));
+    if let Some(opened) = there.filter(|opened| !opened.is_foreign()) {
+        return Ok(opened);
+    }
+    let opened = Arc::new(Opened::new(open().map_err(|error| errors::of_store(&error))?));
+    all.retain(|_, opened| opened.strong_count() != 0);
+    if let Some(real) = real(path).filter(|_| opened.session.is_owner()) {
+        all.insert(real, Arc::downgrade(&opened));
+    }
+    Ok(opened)
+}
+
+impl Opened {
+    /// Whether it was opened before a fork that made this process.
+    fn is_foreign(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    fn new(session: Session) -> Self {
+        Opened { session, process: std::process::id() }
+    }
+}
+
+/// What a session and all that came from it hold: one of perhaps several holds on a store.
+pub struct Hold {
+    opened: RwLock<Option<Arc<Opened>>>,
+    place: String,
+}
+
+impl Hold {
+    /// Opens a store, or takes part in it where this process has it open. Not to be called under the interpreter lock.
+    pub fn open(place: &str, options: &OpenOptions) -> PyResult<Hold> {
+        let open = || Session::open(place, options);
+        let opened = match Place::parse(place).map_err(|error| errors::of_store(&error))? {
+            Place::Path(path) | Place::Rocks(path) => opened_on(&path, open)?,
+            _ => Arc::new(Opened::new(open().map_err(|error| errors::of_store(&error))?)),
+        };
+        let place = opened.session.place().to_string();
+        Ok(Hold { opened: RwLock::new(Some(opened)), place })
+    }
+
+    /// Where the store is.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Whether it was let go.
+    pub fn is_closed(&self) -> bool {
+        self.opened.read().map_or(true, |opened| opened.is_none())
+    }
+
+    /// Whether this process holds the store itself.
+    pub fn is_owner(&self) -> PyResult<bool> {
+        Ok(self.opened()?.session.is_owner())
+    }
+
+    /// Lets go; the last one to do so closes the store. Not to be called under the interpreter lock.
+    pub fn close(&self) -> PyResult<()> {
+        let Some(opened) = self.opened.write().map_err(|_| errors::poisoned())?.take() else {
+            return Ok(());
+        };
+        if opened.is_foreign() {
+            std::mem::forget(opened);
+            return Ok(());
+        }
+        // Who opens the path next finds it either open or given back.
+        let all = OPENED.lock().map_err(|_| errors::poisoned())?;
+        let closed = Arc::into_inner(opened).map_or(Ok(()), |opened| opened.session.close());
+        drop(all);
+        closed.map_err(|error| errors::of_store(&error))
+    }
+
+    fn opened(&self) -> PyResult<Arc<Opened>> {
+        let opened = self.opened.read().map_err(|_| errors::poisoned())?.clone();
+        let opened = opened.ok_or_else(|| errors::raised("Closed", "the session is closed; connect again"))?;
+        if opened.is_foreign() {
+            let message = "the session was opened before this process was forked; connect again";
+            return Err(errors::raised("Closed", message));
+        }
+        Ok(opened)
+    }
+
+    /// Calls something of the store without the interpreter lock.
+    pub fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&Session) -> Result<T, Error> + Send) -> PyResult<T> {
+        self.call_or(py, call, errors::of_objects)
+    }
+
+    /// The same, with an eye to what an error means to this caller.
+    pub fn call_or<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&Session) -> Result<T, Error> + Send,
+        raise: impl FnOnce(&Error) -> PyErr,
+    ) -> PyResult<T> {
+        let opened = self.opened()?;
+        let outcome = py.detach(move || {
+            let outcome = call(&opened.session);
+            // Here, where it may be the last.
+            drop(opened);
+            outcome
+        });
+        outcome.map_err(|error| raise(&error))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.is_closed() {
+            return;
+        }
+        // At the end of the interpreter nobody else waits for its lock.
+        if Python::try_attach(|py| py.detach(|| self.close())).is_none() {
+            let _ = self.close();
+        }
+    }
+}

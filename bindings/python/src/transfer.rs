@@ -1,0 +1,104 @@
+//! Objects from and to files: paths, and whatever has `read` or `write`.
+//!
+//! Invariants:
+//! - A path is read and written without the interpreter lock.
+//! - A put that fails half-way leaves nothing.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use koine::object::{ByteRange, Expected, ObjectInfo, ObjectName, ObjectReader};
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::arguments::Making;
+use crate::bucket::raise;
+use crate::buffers::{Lent, filled};
+use crate::errors;
+use crate::store::Hold;
+
+/// How much goes at once.
+const PIECE_LEN: usize = 1 << 20;
+
+fn of_path<'a>(verb: &'a str, path: &'a Path) -> impl Fn(std::io::Error) -> PyErr + 'a {
+    move |error| errors::of_system(&error, &format!("cannot {verb} {}: {error}", path.display()))
+}
+
+/// Puts what a path or a file object gives.
+pub fn put(
+    py: Python<'_>,
+    hold: &Hold,
+    name: ObjectName<'_>,
+    source: &Bound<'_, PyAny>,
+    making: Making,
+) -> PyResult<ObjectInfo> {
+    let raise = raise(making.is_new());
+    let path: Option<PathBuf> = if source.hasattr("read")? { None } else { Some(source.extract()?) };
+    let mut writer = hold.call(py, |session| session.put(name.bucket, name.key, making.put(None)))?;
+    match path {
+        Some(path) => {
+            let path = &path;
+            py.detach(|| {
+                let mut file = File::open(path).map_err(of_path("open", path))?;
+                let mut piece = vec![0; PIECE_LEN];
+                loop {
+                    let count = file.read(&mut piece).map_err(of_path("read", path))?;
+                    if count == 0 {
+                        return PyResult::Ok(());
+                    }
+                    let read = piece.get(..count).unwrap_or_default();
+                    writer.write(read).map_err(|error| errors::of_objects(&error))?;
+                }
+            })?;
+        }
+        None => loop {
+            let piece = source.call_method1("read", (PIECE_LEN,))?;
+            let lent = Lent::of(&piece)?;
+            let bytes = lent.bytes();
+            if bytes.is_empty() {
+                break;
+            }
+            py.detach(|| writer.write(bytes)).map_err(|error| errors::of_objects(&error))?;
+        },
+    }
+    py.detach(|| writer.finish(&Expected::none()).wait()).map_err(|error| raise(&error))
+}
+
+/// Writes a range of an object to a path or a file object; gives its length.
+pub fn get(py: Python<'_>, reader: ObjectReader, range: ByteRange, target: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let ByteRange { offset, length } = range;
+    let next = |done: u64| usize::try_from(length - done).unwrap_or(usize::MAX).min(PIECE_LEN);
+    let mut done = 0;
+    if !target.hasattr("write")? {
+        let path: PathBuf = target.extract()?;
+        let path = &path;
+        return py.detach(move || {
+            let mut file = File::create(path).map_err(of_path("make", path))?;
+            let mut piece = vec![0; PIECE_LEN];
+            while done < length {
+                let target = piece.get_mut(..next(done)).unwrap_or_default();
+                let count = reader.read(offset + done, target).map_err(|error| errors::of_objects(&error))?;
+                file.write_all(target.get(..count).unwrap_or_default()).map_err(of_path("write to", path))?;
+                done += count as u64;
+            }
+            Ok(done)
+        });
+    }
+    while done < length {
+        let reader = &reader;
+        let piece: Bound<'_, PyBytes> = filled(py, next(done), |piece| {
+            reader.read(offset + done, piece).map_err(|error| errors::of_objects(&error))
+        })?;
+        let written = target.call_method1("write", (&piece,))?;
+        // What is not buffered may take less; `None` comes of what tells no count.
+        if let Ok(count) = written.extract::<usize>()
+            && count != piece.as_bytes().len()
+        {
+            return Err(PyOSError::new_err(format!("the target took {count} bytes of {}", piece.as_bytes().len())));
+        }
+        done += piece.as_bytes().len() as u64;
+    }
+    Ok(done)
+}

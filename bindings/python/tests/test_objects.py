@@ -1,0 +1,198 @@
+"""Buckets and objects: every call, and the exceptions of each kind."""
+
+import array
+import datetime
+import hashlib
+import io
+import os
+
+import pytest
+
+import koine
+
+
+def test_buckets_come_and_go(session):
+    assert list(session.buckets()) == []
+    bucket = session.create_bucket("first")
+    session.create_bucket("second")
+    assert [each.name for each in session.buckets()] == ["first", "second"]
+    assert [each.name for each in session.buckets("se")] == ["second"]
+    assert [each.name for each in session.buckets(after="first")] == ["second"]
+    info = bucket.info()
+    assert (info.name, info == session.bucket_info("first"), bucket.exists()) == ("first", True, True)
+    assert abs(info.created - datetime.datetime.now(datetime.timezone.utc)) < datetime.timedelta(hours=1)
+    with pytest.raises(FileExistsError):
+        session.create_bucket("first")
+    bucket.put("key", b"")
+    with pytest.raises(koine.errors.BucketNotEmpty) as caught:
+        session.delete_bucket("first")
+    assert isinstance(caught.value, OSError)
+    bucket.delete("key")
+    session.delete_bucket("first")
+    assert not bucket.exists()
+    with pytest.raises(FileNotFoundError):
+        bucket.info()
+    with pytest.raises(koine.errors.InvalidBucketName):
+        session.create_bucket("No")
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 65_537, 3_000_000])
+def test_bytes_come_back(bucket, length):
+    body = os.urandom(length)
+    info = bucket.put("key", body)
+    assert (info.key, info.size) == ("key", length)
+    assert bucket.get("key") == body
+    assert bucket.get("key", offset=length) == b"" == bucket.get("key", offset=1 << 60)
+    assert bucket.get("key", offset=length // 2, length=10) == body[length // 2 :][:10]
+    into = bytearray(length + 3)
+    assert bucket.get_into("key", into) == length
+    assert into == body + bytes(3)
+
+
+def test_whatever_lends_its_bytes_is_taken(bucket):
+    numbers = array.array("d", range(10))
+    for data in [numbers, bytearray(b"abc"), memoryview(b"abcdef")[1:3], b""]:
+        bucket.put("key", data)
+        assert bucket.get("key") == bytes(memoryview(data).cast("B"))
+    into = array.array("d", bytes(80))
+    bucket.put("key", numbers)
+    assert bucket.get_into("key", into) == 80
+    assert into == numbers
+    for refused in ["text", 7, memoryview(b"abcdef")[::2]]:
+        with pytest.raises((TypeError, BufferError)):
+            bucket.put("key", refused)
+    with pytest.raises((TypeError, BufferError)):
+        bucket.get_into("key", b"read only")
+    assert bucket.get("key") == bytes(numbers)
+
+
+def test_what_is_known_of_an_object(bucket):
+    put = bucket.put("key", b"some bytes", content_type="text/plain", metadata={"color": "blue"}, cache_control=None)
+    assert put == bucket.head("key")
+    assert put.content_type == "text/plain" and put.cache_control is None
+    assert put.metadata == {"color": "blue"}
+    assert put.etag == hashlib.md5(b"some bytes").hexdigest()
+    assert list(put.checksums) == ["CRC64NVME"]
+    assert put.created_ns == put.modified_ns and put.modified.tzinfo is datetime.timezone.utc
+    assert put.modified.timestamp() == pytest.approx(put.modified_ns / 1e9, abs=1e-5)
+    assert put.part_count is None and len(put.id) == 16
+    assert "key" in bucket and "other" not in bucket
+    with pytest.raises(TypeError):
+        bucket.put("key", b"", colour="blue")
+    with pytest.raises(koine.errors.MetadataTooLarge):
+        bucket.put("key", b"", metadata={"a": "b" * 3000})
+
+
+def test_conditions(bucket):
+    info = bucket.put("key", b"one", if_absent=True)
+    with pytest.raises(FileExistsError) as caught:
+        bucket.put("key", b"two", if_absent=True)
+    assert isinstance(caught.value, koine.errors.PreconditionFailed) and caught.value.errno
+    with pytest.raises(FileNotFoundError):
+        bucket.put("other", b"", if_present=True)
+    bucket.put("key", b"two", if_match=info.etag)
+    with pytest.raises(koine.errors.PreconditionFailed) as caught:
+        bucket.put("key", b"three", if_match=info.etag)
+    assert not isinstance(caught.value, OSError)
+    with pytest.raises(koine.errors.PreconditionFailed):
+        bucket.delete("key", if_match=info.etag)
+    with pytest.raises(ValueError):
+        bucket.put("key", b"", if_absent=True, if_match=info.etag)
+    two = bucket.head("key")
+    three = bucket.put("key", b"three", if_version=two.version)
+    for late in [lambda: bucket.put("key", b"", if_version=two.version), lambda: bucket.delete("key", if_version=two.version)]:
+        with pytest.raises(koine.errors.PreconditionFailed):
+            late()
+    assert bucket.get("key") == b"three" and bucket.delete("key", if_version=three.version)
+
+
+def test_exceptions_say_what_is_wrong(session, bucket):
+    cases = [
+        (lambda: bucket.get("no"), koine.errors.NoSuchKey, FileNotFoundError),
+        (lambda: session.bucket("nobody").get("no"), koine.errors.NoSuchBucket, FileNotFoundError),
+        (lambda: bucket.put("x" * 1025, b""), koine.errors.KeyTooLong, ValueError),
+        (lambda: bucket.put("", b""), koine.errors.InvalidArgument, ValueError),
+        (lambda: bucket.copy("no", "to"), koine.errors.NoSuchKey, FileNotFoundError),
+        (lambda: bucket.delete_many(["x"] * 1001), koine.errors.InvalidArgument, ValueError),
+        (lambda: koine.connect("nothing:here"), koine.errors.InvalidArgument, ValueError),
+    ]
+    for call, kind, of_python in cases:
+        with pytest.raises(kind) as caught:
+            call()
+        assert isinstance(caught.value, koine.Error) and isinstance(caught.value, of_python)
+        assert caught.value.kind == kind.__name__ and str(caught.value)
+
+
+def test_listings_are_walked(bucket):
+    keys = sorted([f"a/{n:04}" for n in range(1500)] + [f"b/{n}" for n in range(3)] + ["c", "é"])
+    for key in keys:
+        bucket.put(key, key.encode())
+    assert [each.key for each in bucket.list()] == keys == [each.key for each in bucket]
+    assert [each.key for each in bucket.list("a/", after="a/1490", limit=5)] == [f"a/{n}" for n in range(1491, 1496)]
+    folded = list(bucket.list(delimiter="/"))
+    assert [each.key for each in folded] == ["a/", "b/", "c", "é"]
+    assert [type(each) for each in folded] == [koine.Prefix, koine.Prefix, koine.ObjectSummary, koine.ObjectSummary]
+    assert (folded[2].size, folded[2].etag) == (1, bucket.head("c").etag)
+    page = bucket.list_page(delimiter="/", limit=3)
+    assert ([each.key for each in page.objects], page.prefixes, page.next) == (["c"], ["a/", "b/"], "c")
+    page = bucket.list_page(delimiter="/", after=page.next)
+    assert ([each.key for each in page.objects], page.prefixes, page.next) == (["é"], [], None)
+    assert bucket.delete_many(["c", "é", "no"]) == 2
+    assert bucket.delete("b/1") and not bucket.delete("b/1")
+
+
+def test_copies(session, bucket):
+    other = session.create_bucket("other")
+    bucket.put("from", b"bytes", metadata={"a": "b"}, content_type="text/plain")
+    bucket.copy("from", "to")
+    assert bucket.get("to") == b"bytes" and bucket.head("to").metadata == {"a": "b"}
+    made = bucket.copy("from", "to", bucket="other", metadata={"c": "d"})
+    assert other.head("to") == made and (made.metadata, made.content_type) == ({"c": "d"}, None)
+    with pytest.raises(FileExistsError):
+        bucket.copy("from", "to", if_absent=True)
+
+
+def test_uploads(bucket):
+    part = os.urandom(5 << 20)
+    bucket.put("source", part + b"tail")
+    upload = bucket.upload("key", content_type="x/y")
+    assert [(each.key, each.id) for each in bucket.uploads()] == [("key", upload.id)]
+    upload.put(2, part)
+    upload.copy(1, "source", length=5 << 20)
+    upload.copy(7, "source", offset=5 << 20)
+    assert [(each.number, each.size) for each in upload.parts()] == [(1, 5 << 20), (2, 5 << 20), (7, 4)]
+    info = upload.complete()
+    assert (info.part_count, info.content_type) == (3, "x/y")
+    assert bucket.get("key") == part + part + b"tail"
+    dropped = bucket.upload("key")
+    first = dropped.put(1, b"short")
+    with pytest.raises(FileExistsError):
+        dropped.complete([first], if_absent=True)
+    dropped.abort()
+    with pytest.raises(koine.errors.NoSuchUpload):
+        dropped.put(1, b"late")
+    assert bucket.uploads() == []
+
+
+def test_files_of_the_system_come_and_go(bucket, tmp_path):
+    body = os.urandom(2_500_000)
+    (tmp_path / "from").write_bytes(body)
+    bucket.put_file("path", tmp_path / "from", metadata={"a": "b"})
+    bucket.put_file("file", io.BytesIO(body))
+    assert bucket.get("path") == body == bucket.get("file")
+    assert bucket.get_file("path", tmp_path / "to") == len(body)
+    assert (tmp_path / "to").read_bytes() == body
+    into = io.BytesIO()
+    assert bucket.get_file("path", into, offset=100, length=2_000_000) == 2_000_000
+    assert into.getvalue() == body[100:2_000_100]
+    with pytest.raises(FileNotFoundError) as caught:
+        bucket.put_file("none", tmp_path / "none")
+    assert not isinstance(caught.value, koine.Error)
+
+    class Broken:
+        def read(self, size):
+            raise KeyError("broken")
+
+    with pytest.raises(KeyError):
+        bucket.put_file("none", Broken())
+    assert "none" not in bucket
