@@ -123,3 +123,16 @@ def test_parts_of_the_engine_stand_beside_the_same_without(folder):
         assert row["ours"] > 0 and row["references"]["without"] > 0
     written = rows["absorption: bytes written a byte put"]
     assert written["better"] == "lower" and written["ours"] < written["references"]["without"] / 2
+
+
+def test_objects_stand_beside_minio_memcpy_and_the_first_page(folder):
+    done = koine("bench", "object", "--quick", "--json", "--dir", folder, "--duration", "0.02", timeout=120)
+    assert list(folder.iterdir()) == [], "stores were left behind"
+    rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
+    assert len(rows) <= 24
+    for case, row in rows.items():
+        assert row["ours"] > 0 and row["goal"] > 0
+        beside = {"memcpy"} if "cached" in case else {"first page"} if "page" in case else {"minio"}
+        assert beside <= set(row["references"]) or any(name.startswith("fio") for name in row["references"]), row
+    assert (rows["PUT 4 KiB x1"]["goal"], rows["GET 64 KiB x1"]["goal"], rows["GET 1 MiB x1"]["goal"]) == (4, 8, 1)
+    assert rows["GET cached 1 MiB"]["goal"] == 0.7 and rows["page of 1000 keys behind 20000"]["references"]["first page"]

@@ -7,6 +7,7 @@
 pub mod engine;
 mod error;
 mod machine;
+pub mod object;
 mod process;
 pub mod report;
 mod resp;
@@ -29,6 +30,8 @@ pub enum Benchmark {
     Engine(Box<engine::Arguments>),
     /// Keys and values through the wire, beside the same store called directly and Redis
     Wire(Box<wire::Arguments>),
+    /// The object library beside MinIO over S3, memcpy and fio
+    Object(Box<object::Arguments>),
     /// YCSB's workloads over the engine, embedded stores (LMDB, redb, fjall, RocksDB) and Redis over loopback
     Kv(Box<ycsb::Arguments>),
     /// A process that holds one store for `engine`
@@ -52,6 +55,7 @@ impl Benchmark {
                 wire::serve(arguments)?;
                 return Ok(Report::new("wire"));
             }
+            Benchmark::Object(arguments) => (object::run(arguments)?, &arguments.report),
             Benchmark::Kv(arguments) => (ycsb::run(arguments)?, &arguments.report),
             Benchmark::EngineWorker => {
                 engine::work()?;

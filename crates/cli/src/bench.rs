@@ -14,6 +14,7 @@ const EXAMPLES: &str = "Examples:
   koine bench engine --quick        the engine beside embedded stores and fio
   koine bench engine kv --report R  keys and values alone, with plots in the folder R
   koine bench wire --report R       the wire beside Redis, and 1 MiB beside memcpy
+  koine bench object --report R     the object library beside MinIO, memcpy and fio
   koine bench kv --quick            YCSB over the engine, embedded stores and Redis";
 
 /// What to measure.

@@ -3,16 +3,16 @@
 //! On few cores a client takes more than half of the machine, so requests are prepared beforehand and two figures are
 //! reported: throughput, and operations (or bytes) for each second of CPU time that the server used.
 
-mod client;
+pub(crate) mod client;
 mod connection;
-mod load;
+pub(crate) mod load;
 mod memory;
-mod payload;
+pub(crate) mod payload;
 mod plan;
-mod prepare;
-mod reference;
+pub(crate) mod prepare;
+pub(crate) mod reference;
 mod response;
-mod server;
+pub(crate) mod server;
 mod sign;
 mod trial;
 
