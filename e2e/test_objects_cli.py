@@ -137,6 +137,28 @@ def test_bytes_change_in_place(cli, tmp_path):
     assert cli("truncate", "koine://first/none", "1", check=False).returncode == 4
 
 
+def test_objects_are_composed_described_and_moved_by_folder(cli, tmp_path):
+    for key in ["d/1", "d/e/2", "d3"]:
+        put(cli, tmp_path, key, key.encode())
+    cli("compose", "koine://first/d/1", "koine://first/d3", "koine://first/d/1", "koine://first/whole")
+    assert cli("cat", "koine://first/whole").stdout == "d/1d3d/1"
+    assert cli("compose", "--if-absent", "koine://first/d3", "koine://first/whole", check=False).returncode == 1
+    cli("cp", "--range", "3-4", "--if-absent", "koine://first/whole", "koine://first/part")
+    assert cli("cat", "koine://first/part").stdout == "d3"
+    (info,) = told(cli("--json", "set", "koine://first/part", "--metadata", "a=1", "--metadata", "b=2", "--mode", "640",
+                       "--content-type", "text/plain", "--modified", "2020-01-02T03:04:05Z"))
+    assert info["metadata"] == {"a": "1", "b": "2"} and info["mode"] == 0o640
+    assert info["headers"] == {"Content-Type": "text/plain"} and info["modified"] == "2020-01-02T03:04:05.000Z"
+    (info,) = told(cli("--json", "set", "koine://first/part", "--remove-metadata", "a", "--tag", "t=1"))
+    assert info["metadata"] == {"b": "2"} and info["tags"] == {"t": "1"} and info["headers"] == {"Content-Type": "text/plain"}
+    assert cli("set", "koine://first/part", check=False).returncode == 2
+    moved = told(cli("--json", "mv", "-r", "koine://first/d", "koine://first/f"))
+    assert [(line["from"], line["to"]) for line in moved] == [("koine://first/d/", "koine://first/f/")]
+    put(cli, tmp_path, "g/1", b"in the way")
+    moved = told(cli("--json", "mv", "-r", "koine://first/f", "koine://first/g"))
+    assert len(moved) == 2 and cli("cat", "koine://first/g/1", "koine://first/g/e/2").stdout == "d/1d/e/2"
+
+
 def test_a_bucket_is_kept_branched_and_restored(cli, tmp_path):
     for key in ["a", "b/c"]:
         put(cli, tmp_path, key, key.encode())

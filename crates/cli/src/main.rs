@@ -98,6 +98,10 @@ enum Command {
     Append(object::edit::AppendArgs),
     /// Cut an object, or make it longer.
     Truncate(object::edit::TruncateArgs),
+    /// Make one object of several, without copying their bytes.
+    Compose(object::set::ComposeArgs),
+    /// Set metadata, tags, type, permission bits or time of an object.
+    Set(object::set::SetArgs),
     /// Keep a bucket as it is: make, list, restore and remove snapshots.
     Snapshot(object::snapshot::SnapshotArgs),
     /// Make a bucket that goes on from where another is.
@@ -158,6 +162,8 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Exchange(args) => object::mv::exchange(args, output),
         Command::Append(args) => object::edit::append(args, output),
         Command::Truncate(args) => object::edit::truncate(args, output),
+        Command::Compose(args) => object::set::compose(args, output),
+        Command::Set(args) => object::set::set(args, output),
         Command::Snapshot(args) => object::snapshot::run(args, output),
         Command::Branch(args) => object::snapshot::branch(args, output),
         Command::Mb(args) => object::bucket::make(args, output),

@@ -194,7 +194,7 @@ fn walk(folder: &Path, prefix: &str, (door, bucket): (Door, &str), jobs: &mut Ve
 }
 
 /// A prefix as a folder: empty, or with a slash at its end.
-fn as_folder(key: &str) -> String {
+pub fn as_folder(key: &str) -> String {
     if key.is_empty() || key.ends_with('/') { key.to_owned() } else { format!("{key}/") }
 }
 

@@ -6,7 +6,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use koine::object::{ByteRange, EditOptions, Expected, ObjectName, Objects};
+use koine::object::{
+    ByteRange, ComposeOptions, EditOptions, Expected, ObjectInfo, ObjectName, Objects, PutCondition, PutOptions,
+    Segment,
+};
 use serde_json::json;
 
 use super::CpArgs;
@@ -25,8 +28,10 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
     let [from] = from else {
         return Err(Failure::usage("--range and --offset are for one FROM"));
     };
-    if args.recursive || args.resume || args.if_absent {
-        return Err(Failure::usage("--range and --offset go without --recursive, --resume and --if-absent"));
+    if args.recursive || args.resume || (args.if_absent && args.offset.is_some()) {
+        return Err(Failure::usage(
+            "--range and --offset go without --recursive and --resume, --offset without --if-absent",
+        ));
     }
     let bytes = match (from, to) {
         (Location::Local(path), Location::Object { bucket, key, .. }) => {
@@ -36,24 +41,39 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
             write(objects, path, ObjectName::new(bucket, key), offset)?
         }
         (Location::Object { bucket, key, .. }, Location::Local(path)) if args.offset.is_none() => {
-            read(objects, ObjectName::new(bucket, key), args.range.unwrap_or(Range::From(0, None)), path)?
+            read(args, objects, ObjectName::new(bucket, key), path)?
         }
         (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) => {
-            let Some(offset) = args.offset else {
-                return Err(Failure::usage("say by --offset where in the target the range goes"));
-            };
             let source = ObjectName::new(bucket, key);
             let size = objects.head(source.bucket, source.key).map_err(failed)?.size;
             let (first, length) = args.range.unwrap_or(Range::From(0, None)).within(size);
             let range = ByteRange { offset: first, length };
             let target = ObjectName::new(to, to_key);
-            objects.write_copy(source, range, target, offset, EditOptions::default()).wait().map_err(failed)?;
+            match args.offset {
+                Some(offset) => objects.write_copy(source, range, target, offset, EditOptions::default()).wait(),
+                None => compose(args, objects, source, range, target),
+            }
+            .map_err(failed)?;
             length
         }
         _ => return Err(Failure::usage("--offset is a place in an object; a file is written whole")),
     };
     output.people(format!("{} written to {}", size::show(bytes), printable(&to.to_string())))?;
     output.json(&json!({ "type": "copied", "from": from.to_string(), "to": to.to_string(), "bytes": bytes }))
+}
+
+/// The range is all that the target has.
+fn compose(
+    args: &CpArgs,
+    objects: &Objects,
+    source: ObjectName<'_>,
+    range: ByteRange,
+    target: ObjectName<'_>,
+) -> koine::object::Result<ObjectInfo> {
+    let condition = if args.if_absent { PutCondition::absent() } else { PutCondition::none() };
+    let put = PutOptions { condition, ..PutOptions::default() };
+    let options = ComposeOptions { put, ..ComposeOptions::default() };
+    objects.compose(&[Segment::range(source, range.offset, range.length)], target, options).wait()
 }
 
 fn write(objects: &Objects, path: &Path, name: ObjectName<'_>, offset: u64) -> Outcome<u64> {
@@ -73,7 +93,11 @@ fn write(objects: &Objects, path: &Path, name: ObjectName<'_>, offset: u64) -> O
     Ok(written)
 }
 
-fn read(objects: &Objects, name: ObjectName<'_>, range: Range, path: &Path) -> Outcome<u64> {
+fn read(args: &CpArgs, objects: &Objects, name: ObjectName<'_>, path: &Path) -> Outcome<u64> {
+    if args.if_absent && path.exists() {
+        return Err(Failure::failed(format!("{} is there already", path.display())));
+    }
+    let range = args.range.unwrap_or(Range::From(0, None));
     let reader = objects.get(name.bucket, name.key).map_err(failed)?;
     let (mut offset, length) = range.within(reader.info().size);
     let end = offset + length;

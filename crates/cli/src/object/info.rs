@@ -74,11 +74,13 @@ pub(crate) fn object(bucket: &str, info: &ObjectInfo) -> Value {
         info.checksums.iter().map(|sum| (sum.algorithm.name().to_owned(), sum.to_text().into())).collect();
     let metadata: serde_json::Map<String, Value> =
         info.metadata.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
+    let tags: serde_json::Map<String, Value> =
+        info.tags.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     json!({
         "type": "object", "bucket": bucket, "key": info.key, "size": info.size, "etag": info.etag.to_string(),
         "id": info.id.to_string(), "version": info.version.0, "created": rfc3339(info.created),
         "modified": rfc3339(info.modified), "changed": rfc3339(info.changed), "mode": info.mode,
-        "parts": info.part_count, "checksums": checksums, "headers": headers(&info.headers), "metadata": metadata,
+        "parts": info.part_count, "checksums": checksums, "headers": headers(&info.headers), "metadata": metadata, "tags": tags,
     })
 }
 

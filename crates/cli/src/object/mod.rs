@@ -12,6 +12,7 @@ pub mod multipart;
 pub mod mv;
 pub mod range;
 pub mod rm;
+pub mod set;
 pub mod snapshot;
 
 use koine::Store;

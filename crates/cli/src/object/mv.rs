@@ -1,7 +1,7 @@
 //! `koine mv` and `koine exchange`: names change, bytes stay where they are.
 
 use clap::Args;
-use koine::object::{ExchangeOptions, ObjectName, PutCondition, RenameOptions};
+use koine::object::{ErrorKind, ExchangeOptions, ListQuery, ObjectName, Objects, PutCondition, RenameOptions};
 use serde_json::json;
 
 use super::{Named, in_store};
@@ -10,11 +10,13 @@ use crate::failure::{Failure, Outcome};
 use crate::holder::{Holder, Reach, failed};
 use crate::location::{Door, Location};
 use crate::output::{Output, printable};
+use crate::pattern::Pattern;
 
 const MOVE_EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
   koine mv koine://photos/a.jpg koine://photos/2026/          one object, to another name
   koine mv 'koine://photos/*.jpg' koine://archive/photos/     every object of such a name, to another bucket
+  koine mv -r koine://photos/2025 koine://photos/old          a folder, in one commit
   koine mv --if-absent koine://photos/a koine://photos/b      only where nothing has the name";
 
 const EXCHANGE_EXAMPLES: &str = "Example:
@@ -30,7 +32,7 @@ pub struct MvArgs {
     /// koine://BUCKET/KEY; a name that ends with / is a folder.
     #[arg(value_name = "TO")]
     to: String,
-    /// Everything below FROM, an object at a time.
+    /// Everything below FROM: in one commit within a bucket where nothing is below TO, else an object at a time.
     #[arg(short, long)]
     recursive: bool,
     /// Keys are names as they stand, whatever `*`, `?` and `[` there are in them.
@@ -74,6 +76,16 @@ pub fn run(args: &MvArgs, output: Output) -> Outcome {
 
 fn move_all(args: &MvArgs, holder: &Holder, from: &[Location], to: &Location, output: Output) -> Outcome {
     let Holder::Store(store) = holder else { return Ok(()) };
+    if let ([Location::Object { bucket, key, .. }], Location::Object { bucket: to, key: to_key, .. }) = (from, to)
+        && args.recursive
+        && bucket == to
+        && !key.is_empty()
+        && !to_key.is_empty()
+        && (args.exact || Pattern::parse(key)?.is_none())
+        && move_folder(store.objects(), bucket, (key, to_key), output)?
+    {
+        return Ok(());
+    }
     let reading = Reading { recursive: args.recursive, exact: args.exact };
     for job in plan::jobs(holder, from, to, reading)? {
         let (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) =
@@ -90,6 +102,27 @@ fn move_all(args: &MvArgs, holder: &Holder, from: &[Location], to: &Location, ou
         output.json(&json!({ "type": "moved", "from": from, "to": to }))?;
     }
     Ok(())
+}
+
+/// Moves everything below a folder in one commit; `false` where there is something in the way, or nothing to move.
+fn move_folder(objects: &Objects, bucket: &str, (from, to): (&str, &str), output: Output) -> Outcome<bool> {
+    let (from, to) = (plan::as_folder(from), plan::as_folder(to));
+    let query = ListQuery { prefix: from.clone(), limit: 1, ..ListQuery::default() };
+    if objects.list(bucket, &query).map_err(failed)?.objects.is_empty() {
+        return Ok(false);
+    }
+    match objects.rename_prefix(bucket, &from, &to).wait() {
+        Ok(()) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::TransactionTooLarge) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    let scheme = Door::Store.scheme();
+    let (from, to) = (format!("{scheme}{bucket}/{from}"), format!("{scheme}{bucket}/{to}"));
+    output.people(format!("{} -> {}", printable(&from), printable(&to)))?;
+    output.json(&json!({ "type": "moved", "from": from, "to": to }))?;
+    Ok(true)
 }
 
 /// Runs `koine exchange`.
