@@ -70,6 +70,21 @@ pub struct BucketInfo {
     pub created: Timestamp,
 }
 
+/// How much a bucket holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketUsage {
+    /// Objects.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Older versions and delete markers.
+    pub older: u64,
+    /// Bytes of older versions.
+    pub older_bytes: u64,
+    /// Bytes of parts of uploads that are neither completed nor aborted.
+    pub upload_bytes: u64,
+}
+
 /// What is known of a snapshot of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotInfo {

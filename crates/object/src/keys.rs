@@ -9,6 +9,7 @@
 use bytes::Bytes;
 use koine_kv::SpaceId;
 
+use crate::count::{Count, Shard};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::{ObjectId, UploadId};
 use crate::request::{OBJECT_KEY_LEN_MAX, PART_NUMBER_MAX};
@@ -25,6 +26,7 @@ const DATA: u8 = b'd';
 const PART_TABLES: u8 = b't';
 const BUCKETS: u8 = b'b';
 const SNAPSHOTS: u8 = b'v';
+const COUNTERS: u8 = b'c';
 const TERMINATOR: u8 = 0;
 /// Between a bucket's name, which cannot have it, and that of a snapshot of it.
 const SNAPSHOT_MARK: char = '@';
@@ -222,6 +224,16 @@ fn of_id(room: u8, id: ObjectId) -> Bytes {
     let mut key = vec![room];
     key.extend_from_slice(&id.0.to_be_bytes());
     Bytes::from(key)
+}
+
+/// Begins the keys of all counters of a bucket.
+pub(crate) fn counters() -> Bytes {
+    Bytes::from_static(&[COUNTERS])
+}
+
+/// Holds one shard of a count.
+pub(crate) fn counter(count: Count, shard: Shard) -> Bytes {
+    Bytes::copy_from_slice(&[COUNTERS, count as u8, shard.0])
 }
 
 /// Whether S3 allows the name for an object.

@@ -15,6 +15,7 @@ mod body;
 mod bucket;
 mod checksum;
 mod copy;
+mod count;
 mod delete;
 mod edit;
 mod error;
@@ -48,7 +49,8 @@ pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};
 pub use file::{FileMode, ObjectFile};
 pub use get::ObjectReader;
 pub use info::{
-    BucketInfo, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, SnapshotInfo, UploadId, UploadInfo,
+    BucketInfo, BucketUsage, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, SnapshotInfo, UploadId,
+    UploadInfo,
 };
 pub use multipart::PartWriter;
 pub use objects::{Objects, RootKey};

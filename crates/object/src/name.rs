@@ -10,6 +10,7 @@
 use bytes::Bytes;
 use koine_kv::{Batch, Condition, SpaceId, Transaction, Version};
 
+use crate::count;
 use crate::keys;
 use crate::lookup::Standing;
 use crate::record::{BucketRecord, ObjectRecord};
@@ -46,9 +47,10 @@ fn put_record(
     txn: &mut Transaction,
     bucket: &BucketRecord,
     key: &str,
-    _old: Option<&Standing>,
+    old: Option<&Standing>,
     new: Option<&ObjectRecord>,
 ) {
+    count::name_changed(txn, bucket.space, old, new);
     match new {
         Some(new) => txn.put(bucket.space, keys::name(key), Bytes::from(new.encode())),
         None => txn.delete(bucket.space, keys::name(key)),

@@ -13,6 +13,7 @@
 //! exists is read without a condition, as the seam has none for it; a `CreateSpace` or `DropSpace` is refused
 //! by itself when it was wrong.
 
+mod counters;
 mod cursor;
 mod overlay;
 mod retry;
@@ -81,6 +82,7 @@ pub struct Transaction {
     /// The effect of the first `replayed` operations; the others join it at the next read.
     overlay: Overlay,
     replayed: usize,
+    counters: counters::Counters,
     request: Option<RequestId>,
 }
 
@@ -94,6 +96,7 @@ impl Transaction {
             operations: Vec::new(),
             overlay: Overlay::default(),
             replayed: 0,
+            counters: counters::Counters::default(),
             request: None,
         })
     }
@@ -115,6 +118,7 @@ impl Transaction {
 
     /// Adds a change.
     pub fn then(&mut self, operation: Operation) {
+        self.counters.note(&operation);
         self.operations.push(operation);
     }
 
@@ -128,9 +132,20 @@ impl Transaction {
         self.then(Operation::Delete { at: Place::new(space, key) });
     }
 
-    /// Adds to a counter, whatever it is.
+    /// Adds to a counter, whatever it is. What is added to one counter between two
+    /// reads is one operation, and none where it adds up to nothing.
     pub fn add(&mut self, space: SpaceId, key: impl Into<Bytes>, delta: i64) {
-        self.then(Operation::AddCounter { at: Place::new(space, key), delta });
+        let at = Place::new(space, key);
+        let known = self.counters.find(&at).filter(|index| *index >= self.replayed);
+        if let Some(Operation::AddCounter { delta: sum, .. }) = known.and_then(|index| self.operations.get_mut(index))
+            && let Some(both) = sum.checked_add(delta)
+        {
+            *sum = both;
+            self.counters.added(&at);
+            return;
+        }
+        self.counters.put(at.clone(), self.operations.len());
+        self.operations.push(Operation::AddCounter { at, delta });
     }
 
     /// Whether a space is there, own changes included; no condition.
@@ -209,7 +224,8 @@ impl Transaction {
     }
 
     /// All that was gathered as one batch; the caller's conditions come first.
-    pub fn into_batch(self) -> Batch {
+    pub fn into_batch(mut self) -> Batch {
+        self.counters.drop_cancelled(&mut self.operations);
         let mut conditions = self.explicit;
         let since = self.view.version();
         conditions.extend(self.reads.keys.into_iter().map(|(Place { space, key }, stat)| match stat {

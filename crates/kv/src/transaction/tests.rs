@@ -344,3 +344,55 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_added_to_one_counter_is_one_operation_as_long_as_nobody_looks() {
+    let kv = store();
+    let added = |txn: Transaction| txn.into_batch().operations.len();
+    let begin = || Transaction::begin(&kv).unwrap();
+    let mut txn = begin();
+    for delta in [5, -3, 7] {
+        txn.add(A, "one", delta);
+        txn.add(A, "two", delta);
+        txn.put(A, "beside", bytes("x"));
+    }
+    let batch = txn.into_batch();
+    assert_eq!(batch.operations.len(), 2 + 3);
+    assert!(batch.conditions.is_empty());
+    kv.commit(batch, LEVEL).unwrap();
+    assert_eq!(begin().get(A, b"two").unwrap().unwrap().as_ref(), 9i64.to_le_bytes());
+    // What comes to nothing is nothing, unless it was meant so.
+    let mut txn = begin();
+    txn.add(A, "one", 4);
+    txn.add(A, "one", -4);
+    assert_eq!(added(txn), 0);
+    let mut txn = begin();
+    txn.add(A, "one", 0);
+    assert_eq!(added(txn), 1);
+    // Whatever touches the key lies between, and so does a look, which must see what was added before it alone.
+    let touching: [&dyn Fn(&mut Transaction); 5] = [
+        &|txn| txn.put(A, "one", Bytes::copy_from_slice(&1i64.to_le_bytes())),
+        &|txn| txn.delete(A, "one"),
+        &|txn| txn.then(Operation::DeleteRange { space: A, range: KeyRange::all() }),
+        &|txn| txn.then(Operation::Rename { from: Place::new(A, "two"), to: Place::new(A, "one") }),
+        &|txn| drop(txn.get(A, b"one").unwrap()),
+    ];
+    for touch in touching {
+        let mut txn = begin();
+        txn.add(A, "one", 1);
+        touch(&mut txn);
+        txn.add(A, "one", 2);
+        let seen = txn.get(A, b"one").unwrap();
+        let batch = txn.into_batch();
+        let adds = batch.operations.iter().filter(|operation| matches!(operation, Operation::AddCounter { .. }));
+        assert_eq!(adds.count(), 2);
+        kv.commit(batch, LEVEL).unwrap();
+        assert_eq!(begin().get(A, b"one").unwrap(), seen);
+        kv.commit(Batch::new().put(A, "two", 9i64.to_le_bytes().to_vec()), LEVEL).unwrap();
+    }
+    // A sum that does not fit stays two, so that the store refuses what it would have refused.
+    let mut txn = begin();
+    txn.add(A, "one", i64::MAX);
+    txn.add(A, "one", 1);
+    assert_eq!(added(txn), 2);
+}

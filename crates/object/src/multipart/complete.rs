@@ -100,14 +100,16 @@ impl Verb for Complete {
             found => found?,
         };
         self.options.condition.check(&self.key, standing.as_ref())?;
-        let parts = self.chosen_parts(txn, space)?;
+        let there = read_parts(txn, space, self.upload)?;
+        let bytes = there.values().map(|part| part.size).sum();
+        let parts = self.chosen_parts(there)?;
         let record = self.joined_record(upload, &parts, scope)?;
         let data = keys::data(record.id);
         let of = |(number, _): &(u32, PartRecord)| Place::new(space, keys::part(self.upload, OfPart::Data, *number));
         let sources = parts.iter().map(of).collect();
         txn.when(Condition::Absent { space, key: data.clone() });
         txn.then(Operation::Concatenate { sources, target: Place::new(space, data), fate: Sources::Delete });
-        drop_upload(txn, space, &self.key, self.upload);
+        drop_upload(txn, space, &self.key, self.upload, bytes);
         name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&record));
         txn.put(space, keys::part_table(record.id), Bytes::from(encode_part_table(&parts)));
         self.record = Some(record);
@@ -142,8 +144,7 @@ impl Complete {
     }
 
     /// The parts named by the caller, each as it was put, or what is wrong with them.
-    fn chosen_parts(&self, txn: &mut Transaction, space: SpaceId) -> Result<Vec<(u32, PartRecord)>> {
-        let mut there = read_parts(txn, space, self.upload)?;
+    fn chosen_parts(&self, mut there: BTreeMap<u32, PartRecord>) -> Result<Vec<(u32, PartRecord)>> {
         if self.options.all_parts {
             return all_parts(there);
         }
@@ -220,7 +221,7 @@ fn invalid_part(number: u32, what: &str) -> Error {
 }
 
 /// Every part of an upload. That they are all and as they were is a condition, by the range that was walked.
-fn read_parts(txn: &mut Transaction, space: SpaceId, upload: UploadId) -> Result<BTreeMap<u32, PartRecord>> {
+pub(super) fn read_parts(txn: &mut Transaction, space: SpaceId, upload: UploadId) -> Result<BTreeMap<u32, PartRecord>> {
     let view = Arc::clone(txn.view());
     let range = KeyRange::prefix(keys::parts_of(upload, OfPart::Record));
     let mut cursor = txn.cursor(space, range, Direction::Forward)?;

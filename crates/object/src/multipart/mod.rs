@@ -15,6 +15,7 @@ use koine_env::Timestamp;
 use koine_kv::{Commit, Condition, KeyRange, Operation, SpaceId, Transaction};
 
 use crate::checksum::ChecksumAlgorithm;
+use crate::count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::UploadId;
 use crate::keys;
@@ -83,8 +84,9 @@ pub(crate) fn find_upload(
     UploadRecord::decode(&bytes)
 }
 
-/// The upload goes, with every part that is left.
-fn drop_upload(txn: &mut Transaction, space: SpaceId, key: &str, id: UploadId) {
+/// The upload goes, with every part that is left; `bytes` are those of all its parts.
+fn drop_upload(txn: &mut Transaction, space: SpaceId, key: &str, id: UploadId, bytes: u64) {
+    count::part_changed(txn, space, id, bytes, 0);
     txn.delete(space, keys::upload(key, id));
     txn.then(Operation::DeleteRange { space, range: KeyRange::prefix(keys::parts_prefix(id)) });
 }
@@ -142,7 +144,8 @@ impl Verb for AbortUpload {
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
         let space = find_bucket(txn, &self.bucket)?.space;
         find_upload(txn, space, &self.key, self.id)?;
-        drop_upload(txn, space, &self.key, self.id);
+        let bytes = complete::read_parts(txn, space, self.id)?.values().map(|part| part.size).sum();
+        drop_upload(txn, space, &self.key, self.id, bytes);
         Ok(Applied::Changed)
     }
 

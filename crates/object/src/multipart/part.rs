@@ -9,11 +9,12 @@ use super::find_upload;
 use crate::body::{Body, Finished};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, Hasher};
 use crate::copy::{Source, find_source, hash_range, share};
+use crate::count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, ReadCondition};
 use crate::info::{PartInfo, UploadId};
 use crate::keys::{self, OfPart};
-use crate::lookup::{find_bucket, find_object, find_space};
+use crate::lookup::{Lookup, find_bucket, find_object, find_space};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
@@ -209,6 +210,8 @@ impl Verb for PutPart {
         let Target { bucket, key, upload, number } = &self.target;
         let space = find_bucket(txn, bucket)?.space;
         find_upload(txn, space, key, *upload)?;
+        let record = keys::part(*upload, OfPart::Record, *number);
+        let old = txn.record(space, &record)?.map(|(_, bytes)| PartRecord::decode(&bytes)).transpose()?;
         let target = Place::new(space, keys::part(*upload, OfPart::Data, *number));
         match &self.content {
             Content::Given(payload) => txn.put(space, target.key, payload.clone()),
@@ -218,7 +221,8 @@ impl Verb for PutPart {
                 txn.then(share(source, *range, target));
             }
         }
-        txn.put(space, keys::part(*upload, OfPart::Record, *number), Bytes::from(self.part.encode()));
+        count::part_changed(txn, space, *upload, old.map_or(0, |old| old.size), self.part.size);
+        txn.put(space, record, Bytes::from(self.part.encode()));
         Ok(Applied::Changed)
     }
 

@@ -31,3 +31,5 @@ mod races;
 mod rights;
 #[path = "../suite/support.rs"]
 mod support;
+#[path = "../suite/usage.rs"]
+mod usage;

@@ -17,3 +17,4 @@ mod prefixes;
 mod races;
 mod rights;
 mod support;
+mod usage;
