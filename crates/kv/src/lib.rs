@@ -40,4 +40,4 @@ pub use seam::{
     Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, KvExt, Level, Profile, ReadNow, SpaceEntry,
     Stage, Stat, Usage, View, Watch, WatchEvent, get_by_view,
 };
-pub use transaction::{ATTEMPTS_MAX, Seen, SeenEntry, Transaction, TransactionCursor, request_of_attempt};
+pub use transaction::{ATTEMPTS_MAX, Mark, Seen, SeenEntry, Transaction, TransactionCursor, request_of_attempt};

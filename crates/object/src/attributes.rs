@@ -125,7 +125,7 @@ impl Verb for SetAttributes {
         self.change.apply(&mut record)?;
         record.changed = scope.now;
         record.request = self.options.request.or(record.request);
-        name::set(txn, &bucket, &self.name.key, Some(&standing), Some(&record));
+        name::set(txn, &bucket, &self.name.key, Some(&standing), Some(&record))?;
         self.record = Some(record);
         Ok(Applied::Changed)
     }

@@ -5,6 +5,7 @@
 //! - A space's id is never that of another bucket, before or after: it is drawn at random, and a batch for a
 //!   bucket that is gone is refused because its space is.
 
+mod settings;
 mod snapshot;
 mod whole;
 
@@ -85,7 +86,7 @@ fn read_entry(view: &dyn View, entry: &Entry) -> Result<BucketInfo> {
 }
 
 fn info(name: String, record: &BucketRecord) -> BucketInfo {
-    BucketInfo { name, space: record.space, created: record.created }
+    BucketInfo { name, space: record.space, created: record.created, quota: record.quota }
 }
 
 /// A bucket can be made only where none has its name.
@@ -127,7 +128,7 @@ impl Verb for CreateBucket {
     }
 
     fn committed(self, _objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
-        Ok(BucketInfo { name: self.bucket, space: self.space, created: self.created })
+        Ok(info(self.bucket, &BucketRecord::new(self.space, self.created)))
     }
 }
 

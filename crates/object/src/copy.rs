@@ -228,7 +228,7 @@ impl Verb for Copy {
         txn.when(Condition::Absent { space, key: data.clone() });
         // The data is shared before what stands under the target's name goes: that may be the source.
         txn.then(share(from, range, Place::new(space, data)));
-        name::set(txn, &bucket, &self.to.key, there.as_ref(), Some(record));
+        name::set(txn, &bucket, &self.to.key, there.as_ref(), Some(record))?;
         Ok(Applied::Changed)
     }
 

@@ -2,18 +2,19 @@
 //!
 //! Invariants:
 //! - A count is the sum over its shards; a single shard means nothing, and may be below zero.
-//! - Counting reads nothing, so it is no condition, and two writers never conflict by it.
+//! - Counting makes nothing a condition, so that two writers never conflict by it. Where a bucket has a quota the
+//!   counts are looked at first.
 //! - Names are counted in `name` alone, parts and uploads in `multipart` alone.
 
-use koine_kv::{Direction, KeyRange, SpaceId, Transaction, View};
+use koine_kv::{Direction, KeyRange, Operation, SpaceId, Transaction, View};
 
-use crate::error::{Error, Result};
-use crate::info::{BucketUsage, ObjectId, UploadId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::info::{BucketUsage, ObjectId, Quota, UploadId};
 use crate::keys;
 use crate::list::value_of;
 use crate::lookup::{Standing, find_space};
 use crate::objects::Objects;
-use crate::record::ObjectRecord;
+use crate::record::{BucketRecord, ObjectRecord};
 use crate::rights::Action;
 
 /// What is counted, as keys have it.
@@ -61,22 +62,62 @@ impl Objects {
     }
 }
 
-/// A name that stood for `old` stands for `new`.
-pub(crate) fn name_changed(txn: &mut Transaction, space: SpaceId, old: Option<&Standing>, new: Option<&ObjectRecord>) {
+/// A name that stood for `old` stands for `new`; `QuotaExceeded` where the bucket may not hold so much more.
+pub(crate) fn name_changed(
+    txn: &mut Transaction,
+    bucket: &BucketRecord,
+    old: Option<&Standing>,
+    new: Option<&ObjectRecord>,
+) -> Result<()> {
     let old = old.map(|old| &old.record);
     let Some(id) = new.or(old).map(|record| record.id) else {
-        return;
+        return Ok(());
     };
     // Both in one shard: what is put over something else of its length changes no count.
     let objects = i64::from(new.is_some()) - i64::from(old.is_some());
     let bytes = signed(new.map_or(0, |new| new.size)) - signed(old.map_or(0, |old| old.size));
-    add(txn, space, Count::Objects, Shard::of(id), objects);
-    add(txn, space, Count::Bytes, Shard::of(id), bytes);
+    check_quota(txn, bucket, objects, bytes)?;
+    add(txn, bucket.space, Count::Objects, Shard::of(id), objects);
+    add(txn, bucket.space, Count::Bytes, Shard::of(id), bytes);
+    Ok(())
 }
 
 /// A part of an upload took the place of another, or of none.
-pub(crate) fn part_changed(txn: &mut Transaction, space: SpaceId, upload: UploadId, old: u64, new: u64) {
-    add(txn, space, Count::PartBytes, Shard::of_upload(upload), signed(new) - signed(old));
+pub(crate) fn part_changed(
+    txn: &mut Transaction,
+    bucket: &BucketRecord,
+    upload: UploadId,
+    old: u64,
+    new: u64,
+) -> Result<()> {
+    let bytes = signed(new) - signed(old);
+    check_quota(txn, bucket, 0, bytes)?;
+    add(txn, bucket.space, Count::PartBytes, Shard::of_upload(upload), bytes);
+    Ok(())
+}
+
+/// `QuotaExceeded` where so much more would go past a quota of the bucket. What is there is looked at, not held:
+/// others may add to it until this is committed.
+fn check_quota(txn: &Transaction, bucket: &BucketRecord, objects: i64, bytes: i64) -> Result<()> {
+    let Quota { bytes: most_bytes, objects: most_objects } = bucket.quota;
+    let (most_bytes, most_objects) = (most_bytes.filter(|_| bytes > 0), most_objects.filter(|_| objects > 0));
+    if most_bytes.is_none() && most_objects.is_none() {
+        return Ok(());
+    }
+    let [of_objects, count, of_older, older, of_parts] = sums_with(txn, bucket.space)?;
+    refuse_past(most_bytes, [of_objects, of_older, of_parts, bytes], "bytes")?;
+    refuse_past(most_objects, [count, older, 0, objects], "objects")
+}
+
+fn refuse_past(most: Option<u64>, counts: [i64; 4], what: &str) -> Result<()> {
+    let sum = counts.into_iter().fold(0, i64::saturating_add);
+    match most {
+        Some(most) if u64::try_from(sum).is_ok_and(|sum| sum > most) => {
+            let message = format!("the bucket may hold {most} {what}, and would have {sum}: delete some first");
+            Err(Error::new(ErrorKind::QuotaExceeded, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn add(txn: &mut Transaction, space: SpaceId, count: Count, shard: Shard, delta: i64) {
@@ -90,19 +131,45 @@ fn signed(length: u64) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// The sums over all shards.
-pub(crate) fn usage(view: &dyn View, space: SpaceId) -> Result<BucketUsage> {
+/// What is told of the sums. One below zero is of a bucket from before there were counts.
+fn usage(view: &dyn View, space: SpaceId) -> Result<BucketUsage> {
+    let told = sums(view, space)?.map(|sum| u64::try_from(sum).unwrap_or(0));
+    let [bytes, objects, older_bytes, older, upload_bytes] = told;
+    Ok(BucketUsage { objects, bytes, older, older_bytes, upload_bytes })
+}
+
+/// The sums over all shards, in the order of the kinds.
+fn sums(view: &dyn View, space: SpaceId) -> Result<[i64; 5]> {
     let mut sums = [0i64; 5];
     let mut cursor = view.cursor(space, KeyRange::prefix(keys::counters()), Direction::Forward)?;
     while let Some(entry) = cursor.next()? {
         let value = value_of(view, space, &entry.key, entry.value)?;
-        let kind = entry.key.get(1).copied().map(usize::from);
-        let (Some(sum), Ok(number)) = (kind.and_then(|kind| sums.get_mut(kind)), <[u8; 8]>::try_from(value.as_ref()))
-        else {
-            return Err(Error::damaged(format!("the key {} holds no count", hex::encode(&entry.key))));
-        };
-        *sum = sum.saturating_add(i64::from_le_bytes(number));
+        match (slot(&mut sums, &entry.key), <[u8; 8]>::try_from(value.as_ref())) {
+            (Some(sum), Ok(number)) => *sum = sum.saturating_add(i64::from_le_bytes(number)),
+            _ => return Err(Error::damaged(format!("the key {} holds no count", hex::encode(&entry.key)))),
+        }
     }
-    let [bytes, objects, older_bytes, older, part_bytes] = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
-    Ok(BucketUsage { objects, bytes, older, older_bytes, upload_bytes: part_bytes })
+    Ok(sums)
+}
+
+/// The same with what a transaction adds to them.
+fn sums_with(txn: &Transaction, space: SpaceId) -> Result<[i64; 5]> {
+    let mut sums = sums(txn.view().as_ref(), space)?;
+    for operation in txn.operations() {
+        if let Operation::AddCounter { at, delta } = operation
+            && at.space == space
+            && let Some(sum) = slot(&mut sums, &at.key)
+        {
+            *sum = sum.saturating_add(*delta);
+        }
+    }
+    Ok(sums)
+}
+
+/// The sum that a counter's key is a shard of.
+fn slot<'a>(sums: &'a mut [i64; 5], key: &[u8]) -> Option<&'a mut i64> {
+    match key.strip_prefix(keys::counters().as_ref()) {
+        Some([kind, _]) => sums.get_mut(usize::from(*kind)),
+        _ => None,
+    }
 }

@@ -56,7 +56,7 @@ impl Verb for Delete {
         if standing.is_none() {
             return Ok(Applied::Done(Deleted { existed: false }));
         }
-        name::set(txn, &bucket, &self.key, standing.as_ref(), None);
+        name::set(txn, &bucket, &self.key, standing.as_ref(), None)?;
         Ok(Applied::Changed)
     }
 
@@ -107,7 +107,7 @@ impl Verb for DeleteMany {
             return Ok(Applied::Done(std::mem::take(&mut self.outcomes)));
         }
         for (key, old) in &standing {
-            name::set(txn, &bucket, key, Some(old), None);
+            name::set(txn, &bucket, key, Some(old), None)?;
         }
         Ok(Applied::Changed)
     }

@@ -68,6 +68,17 @@ pub struct BucketInfo {
     pub space: SpaceId,
     /// When it was made.
     pub created: Timestamp,
+    /// What it may hold at most.
+    pub quota: Quota,
+}
+
+/// What a bucket may hold at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of objects, older versions and parts under way together; `None` is no limit.
+    pub bytes: Option<u64>,
+    /// Objects and older versions together; `None` is no limit.
+    pub objects: Option<u64>,
 }
 
 /// How much a bucket holds.

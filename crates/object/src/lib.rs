@@ -49,19 +49,19 @@ pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};
 pub use file::{FileMode, ObjectFile};
 pub use get::ObjectReader;
 pub use info::{
-    BucketInfo, BucketUsage, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, SnapshotInfo, UploadId,
-    UploadInfo,
+    BucketInfo, BucketUsage, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, Quota, SnapshotInfo,
+    UploadId, UploadInfo,
 };
 pub use multipart::PartWriter;
 pub use objects::{Objects, RootKey};
 pub use pending::Pending;
 pub use put::ObjectWriter;
 pub use request::{
-    AttributeChange, BODY_LEN_MAX, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX, COPY_PREFIX_BATCH,
-    CompleteOptions, CompletedPart, ComposeOptions, CopiedMetadata, CopiedPrefix, CopyOptions, CopyPrefixOptions,
-    DELETE_MANY_MAX, DeleteOptions, Deleted, EditOptions, ExchangeOptions, ListPage, ListQuery, METADATA_LEN_MAX,
-    MetadataChange, OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, ObjectName, PART_LEN_MIN, PART_NUMBER_MAX, PartOptions,
-    PartPage, PutOptions, RenameOptions, Segment, UploadOptions, UploadPage, UploadQuery,
+    AttributeChange, BODY_LEN_MAX, BucketChange, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX,
+    COPY_PREFIX_BATCH, CompleteOptions, CompletedPart, ComposeOptions, CopiedMetadata, CopiedPrefix, CopyOptions,
+    CopyPrefixOptions, DELETE_MANY_MAX, DeleteOptions, Deleted, EditOptions, ExchangeOptions, ListPage, ListQuery,
+    METADATA_LEN_MAX, MetadataChange, OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, ObjectName, PART_LEN_MIN, PART_NUMBER_MAX,
+    PartOptions, PartPage, PutOptions, RenameOptions, Segment, UploadOptions, UploadPage, UploadQuery,
 };
 
 pub use rights::{AccessList, Action, Caller, GRANTS_MAX, Grant, Grantee, Identity};

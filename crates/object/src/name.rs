@@ -11,6 +11,7 @@ use bytes::Bytes;
 use koine_kv::{Batch, Condition, SpaceId, Transaction, Version};
 
 use crate::count;
+use crate::error::Result;
 use crate::keys;
 use crate::lookup::Standing;
 use crate::record::{BucketRecord, ObjectRecord};
@@ -23,11 +24,11 @@ pub(crate) fn set(
     key: &str,
     old: Option<&Standing>,
     new: Option<&ObjectRecord>,
-) {
+) -> Result<()> {
     if let Some(old) = old {
         delete_content(txn, bucket.space, &old.record, new);
     }
-    put_record(txn, bucket, key, old, new);
+    put_record(txn, bucket, key, old, new)
 }
 
 /// The same where another name takes the old object with its bytes: the verb puts that name in the same transaction.
@@ -37,8 +38,8 @@ pub(crate) fn set_moving(
     key: &str,
     old: &Standing,
     new: Option<&ObjectRecord>,
-) {
-    put_record(txn, bucket, key, Some(old), new);
+) -> Result<()> {
+    put_record(txn, bucket, key, Some(old), new)
 }
 
 /// All that follows in the bucket's space from a record that takes another's place. `old` is what is not counted any
@@ -49,12 +50,13 @@ fn put_record(
     key: &str,
     old: Option<&Standing>,
     new: Option<&ObjectRecord>,
-) {
-    count::name_changed(txn, bucket.space, old, new);
+) -> Result<()> {
+    count::name_changed(txn, bucket, old, new)?;
     match new {
         Some(new) => txn.put(bucket.space, keys::name(key), Bytes::from(new.encode())),
         None => txn.delete(bucket.space, keys::name(key)),
     }
+    Ok(())
 }
 
 /// An object that no name leads to any more leaves nothing: its bytes go, and its table of parts.

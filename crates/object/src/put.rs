@@ -156,7 +156,7 @@ impl Verb for Put {
         self.record.id = scope.draw_id();
         let data = keys::data(self.record.id);
         txn.when(Condition::Absent { space, key: data.clone() });
-        name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&self.record));
+        name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&self.record))?;
         txn.put(space, data, self.payload.clone());
         Ok(Applied::Changed)
     }

@@ -88,8 +88,8 @@ impl Verb for Rename {
         }
         let record = self.record.insert(moved(&source, from.space != to.space, self.options.request, scope));
         move_content(txn, &source.record, &from, record, &to);
-        name::set_moving(txn, &from, &self.from.key, &source, None);
-        name::set(txn, &to, &self.to.key, there.as_ref(), Some(record));
+        name::set_moving(txn, &from, &self.from.key, &source, None)?;
+        name::set(txn, &to, &self.to.key, there.as_ref(), Some(record))?;
         Ok(Applied::Changed)
     }
 
@@ -150,8 +150,8 @@ impl Verb for Exchange {
         let to_other = moved(&one, between, self.options.request, scope);
         move_content(txn, &other.record, &second, &to_one, &first);
         move_content(txn, &one.record, &first, &to_other, &second);
-        name::set_moving(txn, &first, &self.one.key, &one, Some(&to_one));
-        name::set_moving(txn, &second, &self.other.key, &other, Some(&to_other));
+        name::set_moving(txn, &first, &self.one.key, &one, Some(&to_one))?;
+        name::set_moving(txn, &second, &self.other.key, &other, Some(&to_other))?;
         self.records = Some((to_one, to_other));
         Ok(Applied::Changed)
     }

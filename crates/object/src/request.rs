@@ -258,6 +258,15 @@ pub struct BucketQuery {
     pub limit: usize,
 }
 
+/// What of a bucket's settings is changed; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BucketChange {
+    /// The most bytes; `Some(None)` takes the limit away. A limit below what is there keeps out what would add.
+    pub quota_bytes: Option<Option<u64>>,
+    /// The most objects, in the same way.
+    pub quota_objects: Option<Option<u64>>,
+}
+
 /// A page of buckets, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketPage {

@@ -4,8 +4,8 @@
 //! Invariants:
 //! - What a verb reads of records it reads through the transaction, so that it is a condition of the batch. What
 //!   it only writes (a counter, a new object's data) depends on nothing.
-//! - A verb decides before it adds its first change: one that fails has added no change, and verbs may follow each
-//!   other in one transaction, where each sees what those before it did.
+//! - A verb decides before it adds its first change, and [`perform`] takes back what one added that fails all the same
+//!   (by a quota): verbs may follow each other in one transaction, where each sees what those before it did.
 //! - A verb is applied by [`perform`] alone, after its caller was found to be allowed all that it needs, in the
 //!   same transaction; a [`Scope`] can be had nowhere else.
 //! - No thread waits between attempts: the next one begins where the refusal is told.
@@ -127,7 +127,11 @@ pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &
     let caller = objects.caller();
     rights::ask(txn, caller, |rights| verb.needs(rights))?;
     let scope = Scope { now: objects.now(), random: objects.random(), caller };
-    verb.apply(txn, &scope).map_err(|error| rights::hide(txn, caller, error, |rights| verb.needs(rights)))
+    let mark = txn.mark();
+    verb.apply(txn, &scope).map_err(|error| {
+        txn.back_to(mark);
+        rights::hide(txn, caller, error, |rights| verb.needs(rights))
+    })
 }
 
 fn submit<V: Verb>(objects: Objects, verb: V, mut batch: Batch, count: u32, doubt: Option<Error>) -> Step<V::Outcome> {

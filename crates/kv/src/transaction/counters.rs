@@ -36,6 +36,12 @@ impl Counters {
         }
     }
 
+    /// Whatever is added from now on stands for itself; so many operations stay.
+    pub(super) fn forget(&mut self, operations: usize) {
+        self.last.clear();
+        self.sums.split_off(&operations);
+    }
+
     /// Where an addition to this key stands that can be added to.
     pub(super) fn find(&self, at: &Place) -> Option<usize> {
         self.last.get(at).copied()

@@ -73,6 +73,13 @@ impl Reads {
     }
 }
 
+/// Where a transaction stood.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    operations: usize,
+    explicit: usize,
+}
+
 /// Reads of one version and writes to come.
 pub struct Transaction {
     view: Arc<dyn View>,
@@ -146,6 +153,29 @@ impl Transaction {
         }
         self.counters.put(at.clone(), self.operations.len());
         self.operations.push(Operation::AddCounter { at, delta });
+    }
+
+    /// What it has added so far, in order.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Where it stands, to go [back to](Transaction::back_to).
+    pub fn mark(&mut self) -> Mark {
+        self.counters.forget(self.operations.len());
+        Mark { operations: self.operations.len(), explicit: self.explicit.len() }
+    }
+
+    /// Takes away the changes and the caller's conditions that were added after a mark. What was read since stays a
+    /// condition.
+    pub fn back_to(&mut self, mark: Mark) {
+        self.operations.truncate(mark.operations);
+        self.explicit.truncate(mark.explicit);
+        self.counters.forget(mark.operations);
+        if self.replayed > mark.operations {
+            self.overlay = Overlay::default();
+            self.replayed = 0;
+        }
     }
 
     /// Whether a space is there, own changes included; no condition.

@@ -396,3 +396,27 @@ fn what_is_added_to_one_counter_is_one_operation_as_long_as_nobody_looks() {
     txn.add(A, "one", 1);
     assert_eq!(added(txn), 2);
 }
+
+#[test]
+fn what_was_added_after_a_mark_can_be_taken_back() {
+    let kv = store();
+    set(&kv, "old", "1");
+    let mut txn = Transaction::begin(&kv).unwrap();
+    txn.put(A, "kept", bytes("x"));
+    txn.add(A, "sum", 3);
+    let mark = txn.mark();
+    txn.when(Condition::Present { space: A, key: bytes("never") });
+    txn.put(A, "kept", bytes("y"));
+    txn.delete(A, "old");
+    txn.add(A, "sum", 4);
+    assert_eq!(txn.get(A, b"old").unwrap(), None);
+    txn.back_to(mark);
+    // What it reads from now on is without it, and so is what it commits.
+    assert_eq!(txn.get(A, b"kept").unwrap(), Some(bytes("x")));
+    assert_eq!(txn.get(A, b"old").unwrap(), Some(bytes("1")));
+    txn.add(A, "sum", 5);
+    kv.commit(txn.into_batch(), LEVEL).unwrap();
+    let mut txn = Transaction::begin(&kv).unwrap();
+    assert_eq!(txn.get(A, b"sum").unwrap().unwrap().as_ref(), 8i64.to_le_bytes());
+    assert_eq!(txn.get(A, b"old").unwrap(), Some(bytes("1")));
+}

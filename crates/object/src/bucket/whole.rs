@@ -9,7 +9,7 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Commit, Operation, SpaceId, Transaction};
 
-use super::{check_absent, draw_space};
+use super::{check_absent, draw_space, info};
 use crate::error::Result;
 use crate::info::BucketInfo;
 use crate::keys;
@@ -22,7 +22,7 @@ use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
     /// Makes a bucket that holds what another, or a snapshot of one, holds now; from then on neither sees the
-    /// other's changes. One commit, and nothing is copied.
+    /// other's changes. One commit, and nothing is copied. Settings such as quotas are those of a new bucket.
     pub fn branch_bucket(&self, from: &str, to: &str) -> Pending<BucketInfo> {
         if let Err(error) = keys::check_bucket_name(to) {
             return Pending::ready(Err(error));
@@ -74,7 +74,7 @@ impl Verb for BranchBucket {
     }
 
     fn committed(self, _objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
-        Ok(BucketInfo { name: self.to, space: self.space, created: self.created })
+        Ok(info(self.to, &BucketRecord::new(self.space, self.created)))
     }
 }
 

@@ -113,7 +113,7 @@ impl Verb for Compose {
         let record = self.composed(&found, scope)?;
         free(txn, bucket.space, record.id);
         join(txn, &found, &Place::new(bucket.space, keys::data(record.id)));
-        name::set(txn, &bucket, &self.to.key, there.as_ref(), Some(&record));
+        name::set(txn, &bucket, &self.to.key, there.as_ref(), Some(&record))?;
         self.record = Some(record);
         Ok(Applied::Changed)
     }

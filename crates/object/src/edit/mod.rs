@@ -229,7 +229,7 @@ impl Verb for Edit {
         let size = self.change.size_after(before.map_or(0, |before| before.size))?;
         let checksums = self.change.checksums_after(before);
         let record = edited(before, size, checksums, self.options.request, scope);
-        let data = put_edited(txn, &bucket, &self.name.key, standing.as_ref(), &record);
+        let data = put_edited(txn, &bucket, &self.name.key, standing.as_ref(), &record)?;
         txn.then(self.change.operation(data));
         self.record = Some(record);
         Ok(Applied::Changed)
@@ -294,13 +294,13 @@ fn put_edited(
     key: &str,
     standing: Option<&Standing>,
     record: &ObjectRecord,
-) -> Place {
+) -> Result<Place> {
     let data = Place::new(bucket.space, keys::data(record.id));
     if standing.is_none() {
         free(txn, bucket.space, record.id);
     }
-    name::set(txn, bucket, key, standing, Some(record));
-    data
+    name::set(txn, bucket, key, standing, Some(record))?;
+    Ok(data)
 }
 
 /// A new object needs an id that none has.

@@ -100,7 +100,7 @@ impl Verb for WriteCopy {
         let end = if length == 0 { 0 } else { self.offset.saturating_add(length) };
         let size = before.map_or(0, |before| before.size).max(end);
         let record = edited(before, size, Vec::new(), self.options.request, scope);
-        let to = put_edited(txn, &bucket, &self.to.key, standing.as_ref(), &record);
+        let to = put_edited(txn, &bucket, &self.to.key, standing.as_ref(), &record)?;
         let from = Place::new(source.space, keys::data(source.standing.record.id));
         txn.then(match length {
             0 => Operation::Put { at: to, value: Payload::Bytes(bytes::Bytes::new()) },

@@ -109,8 +109,8 @@ impl Verb for Complete {
         let sources = parts.iter().map(of).collect();
         txn.when(Condition::Absent { space, key: data.clone() });
         txn.then(Operation::Concatenate { sources, target: Place::new(space, data), fate: Sources::Delete });
-        drop_upload(txn, space, &self.key, self.upload, bytes);
-        name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&record));
+        drop_upload(txn, &bucket, &self.key, self.upload, bytes)?;
+        name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&record))?;
         txn.put(space, keys::part_table(record.id), Bytes::from(encode_part_table(&parts)));
         self.record = Some(record);
         Ok(Applied::Changed)

@@ -23,7 +23,7 @@ use crate::lookup::{Lookup, find_bucket};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::check_metadata;
-use crate::record::UploadRecord;
+use crate::record::{BucketRecord, UploadRecord};
 use crate::request::{ObjectName, UploadOptions};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -85,10 +85,12 @@ pub(crate) fn find_upload(
 }
 
 /// The upload goes, with every part that is left; `bytes` are those of all its parts.
-fn drop_upload(txn: &mut Transaction, space: SpaceId, key: &str, id: UploadId, bytes: u64) {
-    count::part_changed(txn, space, id, bytes, 0);
+fn drop_upload(txn: &mut Transaction, bucket: &BucketRecord, key: &str, id: UploadId, bytes: u64) -> Result<()> {
+    let space = bucket.space;
+    count::part_changed(txn, bucket, id, bytes, 0)?;
     txn.delete(space, keys::upload(key, id));
     txn.then(Operation::DeleteRange { space, range: KeyRange::prefix(keys::parts_prefix(id)) });
+    Ok(())
 }
 
 struct CreateUpload {
@@ -142,10 +144,11 @@ impl Verb for AbortUpload {
     }
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
-        let space = find_bucket(txn, &self.bucket)?.space;
+        let bucket = find_bucket(txn, &self.bucket)?;
+        let space = bucket.space;
         find_upload(txn, space, &self.key, self.id)?;
         let bytes = complete::read_parts(txn, space, self.id)?.values().map(|part| part.size).sum();
-        drop_upload(txn, space, &self.key, self.id, bytes);
+        drop_upload(txn, &bucket, &self.key, self.id, bytes)?;
         Ok(Applied::Changed)
     }
 

@@ -208,7 +208,8 @@ impl Verb for PutPart {
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<PartInfo>> {
         let Target { bucket, key, upload, number } = &self.target;
-        let space = find_bucket(txn, bucket)?.space;
+        let target_bucket = find_bucket(txn, bucket)?;
+        let space = target_bucket.space;
         find_upload(txn, space, key, *upload)?;
         let record = keys::part(*upload, OfPart::Record, *number);
         let old = txn.record(space, &record)?.map(|(_, bytes)| PartRecord::decode(&bytes)).transpose()?;
@@ -221,7 +222,7 @@ impl Verb for PutPart {
                 txn.then(share(source, *range, target));
             }
         }
-        count::part_changed(txn, space, *upload, old.map_or(0, |old| old.size), self.part.size);
+        count::part_changed(txn, &target_bucket, *upload, old.map_or(0, |old| old.size), self.part.size)?;
         txn.put(space, record, Bytes::from(self.part.encode()));
         Ok(Applied::Changed)
     }

@@ -5,6 +5,7 @@ use koine_kv::SpaceId;
 
 use super::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing, unknown};
 use crate::error::{Error, Result};
+use crate::info::Quota;
 use crate::rights::AccessList;
 
 /// The format that this program writes into the catalogue's head.
@@ -90,6 +91,8 @@ const TAG_OWNER: u64 = 3;
 const TAG_GROUP: u64 = 4;
 const TAG_BUCKET_ID: u64 = 5;
 const TAG_LIST: u64 = 6;
+const TAG_QUOTA_BYTES: u64 = 8;
+const TAG_QUOTA_OBJECTS: u64 = 9;
 const TAG_ORIGIN: u64 = 64;
 
 /// A bucket's record.
@@ -104,6 +107,7 @@ pub(crate) struct BucketRecord {
     /// What names the bucket for as long as it is there; absent: its space, which a purge or restore changes.
     pub id: Option<u64>,
     pub list: AccessList,
+    pub quota: Quota,
     /// What it was branched from: a bucket's id and the space then.
     pub origin: Option<(u64, SpaceId)>,
     pub kept: Vec<(u64, Vec<u8>)>,
@@ -113,7 +117,17 @@ impl BucketRecord {
     /// A bucket that is made now.
     pub fn new(space: SpaceId, created: Timestamp) -> Self {
         let list = AccessList::default();
-        BucketRecord { space, created, owner: 0, group: 0, id: None, list, origin: None, kept: Vec::new() }
+        BucketRecord {
+            space,
+            created,
+            owner: 0,
+            group: 0,
+            id: None,
+            list,
+            quota: Quota::default(),
+            origin: None,
+            kept: Vec::new(),
+        }
     }
 
     /// What names the bucket for as long as it is there.
@@ -142,6 +156,12 @@ impl BucketRecord {
         if !self.list.is_empty() {
             fields.put(TAG_LIST, &self.list.encode());
         }
+        if let Some(bytes) = self.quota.bytes {
+            fields.put_u64(TAG_QUOTA_BYTES, bytes);
+        }
+        if let Some(objects) = self.quota.objects {
+            fields.put_u64(TAG_QUOTA_OBJECTS, objects);
+        }
         if let Some((bucket, space)) = &self.origin {
             fields.put(TAG_ORIGIN, &[bucket.to_le_bytes(), space.0.to_le_bytes()].concat());
         }
@@ -152,7 +172,7 @@ impl BucketRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (mut space, mut created, mut kept) = (None, None, Vec::new());
         let (mut owner, mut group, mut id, mut list) = (0, 0, None, AccessList::default());
-        let mut origin = None;
+        let (mut quota, mut origin) = (Quota::default(), None);
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -162,6 +182,8 @@ impl BucketRecord {
                 TAG_GROUP => group = as_u64(value)?,
                 TAG_BUCKET_ID => id = Some(as_u64(value)?),
                 TAG_LIST => list = AccessList::decode(value)?,
+                TAG_QUOTA_BYTES => quota.bytes = Some(as_u64(value)?),
+                TAG_QUOTA_OBJECTS => quota.objects = Some(as_u64(value)?),
                 TAG_ORIGIN => {
                     let mut reader = Reader::new(value);
                     origin = Some((reader.u64()?, SpaceId(reader.u64()?)));
@@ -176,6 +198,7 @@ impl BucketRecord {
             group,
             id,
             list,
+            quota,
             origin,
             kept,
         })

@@ -10,7 +10,7 @@ use super::*;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::ErrorKind;
 use crate::etag::ETag;
-use crate::info::{ContentHeaders, ObjectId, UploadId};
+use crate::info::{ContentHeaders, ObjectId, Quota, UploadId};
 use crate::rights::{AccessList, Grant, Grantee};
 
 fn checksum() -> impl Strategy<Value = Checksum> {
@@ -134,13 +134,15 @@ proptest! {
 
     #[test]
     fn bucket_and_snapshot_records_come_back(
-        space: u64, time: u64, id: Option<u64>, group: u64, origin: Option<(u64, u64)>, access in access(), kept in kept(),
+        space: u64, time: u64, id: Option<u64>, group: u64, origin: Option<(u64, u64)>,
+        quota: (Option<u64>, Option<u64>), access in access(), kept in kept(),
     ) {
         let (space, created) = (SpaceId(space), Timestamp(time));
         let snapshot = SnapshotRecord { space, created, kept: kept.clone() };
         prop_assert_eq!(SnapshotRecord::decode(&snapshot.encode()).unwrap(), snapshot);
         let (ObjectAccess { owner, list }, origin) = (access, origin.map(|(bucket, space)| (bucket, SpaceId(space))));
-        let record = BucketRecord { owner, group, id, list, origin, kept, ..BucketRecord::new(space, created) };
+        let quota = Quota { bytes: quota.0, objects: quota.1 };
+        let record = BucketRecord { owner, group, id, list, quota, origin, kept, ..BucketRecord::new(space, created) };
         prop_assert_eq!(BucketRecord::decode(&record.encode()).unwrap(), record);
     }
 

@@ -8,9 +8,9 @@ use std::thread;
 
 use koine_kv::{Batch, Durability, Kv, Ticket, pass_on};
 use koine_object::{
-    ByteRange, CompleteOptions, CompletedPart, CopyOptions, DeleteOptions, ErrorKind, Expected, ListQuery, ObjectInfo,
-    ObjectName, Objects, PartInfo, PartOptions, PutOptions, ReadCondition, Result, UploadId, UploadOptions,
-    UploadQuery,
+    BucketChange, ByteRange, CompleteOptions, CompletedPart, CopyOptions, DeleteOptions, ErrorKind, Expected,
+    ListQuery, ObjectInfo, ObjectName, Objects, PartInfo, PartOptions, PutOptions, ReadCondition, Result, UploadId,
+    UploadOptions, UploadQuery,
 };
 
 use crate::backend::ROUNDS;
@@ -108,6 +108,7 @@ fn every_change_of_a_snapshot_is_refused() {
         objects.abort_upload(ObjectName::new(of, "c"), upload.0).wait(),
         objects.delete_bucket(of).wait(),
         objects.purge_bucket(of).wait(),
+        objects.set_bucket(of, BucketChange::default()).wait().map(drop),
         objects.restore_bucket(of, "s").wait(),
         objects.snapshot_bucket(of, "t").wait().map(drop),
         objects.delete_snapshot(of, "s").wait(),

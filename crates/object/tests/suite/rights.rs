@@ -1,9 +1,9 @@
 //! Who may: one table of calls, driven for every kind of caller.
 
 use koine_object::{
-    BucketQuery, Caller, CompleteOptions, CompletedPart, CopiedMetadata, CopyOptions, DeleteOptions, ErrorKind,
-    Expected, ListQuery, ObjectName, Objects, PartOptions, PutOptions, ReadCondition, Result, UploadId, UploadOptions,
-    UploadQuery,
+    BucketChange, BucketQuery, Caller, CompleteOptions, CompletedPart, CopiedMetadata, CopyOptions, DeleteOptions,
+    ErrorKind, Expected, ListQuery, ObjectName, Objects, PartOptions, PutOptions, ReadCondition, Result, UploadId,
+    UploadOptions, UploadQuery,
 };
 
 use crate::support::{put, store};
@@ -24,6 +24,8 @@ const CALLS: &[Call] = &[
     ("list snapshots", |objects, _| objects.list_snapshots("bucket").map(drop)),
     ("get from a snapshot", |objects, _| objects.get("bucket@taken", "old").map(drop)),
     ("delete snapshot", |objects, _| objects.delete_snapshot("bucket", "taken").wait()),
+    ("bucket usage", |objects, _| objects.bucket_usage("bucket").map(drop)),
+    ("set bucket", |objects, _| objects.set_bucket("bucket", BucketChange::default()).wait().map(drop)),
     ("restore bucket", |objects, _| objects.restore_bucket("bucket", "taken").wait()),
     ("branch bucket", |objects, _| objects.branch_bucket("bucket@taken", "branch").wait().map(drop)),
     ("purge bucket", |objects, _| objects.purge_bucket("bucket").wait()),

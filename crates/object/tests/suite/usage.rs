@@ -7,9 +7,9 @@ use std::thread;
 use koine_env::{Random, SeededRandom};
 use koine_kv::{Batch, Durability, Kv, Ticket, pass_on};
 use koine_object::{
-    BucketUsage, CompleteOptions, CompletedPart, CopyOptions, DeleteOptions, EditOptions, EditWriter, ErrorKind,
-    ExchangeOptions, Expected, ListQuery, ObjectName, Objects, PartOptions, PutOptions, ReadCondition, RenameOptions,
-    Result, UploadId, UploadOptions, UploadQuery,
+    BucketChange, BucketUsage, CompleteOptions, CompletedPart, CopyOptions, DeleteOptions, EditOptions, EditWriter,
+    ErrorKind, ExchangeOptions, Expected, ListQuery, ObjectName, Objects, PartOptions, PutOptions, Quota,
+    ReadCondition, RenameOptions, Result, UploadId, UploadOptions, UploadQuery,
 };
 
 use crate::backend::ROUNDS;
@@ -218,4 +218,83 @@ fn counting_makes_no_two_writers_conflict() {
     });
     assert_eq!(batches.load(Ordering::SeqCst), WRITERS * ROUNDS, "an attempt was repeated");
     assert_eq!(check(&objects, "bucket").objects, (WRITERS * ROUNDS) as u64);
+}
+
+fn set_quota(objects: &Objects, bytes: Option<u64>, objects_most: Option<u64>) -> Quota {
+    let change = BucketChange { quota_bytes: Some(bytes), quota_objects: Some(objects_most) };
+    let told = objects.set_bucket("bucket", change).wait().unwrap();
+    assert_eq!(objects.head_bucket("bucket").unwrap(), told);
+    told.quota
+}
+
+#[test]
+fn what_would_go_past_a_quota_changes_nothing_and_deleting_always_works() {
+    let objects = store();
+    let name = |key| ObjectName::new("bucket", key);
+    put(&objects, "a", &[0; 600]);
+    assert_eq!(set_quota(&objects, Some(1_000), Some(3)), Quota { bytes: Some(1_000), objects: Some(3) });
+    let upload = objects.create_upload("bucket", "joined", UploadOptions::default()).wait().unwrap();
+    put_part(&objects, name("joined"), upload, 1, 300).unwrap();
+    let before = objects.kv().view().unwrap().version();
+    let copied = || objects.copy(name("a"), name("b"), CopyOptions::default()).wait().map(drop);
+    let outcomes = [
+        put_in(&objects, "bucket", "b", 101),
+        put_in(&objects, "bucket", "a", 701),
+        copied(),
+        put_part(&objects, name("joined"), upload, 2, 101),
+        put_part(&objects, name("joined"), upload, 1, 401),
+        objects.truncate(name("a"), 701, EditOptions::default()).wait().map(drop),
+        objects.append(name("a"), EditOptions::default()).and_then(edited),
+    ];
+    for (number, outcome) in outcomes.into_iter().enumerate() {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::QuotaExceeded, "call {number}");
+    }
+    assert_eq!(objects.kv().view().unwrap().version(), before);
+    // Up to the quota all goes, and joining parts adds nothing.
+    put_in(&objects, "bucket", "a", 700).unwrap();
+    complete(&objects, name("joined"), upload).unwrap();
+    assert_eq!(check(&objects, "bucket").bytes, 1_000);
+    // The number of objects by itself.
+    put_in(&objects, "bucket", "empty", 0).unwrap();
+    assert_eq!(put_in(&objects, "bucket", "fourth", 0).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    objects.rename(name("empty"), name("moved"), RenameOptions::default()).wait().unwrap();
+    // A quota below what is there lets it shrink, and be emptied.
+    set_quota(&objects, Some(10), Some(1));
+    put_in(&objects, "bucket", "a", 650).unwrap();
+    assert_eq!(put_in(&objects, "bucket", "a", 651).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    objects.delete("bucket", "a", DeleteOptions::default()).wait().unwrap();
+    objects.delete_many("bucket", &["joined".to_owned(), "moved".to_owned()]).wait().unwrap();
+    put_in(&objects, "bucket", "a", 10).unwrap();
+    // It belongs to the bucket: a purge keeps it, a branch has none, and it can be taken away.
+    objects.purge_bucket("bucket").wait().unwrap();
+    assert_eq!(put_in(&objects, "bucket", "a", 11).unwrap_err().kind(), ErrorKind::QuotaExceeded);
+    objects.branch_bucket("bucket", "branch").wait().unwrap();
+    put_in(&objects, "branch", "a", 11).unwrap();
+    assert_eq!(set_quota(&objects, None, None), Quota::default());
+    put_in(&objects, "bucket", "a", 11).unwrap();
+}
+
+#[test]
+fn writers_go_past_a_quota_by_what_is_under_way_at_most() {
+    const WRITERS: usize = 8;
+    let objects = store();
+    let (most, length) = (200_000u64, 20_000usize);
+    set_quota(&objects, Some(most), None);
+    let put_until_refused = |writer: usize| {
+        for number in 0.. {
+            if let Err(error) = put_in(&objects, "bucket", &format!("{writer}-{number}"), length) {
+                assert_eq!(error.kind(), ErrorKind::QuotaExceeded);
+                break;
+            }
+        }
+    };
+    put_until_refused(0);
+    assert_eq!(check(&objects, "bucket").bytes, most);
+    objects.purge_bucket("bucket").wait().unwrap();
+    thread::scope(|scope| {
+        let put_until_refused = &put_until_refused;
+        (0..WRITERS).for_each(|writer| drop(scope.spawn(move || put_until_refused(writer))));
+    });
+    let bytes = check(&objects, "bucket").bytes;
+    assert!((most..=most + (WRITERS as u64 - 1) * length as u64).contains(&bytes), "{bytes}");
 }

@@ -1,0 +1,61 @@
+//! Settings of a bucket: what it may hold at most.
+//!
+//! Invariant: settings stand in the bucket's record, which every change of the bucket has read: they hold for every
+//! commit after theirs.
+
+use bytes::Bytes;
+use koine_kv::{Commit, Transaction};
+
+use super::info;
+use crate::error::Result;
+use crate::info::BucketInfo;
+use crate::keys;
+use crate::lookup::find_bucket;
+use crate::objects::Objects;
+use crate::pending::Pending;
+use crate::record::BucketRecord;
+use crate::request::BucketChange;
+use crate::rights::{Action, Rights};
+use crate::verb::{Applied, Scope, Verb, run};
+
+impl Objects {
+    /// Changes settings of a bucket.
+    pub fn set_bucket(&self, bucket: &str, change: BucketChange) -> Pending<BucketInfo> {
+        run(self, SetBucket { bucket: bucket.to_owned(), change, record: None })
+    }
+}
+
+struct SetBucket {
+    bucket: String,
+    change: BucketChange,
+    /// Of the last attempt.
+    record: Option<BucketRecord>,
+}
+
+impl Verb for SetBucket {
+    type Outcome = BucketInfo;
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.bucket(Action::SetBucket, &self.bucket)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
+        let mut record = find_bucket(txn, &self.bucket)?;
+        if let Some(bytes) = self.change.quota_bytes {
+            record.quota.bytes = bytes;
+        }
+        if let Some(objects) = self.change.quota_objects {
+            record.quota.objects = objects;
+        }
+        txn.put(keys::CATALOGUE, keys::bucket(&self.bucket), Bytes::from(record.encode()));
+        self.record = Some(record);
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
+        match self.record {
+            Some(record) => Ok(info(self.bucket, &record)),
+            None => objects.head_bucket(&self.bucket),
+        }
+    }
+}
