@@ -9,12 +9,15 @@ mod settings;
 mod snapshot;
 mod whole;
 
+use std::ops::ControlFlow;
+
 use koine_env::Timestamp;
 use koine_kv::{Commit, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, View};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::BucketInfo;
 use crate::keys;
+use crate::list::PAGE;
 use crate::lookup::{find_bucket, find_bucket_to_read, read_value};
 use crate::objects::Objects;
 use crate::pending::Pending;
@@ -54,6 +57,18 @@ impl Objects {
     /// Buckets by name.
     pub fn list_buckets(&self, query: &BucketQuery) -> Result<BucketPage> {
         self.read(|rights| rights.store(Action::ListAllMyBuckets), |view| list(view.as_ref(), query))
+    }
+
+    /// Calls `each` for every bucket whose name begins with `prefix`, in the order of names, until it breaks.
+    pub fn for_each_bucket(&self, prefix: &str, mut each: impl FnMut(BucketInfo) -> ControlFlow<()>) -> Result<()> {
+        let mut query = BucketQuery { prefix: prefix.to_owned(), limit: PAGE, ..BucketQuery::default() };
+        loop {
+            let page = self.list_buckets(&query)?;
+            if page.buckets.into_iter().try_for_each(&mut each).is_break() || page.next.is_none() {
+                return Ok(());
+            }
+            query.after = page.next;
+        }
     }
 }
 

@@ -34,3 +34,5 @@ mod rights;
 mod support;
 #[path = "../suite/usage.rs"]
 mod usage;
+#[path = "../suite/walks.rs"]
+mod walks;

@@ -18,3 +18,4 @@ mod races;
 mod rights;
 mod support;
 mod usage;
+mod walks;
