@@ -1,7 +1,7 @@
 //! Keyword arguments that several calls share.
 
 use koine::kv::Version;
-use koine::object::{ContentHeaders, EtagMatch, PutCondition, PutOptions};
+use koine::object::{ContentHeaders, EditOptions, EtagMatch, PutCondition, PutOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
@@ -79,6 +79,20 @@ impl Making {
     /// Whether it is only asked that nothing have the name.
     pub fn is_new(&self) -> bool {
         self.condition.if_absent
+    }
+
+    /// For a call that describes nothing: what must hold of the name.
+    pub fn condition_alone(self, call: &str) -> PyResult<PutCondition> {
+        if self.described {
+            let message = format!("{call}() takes conditions, but neither metadata nor headers");
+            return Err(PyTypeError::new_err(message));
+        }
+        Ok(self.condition)
+    }
+
+    /// For an edit.
+    pub fn edit(self, call: &str, create: bool) -> PyResult<EditOptions> {
+        Ok(EditOptions { condition: self.condition_alone(call)?, create, ..EditOptions::default() })
     }
 
     /// For a put of so many bytes, where that is known.

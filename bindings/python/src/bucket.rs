@@ -5,8 +5,9 @@ use std::sync::Arc;
 use koine::Session;
 use koine::kv::Version;
 use koine::object::{
-    self, ByteRange, CopiedMetadata, CopyOptions, DeleteOptions, Error, ErrorKind, Expected, FileMode, ListQuery,
-    ObjectName, PutCondition, UploadOptions, UploadQuery,
+    self, AttributeChange, ByteRange, ComposeOptions, CopiedMetadata, CopyOptions, DeleteOptions, EditOptions, Error,
+    ErrorKind, ExchangeOptions, Expected, FileMode, ListQuery, ObjectName, PutCondition, RenameOptions, UploadOptions,
+    UploadQuery,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,9 +15,10 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::arguments::Making;
 use crate::buffers::{Lent, filled};
+use crate::edits;
 use crate::errors;
 use crate::file::RawFile;
-use crate::info::{BucketInfo, ObjectInfo};
+use crate::info::{BucketInfo, ObjectInfo, SnapshotInfo};
 use crate::listing::{ListPage, Listing};
 use crate::store::Hold;
 use crate::transfer;
@@ -219,9 +221,11 @@ impl Bucket {
     ) -> PyResult<RawFile> {
         let file_mode = match mode {
             "r" => FileMode::Read,
+            "r+" => FileMode::ReadWrite,
+            "a" => FileMode::Append,
             "w" => FileMode::Create,
             "x" => FileMode::CreateNew,
-            _ => return Err(PyValueError::new_err(format!("{mode:?} is no mode of a file: r, w or x"))),
+            _ => return Err(PyValueError::new_err(format!("{mode:?} is no mode of a file: r, r+, w, x or a"))),
         };
         let put = Making::read("open", options)?.put(None);
         let name = ObjectName::new(&self.name, key);
@@ -253,6 +257,145 @@ impl Bucket {
             let Some((key, upload)) = page.next else { return Ok(all) };
             (query.key_after, query.upload_after) = (Some(key), upload);
         }
+    }
+
+    #[pyo3(signature = (key, data, *, create=true, **options))]
+    fn append(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        data: &Bound<'_, PyAny>,
+        create: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let editing = Making::read("append", options)?.edit("append", create)?;
+        edits::write(py, &self.hold, ObjectName::new(&self.name, key), None, data, editing).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, offset, data, *, create=true, **options))]
+    fn write_at(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        offset: u64,
+        data: &Bound<'_, PyAny>,
+        create: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let editing = Making::read("write_at", options)?.edit("write_at", create)?;
+        edits::write(py, &self.hold, ObjectName::new(&self.name, key), Some(offset), data, editing).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, size, **options))]
+    fn truncate(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        size: u64,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let editing = Making::read("truncate", options)?.edit("truncate", false)?;
+        let name = ObjectName::new(&self.name, key);
+        self.hold.call(py, |session| session.truncate(name, size, editing).wait()).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, to, *, bucket=None, **options))]
+    fn r#move(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        to: &str,
+        bucket: Option<&str>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let condition = Making::read("move", options)?.condition_alone("move")?;
+        let raise = raise(condition.if_absent);
+        let (from, to) = (ObjectName::new(&self.name, key), ObjectName::new(bucket.unwrap_or(&self.name), to));
+        let options = RenameOptions { condition, ..RenameOptions::default() };
+        self.hold.call_or(py, |session| session.rename(from, to, options).wait(), raise).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, other, *, bucket=None))]
+    fn exchange(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        other: &str,
+        bucket: Option<&str>,
+    ) -> PyResult<(ObjectInfo, ObjectInfo)> {
+        let (one, other) = (ObjectName::new(&self.name, key), ObjectName::new(bucket.unwrap_or(&self.name), other));
+        let both = self.hold.call(py, |session| session.exchange(one, other, ExchangeOptions::default()).wait())?;
+        Ok((ObjectInfo(both.0), ObjectInfo(both.1)))
+    }
+
+    #[pyo3(signature = (sources, to, *, source_metadata=false, **options))]
+    fn compose(
+        &self,
+        py: Python<'_>,
+        sources: Vec<edits::Source>,
+        to: &str,
+        source_metadata: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let making = Making::read("compose", options)?;
+        let raise = raise(making.is_new());
+        let options = ComposeOptions { put: making.put(None), source_metadata };
+        let segments: Vec<_> = sources.iter().map(|source| source.segment(&self.name)).collect();
+        let to = ObjectName::new(&self.name, to);
+        self.hold.call_or(py, |session| session.compose(&segments, to, options).wait(), raise).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (prefix, to, *, bucket=None))]
+    fn copy_prefix(&self, py: Python<'_>, prefix: &str, to: &str, bucket: Option<&str>) -> PyResult<u64> {
+        let (from, to) = (ObjectName::new(&self.name, prefix), ObjectName::new(bucket.unwrap_or(&self.name), to));
+        self.hold.call(py, |session| edits::copy_prefix(session, from, to))
+    }
+
+    fn move_prefix(&self, py: Python<'_>, prefix: &str, to: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.rename_prefix(&self.name, prefix, to).wait())
+    }
+
+    #[pyo3(signature = (key, *, metadata=None, tags=None, replace=false, mode=None))]
+    fn set_attributes(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        metadata: Option<&Bound<'_, PyAny>>,
+        tags: Option<&Bound<'_, PyAny>>,
+        replace: bool,
+        mode: Option<u32>,
+    ) -> PyResult<ObjectInfo> {
+        let (metadata, tags) = (edits::change(metadata, replace)?, edits::change(tags, replace)?);
+        let change = AttributeChange { metadata, tags, mode, ..AttributeChange::default() };
+        let name = ObjectName::new(&self.name, key);
+        let set = self.hold.call(py, |session| session.set_attributes(name, change, EditOptions::default()).wait())?;
+        Ok(ObjectInfo(set))
+    }
+
+    fn snapshot(&self, py: Python<'_>, name: &str) -> PyResult<SnapshotInfo> {
+        self.hold.call(py, |session| session.snapshot_bucket(&self.name, name).wait()).map(SnapshotInfo)
+    }
+
+    fn snapshots(&self, py: Python<'_>) -> PyResult<Vec<SnapshotInfo>> {
+        let all = self.hold.call(py, |session| session.list_snapshots(&self.name))?;
+        Ok(all.into_iter().map(SnapshotInfo).collect())
+    }
+
+    fn delete_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.delete_snapshot(&self.name, name).wait())
+    }
+
+    fn restore(&self, py: Python<'_>, snapshot: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.restore_bucket(&self.name, snapshot).wait())
+    }
+
+    fn branch(&self, py: Python<'_>, to: String) -> PyResult<Bucket> {
+        self.hold.call(py, |session| session.branch_bucket(&self.name, &to).wait())?;
+        Ok(Bucket::new(Arc::clone(&self.hold), to))
+    }
+
+    fn purge(&self, py: Python<'_>) -> PyResult<()> {
+        self.hold.call(py, |session| session.purge_bucket(&self.name).wait())
     }
 
     fn __repr__(&self) -> String {

@@ -121,6 +121,10 @@ impl RawFile {
         self.with(py, |file| file.seek(to).map_err(|error| errors::of_file(&error)))
     }
 
+    fn truncate(&self, py: Python<'_>, size: u64) -> PyResult<()> {
+        self.with(py, |file| file.truncate(size).map_err(|error| errors::of_objects(&error)))
+    }
+
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |file| Ok(file.position()))
     }

@@ -93,6 +93,15 @@ impl ObjectInfo {
     }
 
     #[getter]
+    fn tags<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (name, value) in &self.0.tags {
+            all.set_item(name, value)?;
+        }
+        Ok(all)
+    }
+
+    #[getter]
     fn checksums<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
         for checksum in &self.0.checksums {
@@ -257,5 +266,32 @@ impl PartInfo {
 
     fn __repr__(&self) -> String {
         format!("PartInfo({}, size={})", self.0.number, self.0.size)
+    }
+}
+
+/// What is known of a snapshot of a bucket.
+#[pyclass(frozen, module = "koine", eq)]
+#[derive(Clone, PartialEq)]
+pub struct SnapshotInfo(pub object::SnapshotInfo);
+
+#[pymethods]
+impl SnapshotInfo {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn created<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        moment(py, self.0.created)
+    }
+
+    #[getter]
+    fn created_ns(&self) -> u64 {
+        self.0.created.0
+    }
+
+    fn __repr__(&self) -> String {
+        format!("SnapshotInfo({:?})", self.0.name)
     }
 }

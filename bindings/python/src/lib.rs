@@ -9,6 +9,7 @@
 mod arguments;
 mod bucket;
 mod buffers;
+mod edits;
 mod errors;
 mod file;
 mod info;
@@ -28,7 +29,7 @@ mod _koine {
     #[pymodule_export]
     use super::file::RawFile;
     #[pymodule_export]
-    use super::info::{BucketInfo, ObjectInfo, ObjectSummary, PartInfo, Prefix};
+    use super::info::{BucketInfo, ObjectInfo, ObjectSummary, PartInfo, Prefix, SnapshotInfo};
     #[pymodule_export]
     use super::listing::{BucketListing, ListPage, Listing};
     #[pymodule_export]

@@ -91,7 +91,7 @@ def test_an_exception_gives_up_what_was_written(bucket, mode):
 def test_a_forgotten_file_leaves_nothing(bucket, mode):
     file = bucket.open("key", mode)
     file.write("new" if mode == "w" else b"new")
-    with pytest.warns(ResourceWarning, match="nothing was put"):
+    with pytest.warns(ResourceWarning, match="given up"):
         del file
         gc.collect()
     assert "key" not in bucket
@@ -130,7 +130,7 @@ def test_text(bucket):
     with bucket.open("key", "w", encoding="latin-1", newline="\r\n") as file:
         file.write("über\n")
     assert bucket.get("key") == b"\xfcber\r\n"
-    for wrong in ["q", "rw", "rbt", "", "b"]:
+    for wrong in ["q", "rw", "rbt", "", "b", "w+", "a+"]:
         with pytest.raises(ValueError):
             bucket.open("key", wrong)
 
@@ -152,3 +152,47 @@ def test_open_by_address(store, monkeypatch):
             koine.open(wrong, store=store)
     with pytest.raises(koine.errors.InvalidArgument, match="KOINE_STORE"):
         koine.open("koine://bucket/a")
+
+
+def test_editing(bucket):
+    before = bucket.put("key", b"0123456789")
+    with bucket.open("key", "r+b") as file:
+        assert (file.readable(), file.writable(), file.seekable(), file.mode) == (True, True, True, "rb+")
+        file.seek(3)
+        file.write(b"three")
+        assert file.tell() == 8 and file.read() == b"89"
+        file.seek(0)
+        assert file.read() == b"012three89" and bucket.get("key") == b"0123456789"
+        file.flush()
+        assert bucket.get("key") == b"012three89"
+        assert file.truncate(4) == 4
+        file.seek(6)
+        file.write(b"!")
+    assert bucket.get("key") == b"012t\0\0!"
+    assert file.info == bucket.head("key") and file.info.id == before.id
+    with pytest.raises(KeyError):
+        with bucket.open("key", "r+b") as file:
+            file.write(b"lost")
+            raise KeyError
+    assert bucket.get("key") == b"012t\0\0!"
+    file = bucket.open("key", "r+b")
+    file.write(b"x")
+    bucket.put("key", b"another")
+    with pytest.raises(koine.errors.Conflict):
+        file.flush()
+    file.discard()
+    assert bucket.get("key") == b"another"
+    with pytest.raises(FileNotFoundError):
+        bucket.open("none", "r+b")
+
+
+def test_appending(bucket):
+    with bucket.open("log", "a") as file:
+        print("one", file=file)
+        file.flush()
+        print("two", file=file)
+        assert bucket.get("log") == b"one\n"
+    with bucket.open("log", "ab") as file:
+        assert file.tell() == 8 and not file.seekable() and not file.readable()
+        file.write(b"three\n")
+    assert bucket.get("log") == b"one\ntwo\nthree\n"

@@ -196,3 +196,64 @@ def test_files_of_the_system_come_and_go(bucket, tmp_path):
     with pytest.raises(KeyError):
         bucket.put_file("none", Broken())
     assert "none" not in bucket
+
+
+def test_edits(session, bucket):
+    assert bucket.append("key", b"one") == bucket.head("key")
+    bucket.append("key", b", two")
+    bucket.write_at("key", 10, bytearray(b"end"))
+    assert bucket.get("key") == b"one, two\0\0end"
+    assert bucket.truncate("key", 3).size == 3
+    with pytest.raises(FileNotFoundError):
+        bucket.append("none", b"", create=False)
+    with pytest.raises(FileNotFoundError):
+        bucket.truncate("none", 1)
+    with pytest.raises(TypeError):
+        bucket.append("key", b"", metadata={"a": "b"})
+    other = session.create_bucket("other")
+    bucket.put("second", b"2")
+    one, two = bucket.exchange("key", "second")
+    assert (one.size, two.size, bucket.get("key"), bucket.get("second")) == (1, 3, b"2", b"one")
+    with pytest.raises(FileExistsError):
+        bucket.move("key", "second", if_absent=True)
+    bucket.move("second", "moved", bucket="other")
+    assert "second" not in bucket and other.get("moved") == b"one"
+    bucket.put("a", b"abcdef", metadata={"of": "a"})
+    made = bucket.compose(["a", ("a", 1, 2), "key"], "composed", source_metadata=True)
+    assert bucket.get("composed") == b"abcdefbc2" and made.metadata == {"of": "a"}
+
+
+def test_prefixes(session, bucket):
+    session.create_bucket("other")
+    for n in range(3):
+        bucket.put(f"a/{n}", b"")
+    assert bucket.copy_prefix("a/", "b/") == 3 == bucket.copy_prefix("a/", "x/", bucket="other")
+    bucket.move_prefix("a/", "c/")
+    assert [each.key for each in bucket] == ["b/0", "b/1", "b/2", "c/0", "c/1", "c/2"]
+    assert [each.key for each in session.bucket("other")] == ["x/0", "x/1", "x/2"]
+
+
+def test_attributes(bucket):
+    bucket.put("key", b"", metadata={"a": "1", "b": "2"})
+    info = bucket.set_attributes("key", metadata={"a": None, "c": "3"}, tags={"color": "blue"}, mode=0o640)
+    assert info == bucket.head("key")
+    assert (info.metadata, info.tags, info.mode) == ({"b": "2", "c": "3"}, {"color": "blue"}, 0o640)
+    assert bucket.set_attributes("key", metadata={"d": "4"}, replace=True).metadata == {"d": "4"}
+
+
+def test_snapshots_and_branches(session, bucket):
+    bucket.put("key", b"old")
+    made = bucket.snapshot("first")
+    assert bucket.snapshots() == [made] and made.name == "first" and made.created_ns
+    branch = bucket.branch("branch")
+    bucket.put("key", b"new")
+    branch.put("more", b"")
+    assert session.bucket("bucket@first").get("key") == b"old" == branch.get("key")
+    with pytest.raises(FileExistsError):
+        bucket.snapshot("first")
+    bucket.restore("first")
+    assert bucket.get("key") == b"old" and "more" not in bucket
+    bucket.delete_snapshot("first")
+    assert bucket.snapshots() == []
+    bucket.purge()
+    assert list(bucket) == []

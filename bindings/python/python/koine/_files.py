@@ -11,7 +11,8 @@ class File(io.BufferedIOBase):
     """An object that is open as a file, in bytes.
 
     ``r`` reads the object as it is when it is opened, to its end, whatever becomes of the name. ``w`` and ``x`` put an
-    object at ``close``, whole; leaving a ``with`` block by an exception puts nothing, nor does a file that is forgotten.
+    object at ``close``, whole. ``r+`` and ``a`` edit it at ``flush`` and ``close``, each in one commit. Leaving a ``with``
+    block by an exception gives up what is not visible yet; so does a file that is forgotten.
     """
 
     def __init__(self, raw, name, mode):
@@ -23,7 +24,7 @@ class File(io.BufferedIOBase):
 
     @property
     def mode(self):
-        return self._mode + "b"
+        return self._mode.replace("r+", "rb+") if "+" in self._mode else self._mode + "b"
 
     @property
     def raw(self):
@@ -42,7 +43,7 @@ class File(io.BufferedIOBase):
 
     def readable(self):
         self._checkClosed()
-        return self._mode == "r"
+        return self._mode in ("r", "r+")
 
     def writable(self):
         self._checkClosed()
@@ -50,7 +51,7 @@ class File(io.BufferedIOBase):
 
     def seekable(self):
         self._checkClosed()
-        return self._mode == "r"
+        return self._mode in ("r", "r+")
 
     def _check(self, able, what):
         if not able:
@@ -89,6 +90,12 @@ class File(io.BufferedIOBase):
             return self._raw.seek(offset, whence)
         except errors.Unsupported as error:
             raise io.UnsupportedOperation(str(error)) from None
+
+    def truncate(self, size=None, /):
+        self._check(self._mode == "r+", "another length")
+        size = self._raw.tell() if size is None else size
+        self._raw.truncate(size)
+        return size
 
     def tell(self):
         self._checkClosed()
@@ -129,7 +136,7 @@ class File(io.BufferedIOBase):
         except Exception:
             return
         if forgotten:
-            warnings.warn(f"{self.name} was not closed: nothing was put", ResourceWarning, stacklevel=2, source=self)
+            warnings.warn(f"{self.name} was not closed: what was not visible yet is given up", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self):
         return f"<koine.File {self.name!r} mode={self.mode!r}{' closed' if self.closed else ''}>"
@@ -154,7 +161,7 @@ class Text(io.TextIOWrapper):
             pass
 
 
-MODES = ("r", "w", "x")
+MODES = ("r", "r+", "w", "x", "a")
 
 
 def open_in(bucket, key, mode="rb", *, encoding=None, errors=None, newline=None, **options):

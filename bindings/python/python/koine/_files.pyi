@@ -53,7 +53,7 @@ def split(url: str) -> tuple[str, str]: ...
 @overload
 def open(
     url: str,
-    mode: Literal["rb", "br", "wb", "bw", "xb", "bx"] = "rb",
+    mode: Literal["rb", "br", "r+b", "rb+", "wb", "bw", "xb", "bx", "ab", "ba"] = "rb",
     *,
     store: Session | str | None = None,
     **options: Unpack[_Put],
@@ -61,7 +61,7 @@ def open(
 @overload
 def open(
     url: str,
-    mode: Literal["r", "rt", "tr", "w", "wt", "tw", "x", "xt", "tx"],
+    mode: Literal["r", "rt", "tr", "r+", "rt+", "r+t", "w", "wt", "tw", "x", "xt", "tx", "a", "at", "ta"],
     *,
     store: Session | str | None = None,
     **options: Unpack[_Text],

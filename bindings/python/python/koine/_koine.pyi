@@ -21,6 +21,7 @@ __all__ = [
     "Prefix",
     "RawFile",
     "Session",
+    "SnapshotInfo",
     "Upload",
     "__version__",
     "connect",
@@ -157,17 +158,76 @@ class Bucket:
 
     @overload
     def open(
-        self, key: str, mode: Literal["rb", "br", "wb", "bw", "xb", "bx"] = "rb", **options: Unpack[_Put]
+        self, key: str, mode: Literal["rb", "br", "r+b", "rb+", "wb", "bw", "xb", "bx", "ab", "ba"] = "rb", **options: Unpack[_Put]
     ) -> File: ...
     @overload
     def open(
-        self, key: str, mode: Literal["r", "rt", "tr", "w", "wt", "tw", "x", "xt", "tx"], **options: Unpack[_Text]
+        self, key: str, mode: Literal["r", "rt", "tr", "r+", "rt+", "r+t", "w", "wt", "tw", "x", "xt", "tx", "a", "at", "ta"], **options: Unpack[_Text]
     ) -> Text: ...
     @overload
     def open(self, key: str, mode: str, **options: Any) -> Any:
-        """Opens an object as a file: ``r`` reads it, ``w`` puts it anew at ``close``, ``x`` the same where none is."""
+        """Opens an object as a file: ``r`` reads it, ``w`` puts it anew at ``close``, ``x`` the same where none is;
+        ``r+`` writes over it and ``a`` behind it, seen at ``flush`` and ``close``."""
 
     def open_raw(self, key: str, mode: str, **options: Unpack[_Put]) -> RawFile: ...
+    def append(self, key: str, data: Buffer, *, create: bool = True, **options: Unpack[_Condition]) -> ObjectInfo:
+        """Writes at an object's end; makes it unless ``create=False``."""
+
+    def write_at(
+        self, key: str, offset: int, data: Buffer, *, create: bool = True, **options: Unpack[_Condition]
+    ) -> ObjectInfo:
+        """Writes over an object's bytes; a gap past its end reads as zeros."""
+
+    def truncate(self, key: str, size: int, **options: Unpack[_Condition]) -> ObjectInfo:
+        """Gives an object another length; what is added reads as zeros."""
+
+    def move(self, key: str, to: str, *, bucket: str | None = None, **options: Unpack[_Condition]) -> ObjectInfo:
+        """Gives an object another name."""
+
+    def exchange(self, key: str, other: str, *, bucket: str | None = None) -> tuple[ObjectInfo, ObjectInfo]:
+        """Swaps what two names stand for."""
+
+    def compose(
+        self,
+        sources: Sequence[str | tuple[str, int, int]],
+        to: str,
+        *,
+        source_metadata: bool = False,
+        **options: Unpack[_Put],
+    ) -> ObjectInfo:
+        """Makes an object of others, or of ranges (key, offset, length) of them, without copying bytes."""
+
+    def copy_prefix(self, prefix: str, to: str, *, bucket: str | None = None) -> int:
+        """Copies all that begins so to names that begin otherwise; says how many."""
+
+    def move_prefix(self, prefix: str, to: str) -> None:
+        """Moves all that begins so, in one commit."""
+
+    def set_attributes(
+        self,
+        key: str,
+        *,
+        metadata: Mapping[str, str | None] | None = None,
+        tags: Mapping[str, str | None] | None = None,
+        replace: bool = False,
+        mode: int | None = None,
+    ) -> ObjectInfo:
+        """Changes what is known of an object. Entries are set, or taken away by ``None``; with ``replace`` no other stays."""
+
+    def snapshot(self, name: str) -> SnapshotInfo:
+        """Keeps the bucket as it is now; it is read as the bucket ``BUCKET@NAME``."""
+
+    def snapshots(self) -> Sequence[SnapshotInfo]: ...
+    def delete_snapshot(self, name: str) -> None: ...
+    def restore(self, snapshot: str) -> None:
+        """Makes the bucket what it was."""
+
+    def branch(self, to: str) -> Bucket:
+        """Makes a new bucket with all that is in this one, without copying bytes."""
+
+    def purge(self) -> None:
+        """Deletes all objects."""
+
     def upload(self, key: str, **options: Unpack[_Made]) -> Upload:
         """Begins an upload in parts."""
 
@@ -205,6 +265,7 @@ class RawFile:
     def read(self, size: int) -> bytes: ...
     def write(self, data: Buffer) -> int: ...
     def seek(self, offset: int, whence: int) -> int: ...
+    def truncate(self, size: int) -> None: ...
     def tell(self) -> int: ...
     def size(self) -> int: ...
     def info(self) -> ObjectInfo | None: ...
@@ -214,6 +275,15 @@ class RawFile:
 
 @final
 class BucketInfo:
+    @property
+    def name(self) -> str: ...
+    @property
+    def created(self) -> datetime: ...
+    @property
+    def created_ns(self) -> int: ...
+
+@final
+class SnapshotInfo:
     @property
     def name(self) -> str: ...
     @property
@@ -239,6 +309,8 @@ class ObjectInfo:
     def part_count(self) -> int | None: ...
     @property
     def metadata(self) -> dict[str, str]: ...
+    @property
+    def tags(self) -> dict[str, str]: ...
     @property
     def checksums(self) -> dict[str, str]: ...
     @property

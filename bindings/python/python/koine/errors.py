@@ -44,6 +44,12 @@ class NoSuchKey(_OfSystem, FileNotFoundError):
     _number = _errno.ENOENT
 
 
+class NoSuchSnapshot(_OfSystem, FileNotFoundError):
+    """The bucket has no snapshot of this name."""
+
+    _number = _errno.ENOENT
+
+
 class NoSuchUpload(_OfSystem, FileNotFoundError):
     """No upload has this id, or it was completed or aborted."""
 

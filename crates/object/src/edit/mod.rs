@@ -50,7 +50,7 @@ impl Objects {
         let options = EditOptions { create: false, ..options };
         match keys::check_object_key(name.key) {
             Ok(()) if length > OBJECT_LEN_MAX => Pending::ready(Err(past_the_end(length))),
-            Ok(()) => run(self, Edit::new(Name::new(name), options, Change::Truncate { length })),
+            Ok(()) => run(self, Edit::truncate(name, length, options)),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -199,6 +199,11 @@ pub(crate) struct Edit {
 impl Edit {
     fn new(name: Name, options: EditOptions, change: Change) -> Self {
         Edit { name, options, change, record: None }
+    }
+
+    /// Another length.
+    pub fn truncate(name: ObjectName<'_>, length: u64, options: EditOptions) -> Self {
+        Edit::new(Name::new(name), options, Change::Truncate { length })
     }
 }
 

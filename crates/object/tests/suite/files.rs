@@ -115,3 +115,112 @@ fn a_file_that_must_be_new_is_refused_at_open_and_at_close() {
         assert_eq!(kind(objects.open_file(nowhere, mode, PutOptions::default())), ErrorKind::NoSuchBucket);
     }
 }
+
+#[test]
+fn edits_of_a_file_are_one_commit_at_flush_and_close() {
+    let objects = store();
+    let mut wanted = bytes(200_000, 4);
+    let before = put(&objects, "file", &wanted);
+    let mut file = open(&objects, FileMode::ReadWrite).unwrap();
+    let write = |file: &mut ObjectFile, wanted: &mut Vec<u8>, at: usize, piece: &[u8]| {
+        file.seek(SeekFrom::Start(at as u64)).unwrap();
+        file.write_all(piece).unwrap();
+        wanted.resize(wanted.len().max(at + piece.len()), 0);
+        wanted[at..at + piece.len()].copy_from_slice(piece);
+    };
+    let all = |file: &mut ObjectFile| {
+        let mut read = Vec::new();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.read_to_end(&mut read).unwrap();
+        read
+    };
+    let old = wanted.clone();
+    write(&mut file, &mut wanted, 10, b"ten");
+    write(&mut file, &mut wanted, 12, b"over");
+    write(&mut file, &mut wanted, 190_000, &bytes(20_000, 5));
+    write(&mut file, &mut wanted, 250_000, b"past the end");
+    assert_eq!(all(&mut file), wanted);
+    assert_eq!((file.size(), get(&objects, "file").unwrap()), (wanted.len() as u64, old));
+    file.flush().unwrap();
+    let flushed = objects.head("bucket", "file").unwrap();
+    assert_eq!((flushed.id, file.info()), (before.id, Some(&flushed)));
+    assert_eq!(get(&objects, "file").unwrap(), wanted);
+    // All of the pieces were one commit; they are too small to be staged, which takes commits of some back ends.
+    assert_eq!(flushed.version.0, before.version.0 + 1);
+    // Shorter, then longer again: what was cut reads as zeros.
+    file.truncate(100).unwrap();
+    file.truncate(150).unwrap();
+    wanted.truncate(100);
+    wanted.resize(150, 0);
+    assert_eq!(all(&mut file), wanted);
+    write(&mut file, &mut wanted, 120, b"new");
+    let info = file.close().unwrap().unwrap();
+    assert_eq!((get(&objects, "file").unwrap(), objects.head("bucket", "file").unwrap()), (wanted.clone(), info));
+    // A file that is dropped leaves nothing of what was not flushed.
+    let mut file = open(&objects, FileMode::ReadWrite).unwrap();
+    file.write_all(b"lost").unwrap();
+    drop(file);
+    assert_eq!(get(&objects, "file").unwrap(), wanted);
+}
+
+#[test]
+fn a_file_edits_the_object_that_it_opened() {
+    let objects = store();
+    put(&objects, "file", b"old");
+    for mode in [FileMode::ReadWrite, FileMode::Append] {
+        let mut file = open(&objects, mode).unwrap();
+        file.write_all(b"mine").unwrap();
+        put(&objects, "file", b"another");
+        assert_eq!(cause(file.flush()), ErrorKind::Conflict);
+        assert_eq!(get(&objects, "file").unwrap(), b"another");
+        let mut file = open(&objects, mode).unwrap();
+        file.write_all(b"mine").unwrap();
+        objects.delete("bucket", "file", koine_object::DeleteOptions::default()).wait().unwrap();
+        assert_eq!(kind(file.close()), ErrorKind::NoSuchKey);
+        put(&objects, "file", b"old");
+    }
+    assert_eq!(
+        kind(objects.open_file(ObjectName::new("bucket", "no"), FileMode::ReadWrite, PutOptions::default())),
+        ErrorKind::NoSuchKey
+    );
+}
+
+#[test]
+fn a_file_is_appended_to_where_it_ends_by_then() {
+    let objects = store();
+    let mut file = open(&objects, FileMode::Append).unwrap();
+    assert_eq!(kind(open(&objects, FileMode::Read)), ErrorKind::NoSuchKey);
+    file.write_all(b"one,").unwrap();
+    file.write_all(b"two,").unwrap();
+    assert!(names(&objects).is_empty());
+    file.flush().unwrap();
+    assert_eq!(get(&objects, "file").unwrap(), b"one,two,");
+    let mut other = open(&objects, FileMode::Append).unwrap();
+    assert_eq!(other.position(), 8);
+    other.write_all(b"other,").unwrap();
+    file.write_all(b"three").unwrap();
+    other.close().unwrap();
+    assert_eq!(cause(file.read(&mut [0])), ErrorKind::InvalidArgument);
+    let info = file.close().unwrap().unwrap();
+    assert_eq!(get(&objects, "file").unwrap(), b"one,two,other,three");
+    assert_eq!(info.size, 19);
+    // An object is made, though nothing be written.
+    let empty = ObjectName::new("bucket", "empty");
+    objects.open_file(empty, FileMode::Append, PutOptions::default()).unwrap().close().unwrap();
+    assert_eq!(get(&objects, "empty").unwrap(), b"");
+}
+
+#[test]
+fn what_waits_for_a_flush_is_bounded() {
+    let objects = store();
+    put(&objects, "file", &[0; 100_000]);
+    let mut file = open(&objects, FileMode::ReadWrite).unwrap();
+    let mut wanted = vec![0; 100_000];
+    for n in 0..1000_usize {
+        file.seek(SeekFrom::Start(n as u64 * 100)).unwrap();
+        file.write_all(b"piece").unwrap();
+        wanted[n * 100..n * 100 + 5].copy_from_slice(b"piece");
+    }
+    file.close().unwrap();
+    assert_eq!(get(&objects, "file").unwrap(), wanted);
+}

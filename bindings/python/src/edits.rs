@@ -1,0 +1,73 @@
+//! What edits, composes and describes objects that are there.
+
+use koine::Session;
+use koine::object::{CopyPrefixOptions, EditOptions, Error, Expected, MetadataChange, ObjectInfo, ObjectName, Segment};
+use pyo3::prelude::*;
+use pyo3::types::PyMapping;
+
+use crate::buffers::Lent;
+use crate::store::Hold;
+
+/// Writes at an offset, or at the end.
+pub fn write(
+    py: Python<'_>,
+    hold: &Hold,
+    name: ObjectName<'_>,
+    offset: Option<u64>,
+    data: &Bound<'_, PyAny>,
+    options: EditOptions,
+) -> PyResult<ObjectInfo> {
+    let lent = Lent::of(data)?;
+    let bytes = lent.bytes();
+    let options = EditOptions { length: Some(bytes.len() as u64), ..options };
+    hold.call(py, |session| {
+        let mut writer = match offset {
+            Some(offset) => session.write_at(name, offset, options)?,
+            None => session.append(name, options)?,
+        };
+        writer.write(bytes)?;
+        writer.finish(&Expected::none()).wait()
+    })
+}
+
+/// A key, or some bytes of one: offset and length.
+#[derive(FromPyObject)]
+pub enum Source {
+    Whole(String),
+    Range(String, u64, u64),
+}
+
+impl Source {
+    pub fn segment<'a>(&'a self, bucket: &'a str) -> Segment<'a> {
+        match self {
+            Source::Whole(key) => Segment::whole(ObjectName::new(bucket, key)),
+            Source::Range(key, offset, length) => Segment::range(ObjectName::new(bucket, key), *offset, *length),
+        }
+    }
+}
+
+/// Copies all that begins so, batch by batch.
+pub fn copy_prefix(session: &Session, from: ObjectName<'_>, to: ObjectName<'_>) -> Result<u64, Error> {
+    let (mut count, mut options) = (0, CopyPrefixOptions::default());
+    loop {
+        let copied = session.copy_prefix(from, to, options.clone())?;
+        count += copied.objects;
+        match copied.next {
+            Some(next) => options.after = Some(next),
+            None => return Ok(count),
+        }
+    }
+}
+
+/// A change of metadata or tags: what has no value is taken away.
+pub fn change(given: Option<&Bound<'_, PyAny>>, replace: bool) -> PyResult<Option<MetadataChange>> {
+    let Some(given) = given else { return Ok(None) };
+    let (mut set, mut remove) = (Vec::new(), Vec::new());
+    for pair in given.cast::<PyMapping>()?.items()?.iter() {
+        match pair.extract::<(String, Option<String>)>()? {
+            (name, Some(value)) => set.push((name, value)),
+            (name, None) => remove.push(name),
+        }
+    }
+    Ok(Some(if replace { MetadataChange::Replace(set) } else { MetadataChange::Merge { set, remove } }))
+}
