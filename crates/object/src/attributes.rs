@@ -100,6 +100,10 @@ impl Verb for SetAttributes {
         self.options.request
     }
 
+    fn contended(&self) -> Option<(&str, &str)> {
+        Some((&self.name.bucket, &self.name.key))
+    }
+
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
         let Name { bucket, key } = &self.name;
         if self.change.tags.is_some() {

@@ -40,6 +40,7 @@ mod record;
 mod rename;
 mod request;
 mod rights;
+mod turns;
 mod verb;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};

@@ -11,6 +11,7 @@ use crate::keys;
 use crate::lookup::read_value;
 use crate::record::{HeadRecord, RootKeyRecord};
 use crate::rights::{Caller, Rights};
+use crate::turns::Turns;
 
 /// The key that may do everything.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub struct Objects {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     caller: Caller,
+    turns: Arc<Turns>,
 }
 
 impl fmt::Debug for Objects {
@@ -45,7 +47,7 @@ impl fmt::Debug for Objects {
 impl Objects {
     /// Opens the objects of a store; makes the catalogue when the store is new.
     pub fn open(kv: Arc<dyn Kv>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
-        let objects = Objects { kv, clock, random, caller: Caller::Owner };
+        let objects = Objects { kv, clock, random, caller: Caller::Owner, turns: Arc::default() };
         if objects.read_head()?.is_none() {
             objects.make_catalogue()?;
         }
@@ -112,6 +114,11 @@ impl Objects {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Where changes that met others wait for each other.
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
     }
 
     pub(crate) fn random(&self) -> &dyn Random {

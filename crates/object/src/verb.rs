@@ -23,6 +23,7 @@ use crate::info::ObjectId;
 use crate::objects::Objects;
 use crate::pending::{Pending, Step};
 use crate::rights::{self, Caller, Rights};
+use crate::turns::{Asked, Turn};
 
 /// After so many refusals the caller is told of a conflict. Each means that somebody else made progress.
 const ATTEMPTS_MAX: u32 = 500;
@@ -73,6 +74,12 @@ pub(crate) trait Verb: Send + Sized + 'static {
         None
     }
 
+    /// The name that it changes, where it does so by what stands there: when others were faster it waits for those of
+    /// this process that wait already, so that every one is made in the end.
+    fn contended(&self) -> Option<(&str, &str)> {
+        None
+    }
+
     /// Asks for everything that the caller must be allowed, with the names that the verb was given:
     ///
     /// ```ignore
@@ -97,10 +104,24 @@ pub(crate) trait Verb: Send + Sized + 'static {
 
 /// Begins a transaction of one verb.
 pub(crate) fn run<V: Verb>(objects: &Objects, verb: V) -> Pending<V::Outcome> {
-    Pending::new(attempt(objects.clone(), verb, 0))
+    Pending::new(attempt(objects.clone(), verb, 0, None))
 }
 
-fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32) -> Step<V::Outcome> {
+/// The next attempt of a verb that was refused.
+fn again<V: Verb>(objects: Objects, verb: V, count: u32, turn: Option<Turn>) -> Step<V::Outcome> {
+    let asked = match (&turn, verb.contended()) {
+        (None, Some((bucket, key))) => objects.turns().ask(bucket, key),
+        _ => return attempt(objects, verb, count, turn),
+    };
+    match asked {
+        Asked::Mine(turn) => attempt(objects, verb, count, Some(turn)),
+        Asked::Wait(ticket, place) => {
+            Step::Wait(ticket, Box::new(move |_| attempt(objects, verb, count, place.take())))
+        }
+    }
+}
+
+fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32, turn: Option<Turn>) -> Step<V::Outcome> {
     if count == ATTEMPTS_MAX {
         let message = "others changed the same thing again and again; try again";
         return Step::Done(Err(Error::new(ErrorKind::Conflict, message)));
@@ -108,9 +129,9 @@ fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32) -> Step<V::Outcom
     match begin(&objects, &mut verb) {
         Err(error) => Step::Done(Err(error)),
         Ok((_, Applied::Done(outcome))) => Step::Done(Ok(outcome)),
-        Ok((txn, Applied::Changed)) => submit(objects, verb, txn.into_batch(), count, None),
+        Ok((txn, Applied::Changed)) => submit(objects, verb, txn.into_batch(), (count, turn), None),
         Ok((_, Applied::Doubtful(batch, error))) if count == 0 && verb.request().is_some() => {
-            submit(objects, verb, batch, count, Some(error))
+            submit(objects, verb, batch, (count, turn), Some(error))
         }
         Ok((_, Applied::Doubtful(_, error))) => Step::Done(Err(error)),
     }
@@ -134,13 +155,19 @@ pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &
     })
 }
 
-fn submit<V: Verb>(objects: Objects, verb: V, mut batch: Batch, count: u32, doubt: Option<Error>) -> Step<V::Outcome> {
+fn submit<V: Verb>(
+    objects: Objects,
+    verb: V,
+    mut batch: Batch,
+    (count, turn): (u32, Option<Turn>),
+    doubt: Option<Error>,
+) -> Step<V::Outcome> {
     batch.request = verb.request().map(|request| request_of_attempt(request, count));
     let ticket = objects.kv().submit(batch, Durability::Sync);
     let then = move |outcome: koine_kv::Result<Commit>| match (outcome, doubt) {
         (Ok(commit), _) => Step::Done(verb.committed(&objects, commit)),
         (Err(error), Some(doubt)) if error.kind() == KvErrorKind::Refused => Step::Done(Err(doubt)),
-        (Err(error), None) if error.kind() == KvErrorKind::Refused => attempt(objects, verb, count + 1),
+        (Err(error), None) if error.kind() == KvErrorKind::Refused => again(objects, verb, count + 1, turn),
         (Err(error), _) => Step::Done(Err(error.into())),
     };
     Step::Wait(ticket, Box::new(then))

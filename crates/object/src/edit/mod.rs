@@ -214,6 +214,10 @@ impl Verb for Edit {
         self.options.request
     }
 
+    fn contended(&self) -> Option<(&str, &str)> {
+        Some((&self.name.bucket, &self.name.key))
+    }
+
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
         rights.object(Action::PutObject, &self.name.bucket, &self.name.key)
     }

@@ -72,6 +72,10 @@ impl Verb for WriteCopy {
         self.options.request
     }
 
+    fn contended(&self) -> Option<(&str, &str)> {
+        Some((&self.to.bucket, &self.to.key))
+    }
+
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
         rights.object(Action::GetObject, &self.from.bucket, &self.from.key)?;
         rights.object(Action::PutObject, &self.to.bucket, &self.to.key)

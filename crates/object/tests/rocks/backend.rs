@@ -7,6 +7,8 @@ use koine_kv::{Kv, RocksOptions, open_rocks, pass_on};
 
 /// How often races are run.
 pub const ROUNDS: usize = 5;
+/// How many appends each of many writers makes.
+pub const APPENDS: usize = 10;
 /// How many cases a model is compared over.
 pub const CASES: u32 = 20;
 /// Whether space that comes back is free at once.

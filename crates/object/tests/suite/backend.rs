@@ -6,6 +6,8 @@ use koine_kv::{Kv, MemoryKv, MemoryOptions};
 
 /// How often races are run.
 pub const ROUNDS: usize = 20;
+/// How many appends each of many writers makes.
+pub const APPENDS: usize = 100;
 /// How many cases a model is compared over.
 pub const CASES: u32 = 300;
 /// Whether space that comes back is free at once.

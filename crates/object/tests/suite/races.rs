@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use crate::backend::ROUNDS;
+use crate::backend::{APPENDS, ROUNDS};
 use crate::support::{RACERS, append_with, finish, get, keys_in_bucket, kind, names, put, put_with, race, store};
 use koine_kv::RequestId;
 use koine_object::{
@@ -223,6 +223,41 @@ fn of_64_edits_that_name_one_version_one_wins() {
             _ => finish(objects.write_at(ObjectName::new("bucket", "key"), 2, options()), b"more"),
         }));
     }
+    assert_eq!(keys_in_bucket(&objects), 2);
+}
+
+#[test]
+fn appends_of_64_writers_are_all_there_whole_and_once_also_when_answers_are_lost() {
+    let objects = store();
+    let piece = |number: usize, turn: usize| format!("{number:02} {turn:02} {:<93}\n", "x".repeat(number));
+    race(|number| {
+        for turn in 0..APPENDS {
+            let options = || EditOptions { request: Some(request(number, turn)), ..EditOptions::default() };
+            let send = || {
+                let mut writer = objects.append(ObjectName::new("bucket", "key"), options()).unwrap();
+                writer.write(piece(number, turn).as_bytes()).unwrap();
+                writer.finish(&Expected::none())
+            };
+            // The answer of every tenth is lost: to some that were carried out, to some that may have been.
+            match (turn + number) % 20 {
+                0 => drop(send().wait()),
+                10 => drop(send()),
+                _ => {}
+            }
+            send().wait().unwrap();
+        }
+    });
+    let stored = get(&objects, "key").unwrap();
+    assert_eq!(stored.len(), RACERS * APPENDS * 100);
+    let mut seen: Vec<_> = stored.chunks(100).map(|piece| String::from_utf8(piece.to_vec()).unwrap()).collect();
+    // Of one writer they are in its order.
+    for number in 0..RACERS {
+        let own = seen.iter().filter(|piece| piece.starts_with(&format!("{number:02} "))).cloned();
+        assert!(own.eq((0..APPENDS).map(|turn| piece(number, turn))));
+    }
+    seen.sort_unstable();
+    let all = (0..RACERS).flat_map(|number| (0..APPENDS).map(move |turn| piece(number, turn)));
+    assert!(seen.into_iter().eq(all));
     assert_eq!(keys_in_bucket(&objects), 2);
 }
 
