@@ -9,6 +9,7 @@ mod copies;
 mod documents;
 mod edits;
 mod files;
+mod identity;
 mod listing;
 mod multipart;
 mod names;
