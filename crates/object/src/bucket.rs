@@ -9,12 +9,17 @@ mod settings;
 mod snapshot;
 mod whole;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Commit, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, View};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::keys as identity_keys;
 use crate::info::BucketInfo;
 use crate::keys;
 use crate::list::PAGE;
@@ -54,9 +59,20 @@ impl Objects {
         )
     }
 
-    /// Buckets by name.
+    /// Buckets by name: all, or those that a user owns or is a member of the group of.
     pub fn list_buckets(&self, query: &BucketQuery) -> Result<BucketPage> {
-        self.read(|rights| rights.store(Action::ListAllMyBuckets), |view| list(view.as_ref(), query))
+        let theirs = RefCell::new(None);
+        self.read(
+            |rights| {
+                rights.store(Action::ListAllMyBuckets)?;
+                theirs.replace(rights.ranges_of_buckets()?);
+                Ok(())
+            },
+            |view| match theirs.take() {
+                None => list(view.as_ref(), query),
+                Some(ranges) => list_of(view, &ranges, query),
+            },
+        )
     }
 
     /// Calls `each` for every bucket whose name begins with `prefix`, in the order of names, until it breaks.
@@ -91,6 +107,36 @@ fn list(view: &dyn View, query: &BucketQuery) -> Result<BucketPage> {
     Ok(page)
 }
 
+/// A page of the buckets that are found under any of some keys: of an owner, of a group.
+fn list_of(view: &mut Arc<dyn View>, ranges: &[Bytes], query: &BucketQuery) -> Result<BucketPage> {
+    let wanted = if query.limit == 0 { usize::MAX } else { query.limit };
+    let mut names = BTreeSet::new();
+    for begin in ranges {
+        let prefix = [begin.as_ref(), query.prefix.as_bytes()].concat();
+        let mut cursor = view.cursor(keys::CATALOGUE, KeyRange::prefix(prefix), Direction::Forward)?;
+        if let Some(after) = query.after.as_deref().filter(|after| *after >= query.prefix.as_str()) {
+            cursor.seek(&[begin.as_ref(), after.as_bytes(), &[0]].concat())?;
+        }
+        let mut found = 0;
+        while found <= wanted
+            && let Some(entry) = cursor.next()?
+        {
+            names.insert(identity_keys::text_after_id(&entry.key)?);
+            found += 1;
+        }
+    }
+    let mut page = BucketPage::default();
+    for name in names {
+        if page.buckets.len() == wanted {
+            page.next = page.buckets.last().map(|bucket| bucket.name.clone());
+            break;
+        }
+        let record = find_bucket(view, &name)?;
+        page.buckets.push(info(name, &record));
+    }
+    Ok(page)
+}
+
 fn read_entry(view: &dyn View, entry: &Entry) -> Result<BucketInfo> {
     let name = keys::bucket_name(&entry.key)?;
     let bytes = match &entry.value {
@@ -105,12 +151,26 @@ fn info(name: String, record: &BucketRecord) -> BucketInfo {
 }
 
 /// A bucket can be made only where none has its name.
-fn check_absent(txn: &mut Transaction, bucket: &str) -> Result<()> {
-    if txn.stat(keys::CATALOGUE, &keys::bucket(bucket))?.is_none() {
-        return Ok(());
+fn check_absent(txn: &mut Transaction, scope: &Scope<'_>, bucket: &str) -> Result<()> {
+    let record = match find_bucket(txn, bucket) {
+        Err(error) if error.kind() == ErrorKind::NoSuchBucket => return Ok(()),
+        found => found?,
+    };
+    if !scope.caller.is_owner() && record.owner != scope.caller.user() {
+        let message = format!("the bucket {bucket:?} exists already and is somebody else's");
+        return Err(Error::new(ErrorKind::BucketAlreadyExists, message));
     }
     let message = format!("the bucket {bucket:?} exists already");
     Err(Error::new(ErrorKind::BucketAlreadyOwnedByYou, message))
+}
+
+/// Takes all snapshots of a bucket. That these are all is a condition.
+pub(crate) fn drop_snapshots(txn: &mut Transaction, bucket: &BucketRecord) -> Result<()> {
+    for (name, snapshot) in snapshot::all(txn, bucket)? {
+        txn.delete(keys::CATALOGUE, keys::snapshot(bucket.id(), &name));
+        txn.then(Operation::DropSpace { space: snapshot.space });
+    }
+    Ok(())
 }
 
 /// An id for the space of a bucket or a snapshot; the operation that makes it is refused where it is taken.
@@ -133,10 +193,9 @@ impl Verb for CreateBucket {
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
-        check_absent(txn, &self.bucket)?;
+        check_absent(txn, scope, &self.bucket)?;
         self.space = draw_space(scope);
-        let owner = scope.caller.user();
-        let record = BucketRecord { owner, ..BucketRecord::new(self.space, self.created) };
+        let record = ownership::of_caller(txn, scope, BucketRecord::new(self.space, self.created))?;
         txn.then(Operation::CreateSpace { space: self.space });
         ownership::put_bucket(txn, &self.bucket, &record);
         Ok(Applied::Changed)
@@ -175,10 +234,7 @@ impl Verb for DeleteBucket {
             let message = format!("the bucket {:?} has {count} snapshots; delete them first, or with it", self.bucket);
             return Err(Error::new(ErrorKind::BucketNotEmpty, message));
         }
-        for (name, snapshot) in snapshots {
-            txn.delete(keys::CATALOGUE, keys::snapshot(record.id(), &name));
-            txn.then(Operation::DropSpace { space: snapshot.space });
-        }
+        drop_snapshots(txn, &record)?;
         ownership::delete_bucket(txn, &self.bucket, &record);
         txn.then(Operation::DropSpace { space });
         Ok(Applied::Changed)

@@ -65,6 +65,12 @@ pub use request::{
     PartOptions, PartPage, PutOptions, RenameOptions, Segment, UploadOptions, UploadPage, UploadQuery,
 };
 
-pub use rights::{AccessList, Action, Caller, GRANTS_MAX, Grant, Grantee, Identity};
+pub use identity::{
+    DeletedGroup, GroupChange, GroupInfo, GroupPage, Identities, KeyInfo, KeyOptions, Login, NameQuery, Password,
+    Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState,
+};
+pub use rights::{
+    AccessList, Action, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX, Rule,
+};
 
 pub use koine_kv::{ReadNow, RequestId};

@@ -26,7 +26,7 @@ impl Objects {
     /// A page of the objects of a bucket.
     pub fn list(&self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
         self.read(
-            |rights| rights.bucket(Action::ListBucket, bucket),
+            |rights| rights.listing(Action::ListBucket, bucket, (&query.prefix, &query.delimiter, query.limit)),
             |view| {
                 let space = find_space(view, bucket)?;
                 list(view.as_ref(), space, query)

@@ -7,10 +7,11 @@ use koine_env::{Clock, Random, Timestamp};
 use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, View};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Attempts;
 use crate::keys;
 use crate::lookup::read_value;
 use crate::record::{HeadRecord, RootKeyRecord};
-use crate::rights::{Caller, Rights};
+use crate::rights::{Caller, Circumstances, Rights};
 use crate::turns::Turns;
 
 /// The key that may do everything.
@@ -35,6 +36,8 @@ pub struct Objects {
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     caller: Caller,
+    circumstances: Arc<Circumstances>,
+    attempts: Arc<Attempts>,
     turns: Arc<Turns>,
 }
 
@@ -47,7 +50,15 @@ impl fmt::Debug for Objects {
 impl Objects {
     /// Opens the objects of a store; makes the catalogue when the store is new.
     pub fn open(kv: Arc<dyn Kv>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
-        let objects = Objects { kv, clock, random, caller: Caller::Owner, turns: Arc::default() };
+        let objects = Objects {
+            kv,
+            clock,
+            random,
+            caller: Caller::Owner,
+            circumstances: Arc::default(),
+            attempts: Arc::default(),
+            turns: Arc::default(),
+        };
         if objects.read_head()?.is_none() {
             objects.make_catalogue()?;
         }
@@ -61,7 +72,7 @@ impl Objects {
     }
 
     fn make_catalogue(&self) -> Result<()> {
-        let head = HeadRecord { created: self.now() }.encode();
+        let head = HeadRecord { created: self.now(), public: false }.encode();
         let mut batch = Batch::new().when(Condition::Absent { space: keys::CATALOGUE, key: keys::catalogue_head() });
         if !self.kv.view()?.has_space(keys::CATALOGUE)? {
             batch = batch.then(Operation::CreateSpace { space: keys::CATALOGUE });
@@ -131,6 +142,20 @@ impl Objects {
         Objects { caller, ..self.clone() }
     }
 
+    /// The same store and caller, for requests of which a door knows this.
+    #[must_use]
+    pub fn under(&self, circumstances: Circumstances) -> Objects {
+        Objects { circumstances: Arc::new(circumstances), ..self.clone() }
+    }
+
+    pub(crate) fn attempts(&self) -> &Arc<Attempts> {
+        &self.attempts
+    }
+
+    pub(crate) fn circumstances(&self) -> &Circumstances {
+        &self.circumstances
+    }
+
     /// Who the calls of this are made by.
     pub fn caller(&self) -> &Caller {
         &self.caller
@@ -148,7 +173,7 @@ impl Objects {
             return read(&mut view);
         }
         let mut asked = Arc::clone(&view);
-        let mut rights = Rights::new(&mut asked, &self.caller);
+        let mut rights = Rights::new(&mut asked, self);
         needs(&mut rights)?;
         read(&mut view).map_err(|error| rights.hide(error))
     }

@@ -35,12 +35,13 @@ pub(crate) struct Scope<'a> {
     random: &'a dyn Random,
     /// Who the verb is done for; it may do what the verb needs.
     pub caller: &'a Caller,
+    objects: &'a Objects,
 }
 
 impl Scope<'_> {
     /// Whether the caller may do something that the verb does for a part of what it is given, each by itself.
     pub fn may(&self, txn: &mut Transaction, needs: impl FnOnce(&mut Rights<'_>) -> Result<()>) -> Result<()> {
-        rights::ask(txn, self.caller, needs)
+        rights::ask(txn, self.objects, needs)
     }
 
     pub fn draw_u64(&self) -> u64 {
@@ -145,13 +146,12 @@ fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Appli
 
 /// Applies a verb in a transaction, once its caller was found to be allowed what it needs.
 pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &mut V) -> Result<Applied<V::Outcome>> {
-    let caller = objects.caller();
-    rights::ask(txn, caller, |rights| verb.needs(rights))?;
-    let scope = Scope { now: objects.now(), random: objects.random(), caller };
+    rights::ask(txn, objects, |rights| verb.needs(rights))?;
+    let scope = Scope { now: objects.now(), random: objects.random(), caller: objects.caller(), objects };
     let mark = txn.mark();
     verb.apply(txn, &scope).map_err(|error| {
         txn.back_to(mark);
-        rights::hide(txn, caller, error, |rights| verb.needs(rights))
+        rights::hide(txn, objects, error, |rights| verb.needs(rights))
     })
 }
 

@@ -60,14 +60,14 @@ impl Verb for BranchBucket {
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
         let source = find_bucket_to_read(txn, &self.from)?;
-        check_absent(txn, &self.to)?;
+        check_absent(txn, scope, &self.to)?;
         self.space = draw_space(scope);
         let record = BucketRecord {
-            owner: scope.caller.user(),
             origin: Some((source.id(), source.space)),
             kept: source.kept,
             ..BucketRecord::new(self.space, self.created)
         };
+        let record = ownership::of_caller(txn, scope, record)?;
         txn.then(Operation::CloneSpace { from: source.space, to: self.space });
         ownership::put_bucket(txn, &self.to, &record);
         Ok(Applied::Changed)

@@ -66,11 +66,6 @@ pub(crate) fn bucket_policy(bucket: u64) -> Bytes {
     join(&[b"y", &bucket.to_be_bytes(), &[1]])
 }
 
-/// Begins the documents of a bucket.
-pub(crate) fn bucket_documents(bucket: u64) -> Bytes {
-    join(&[b"y", &bucket.to_be_bytes()])
-}
-
 pub(crate) fn access_key(key: &str) -> Bytes {
     join(&[b"a", key.as_bytes()])
 }
@@ -110,16 +105,6 @@ pub(crate) fn uid(uid: u32) -> Bytes {
 /// Begins the keys of all that is of a letter: uids, sealing keys.
 pub(crate) fn all_of(letter: u8) -> Bytes {
     Bytes::from(vec![letter])
-}
-
-pub(crate) fn sealing_key(number: u32) -> Bytes {
-    join(&[b"s", &number.to_be_bytes()])
-}
-
-/// The number of a sealing key's key.
-pub(crate) fn sealing_number(key: &[u8]) -> Result<u32> {
-    let number = key.last_chunk::<4>().filter(|_| key.len() == 5).map(|bytes| u32::from_be_bytes(*bytes));
-    number.ok_or_else(|| Error::damaged(format!("the key {} is of no sealing key", hex::encode(key))))
 }
 
 /// Whether the name may be a user's, a group's or a policy's: 1 to 64 of letters, digits and `+ = , . @ _ -`.

@@ -1,4 +1,56 @@
 //! Groups, users, and what they prove themselves with.
+//!
+//! [`Identities`] is the door. Its changes are verbs like those of objects: each asks first whether its caller may,
+//! in its own transaction.
+//!
+//! Invariants:
+//! - Ids are never used again; names are, and nothing is given to a name.
+//! - What shows a secret shows it once; the store keeps the hash of a password and of a token.
+//! - What takes several batches begins with one that shuts those out whom it is about, and goes on when it is called
+//!   again, wherever it was interrupted.
 
-#[expect(dead_code, reason = "used by `Identities`, which comes next")]
+mod access;
+mod bucket;
+mod change;
+mod delete;
+mod find;
+mod groups;
 pub(crate) mod keys;
+mod password;
+mod policies;
+mod root;
+mod secret;
+mod tokens;
+mod users;
+
+use std::sync::Arc;
+
+use crate::objects::Objects;
+
+pub use access::{KeyInfo, KeyOptions};
+pub use delete::DeletedGroup;
+pub(crate) use find::is_root;
+pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
+pub(crate) use password::Attempts;
+pub use secret::{Password, Secret, Token};
+pub use tokens::Login;
+pub use users::{UserChange, UserInfo, UserPage, UserQuery, UserState};
+
+/// Groups, users, and what they prove themselves with. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Identities {
+    objects: Objects,
+}
+
+impl Objects {
+    /// Groups and users of this store, as the caller may see and change them.
+    pub fn identities(&self) -> Identities {
+        Identities { objects: self.clone() }
+    }
+}
+
+impl Identities {
+    fn attempts(&self) -> &Arc<Attempts> {
+        self.objects.attempts()
+    }
+}

@@ -3,7 +3,7 @@
 use koine_env::Timestamp;
 use koine_kv::SpaceId;
 
-use super::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing, unknown};
+use super::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u32, as_u64, missing, unknown};
 use crate::error::{Error, Result};
 use crate::info::Quota;
 use crate::rights::AccessList;
@@ -13,11 +13,14 @@ const CATALOGUE_FORMAT: u32 = 0;
 
 const TAG_FORMAT: u64 = 1;
 const TAG_CREATED: u64 = 2;
+const TAG_PUBLIC: u64 = 4;
 
 /// The catalogue's own record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeadRecord {
     pub created: Timestamp,
+    /// Whether policies and lists may let those in who have no identity.
+    pub public: bool,
 }
 
 impl HeadRecord {
@@ -25,16 +28,20 @@ impl HeadRecord {
         let mut fields = FieldWriter::new();
         fields.put_u32(TAG_FORMAT, CATALOGUE_FORMAT);
         fields.put_u64(TAG_CREATED, self.created.0);
+        if self.public {
+            fields.put(TAG_PUBLIC, &[1]);
+        }
         fields.finish()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (mut format, mut created, mut kept) = (None, None, Vec::new());
+        let (mut format, mut created, mut public, mut kept) = (None, None, false, Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 TAG_FORMAT => format = Some(as_u32(value)?),
                 TAG_CREATED => created = Some(Timestamp(as_u64(value)?)),
+                TAG_PUBLIC => public = as_u8(value)? == 1,
                 _ => unknown(tag, value, &mut kept)?,
             }
         }
@@ -46,7 +53,7 @@ impl HeadRecord {
             }
             None => return Err(missing("format")),
         }
-        Ok(HeadRecord { created: created.ok_or_else(|| missing("time of creation"))? })
+        Ok(HeadRecord { created: created.ok_or_else(|| missing("time of creation"))?, public })
     }
 }
 

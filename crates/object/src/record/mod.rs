@@ -6,21 +6,19 @@
 
 mod catalogue;
 pub(crate) mod fields;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by `Identities`, which comes next"))]
 mod identity;
 mod object;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by `Identities`, which comes next"))]
 mod policy;
 mod upload;
 
 pub(crate) use catalogue::{BucketRecord, HeadRecord, RootKeyRecord, SnapshotRecord};
-#[cfg_attr(not(test), expect(unused_imports, reason = "used by `Identities`, which comes next"))]
 pub(crate) use identity::{
     AccessKeyRecord, GroupRecord, KeptSecret, Limits, MembershipRecord, State, TokenRecord, UserRecord,
 };
 pub(crate) use object::{ObjectAccess, ObjectRecord, summary};
-#[cfg_attr(not(test), expect(unused_imports, reason = "used by `Identities`, which comes next"))]
-pub(crate) use policy::{DocumentRecord, NamedPrincipal, PolicyRecord, SealingKeyRecord};
+#[cfg(test)]
+pub(crate) use policy::SealingKeyRecord;
+pub(crate) use policy::{DocumentRecord, NamedPrincipal, PolicyRecord};
 pub(crate) use upload::{PartRecord, UploadRecord, decode_part_table, encode_part_table};
 
 #[cfg(test)]

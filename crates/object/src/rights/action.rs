@@ -31,7 +31,6 @@ macro_rules! actions {
                 match self { $(Action::$name => $text,)* }
             }
 
-            #[expect(dead_code, reason = "asked by the decision, which comes next")]
             pub(crate) fn class(self) -> Class {
                 match self { $(Action::$name => Class::$class,)* }
             }

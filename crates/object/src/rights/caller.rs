@@ -1,6 +1,7 @@
 //! Who a call is made by.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The id of root, as a user and as a group.
@@ -48,10 +49,7 @@ struct Proof {
 
 /// What a user proved itself with: it must still hold when a call is made.
 #[derive(Clone, PartialEq, Eq)]
-#[expect(dead_code, reason = "made by `Identities`, which comes next")]
 pub(crate) enum Credential {
-    /// Nothing that can be taken back on its own.
-    Nothing,
     AccessKey(String),
     /// The SHA-256 of a token.
     Token([u8; 32]),
@@ -59,7 +57,6 @@ pub(crate) enum Credential {
 }
 
 impl Identity {
-    #[expect(dead_code, reason = "made by `Identities`, which comes next")]
     pub(crate) fn new(user: u64, credential: Credential) -> Self {
         Identity { proof: Arc::new(Proof { user, credential }) }
     }
@@ -69,7 +66,6 @@ impl Identity {
         self.proof.user
     }
 
-    #[expect(dead_code, reason = "looked at by the decision, which comes next")]
     pub(crate) fn credential(&self) -> &Credential {
         &self.proof.credential
     }
@@ -78,5 +74,30 @@ impl Identity {
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({:016x})", self.proof.user)
+    }
+}
+
+/// What a door knows of a request beside who makes it: for conditions of policies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Circumstances {
+    /// The address that it comes from.
+    pub address: Option<IpAddr>,
+    /// Whether it came encrypted.
+    pub encrypted: Option<bool>,
+    /// `User-Agent`.
+    pub user_agent: Option<String>,
+    /// `Referer`.
+    pub referer: Option<String>,
+}
+
+impl Circumstances {
+    /// By the names of the keys of conditions.
+    pub(crate) fn known(&self) -> Vec<(&'static str, String)> {
+        let mut known = Vec::new();
+        known.extend(self.address.map(|address| ("aws:sourceip", address.to_string())));
+        known.extend(self.encrypted.map(|encrypted| ("aws:securetransport", encrypted.to_string())));
+        known.extend(self.user_agent.clone().map(|agent| ("aws:useragent", agent)));
+        known.extend(self.referer.clone().map(|referer| ("aws:referer", referer)));
+        known
     }
 }

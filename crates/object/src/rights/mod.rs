@@ -4,41 +4,93 @@
 //! - A verb tells what it needs in `Verb::needs`, which has no default, and is applied by `verb::perform` alone,
 //!   which asks first. A read gets its view from `Objects::read` alone, which asks first too.
 //! - What an answer rests on is read through the call's own transaction, so it is a condition of the batch: a
-//!   right that was taken away holds for every commit after.
+//!   right that was taken away holds for every commit after. Nothing of it is kept from one call to the next.
 //! - The store's owner is asked nothing: for it no need is even told.
 //! - What is refused says so without telling whether the name is there.
 
 mod action;
 mod caller;
+mod judge;
 mod list;
 pub(crate) mod ownership;
+mod policy;
+mod who;
 
+use bytes::Bytes;
+use koine_env::Timestamp;
 use koine_kv::Transaction;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::{is_root, keys as identity_keys};
 use crate::info::UploadId;
 use crate::keys;
 use crate::lookup::Lookup;
+use crate::objects::Objects;
+
+use judge::On;
+use who::Who;
 
 pub use action::Action;
-pub use caller::{Caller, Identity};
+pub use caller::{Caller, Circumstances, Identity};
+pub(crate) use caller::{Credential, ROOT};
+pub(crate) use judge::principal;
+pub use judge::{Decision, Rule};
 pub use list::{AccessList, GRANTS_MAX, Grant, Grantee};
+pub use policy::POLICY_LEN_MAX;
+pub(crate) use policy::Policy;
+pub(crate) use who::{find_group, find_user, group, read_id, user};
 
 /// Asks, for one call, whether its caller may do each thing that it needs.
 pub(crate) struct Rights<'a> {
     from: &'a mut dyn Lookup,
     caller: &'a Caller,
+    circumstances: &'a Circumstances,
+    now: Timestamp,
+    /// Who the caller is, once it was looked up.
+    who: Option<Who>,
     /// The buckets whose objects were asked for.
     buckets: Vec<String>,
 }
 
 impl<'a> Rights<'a> {
-    pub fn new(from: &'a mut dyn Lookup, caller: &'a Caller) -> Self {
-        Rights { from, caller, buckets: Vec::new() }
+    /// Asks for the caller of `objects`, by what `from` has.
+    pub fn new(from: &'a mut dyn Lookup, objects: &'a Objects) -> Self {
+        let (caller, circumstances, now) = (objects.caller(), objects.circumstances(), objects.now());
+        Rights { from, caller, circumstances, now, who: None, buckets: Vec::new() }
     }
 
     /// An action on an object, or on a name that may have one.
     pub fn object(&mut self, action: Action, bucket: &str, key: &str) -> Result<()> {
+        self.named(action, bucket, On { key: Some(key), ..On::default() })
+    }
+
+    /// An action on every name that begins with `prefix`. Where something could deny one of them it is refused.
+    pub fn prefix(&mut self, action: Action, bucket: &str, prefix: &str) -> Result<()> {
+        self.named(action, bucket, On { key: Some(prefix), all_under: true, ..On::default() })
+    }
+
+    /// An action on a bucket, which need not be there.
+    pub fn bucket(&mut self, action: Action, bucket: &str) -> Result<()> {
+        self.require(action, &On { bucket: Some(keys::bucket_and_snapshot(bucket).0), ..On::default() })
+    }
+
+    /// Telling what a bucket holds, as a query asks for it.
+    pub fn listing(&mut self, action: Action, bucket: &str, listing: (&str, &str, usize)) -> Result<()> {
+        let bucket = Some(keys::bucket_and_snapshot(bucket).0);
+        self.require(action, &On { bucket, listing: Some(listing), ..On::default() })
+    }
+
+    /// An action on the store.
+    pub fn store(&mut self, action: Action) -> Result<()> {
+        self.require(action, &On::default())
+    }
+
+    /// An action on an upload: who began it may drop it and look at it.
+    pub fn upload(&mut self, action: Action, bucket: &str, key: &str, upload: UploadId) -> Result<()> {
+        self.named(action, bucket, On { key: Some(key), upload: Some(upload), ..On::default() })
+    }
+
+    fn named(&mut self, action: Action, bucket: &str, on: On<'_>) -> Result<()> {
         if self.caller.is_owner() {
             return Ok(());
         }
@@ -47,27 +99,92 @@ impl<'a> Rights<'a> {
         if !self.buckets.iter().any(|known| known == bucket) {
             self.buckets.push(bucket.to_owned());
         }
-        self.decide(action, &format!("{bucket}/{key}"))
+        self.require(action, &On { bucket: Some(bucket), ..on })
     }
 
-    /// An action on every name that begins with `prefix`.
-    pub fn prefix(&mut self, action: Action, bucket: &str, prefix: &str) -> Result<()> {
-        self.object(action, bucket, prefix)
+    fn require(&mut self, action: Action, on: &On<'_>) -> Result<()> {
+        if self.caller.is_owner() || self.judge(action, on)?.allowed {
+            return Ok(());
+        }
+        Err(refused(action.name(), &on.to_string()))
     }
 
-    /// An action on a bucket, which need not be there.
-    pub fn bucket(&mut self, action: Action, bucket: &str) -> Result<()> {
-        if self.caller.is_owner() { Ok(()) } else { self.decide(action, keys::bucket_and_snapshot(bucket).0) }
+    /// Changing who is in the store at all: users, groups and policies.
+    pub fn administer(&mut self) -> Result<()> {
+        self.store(Action::Identities)
     }
 
-    /// An action on the store.
-    pub fn store(&mut self, action: Action) -> Result<()> {
-        if self.caller.is_owner() { Ok(()) } else { self.decide(action, "the store") }
+    /// Changing who is in a group.
+    pub fn administer_group(&mut self, group: &str) -> Result<()> {
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        let id = find_group(self.from, group)?.map(|(id, _)| id);
+        let administers = id.map_or(Ok(false), |id| self.administers(id))?;
+        self.require(Action::Identities, &On { otherwise: administers, ..On::default() })
     }
 
-    /// An action on an upload: who began it may drop it and look at it.
-    pub fn upload(&mut self, action: Action, bucket: &str, key: &str, _upload: UploadId) -> Result<()> {
-        self.object(action, bucket, key)
+    /// Changing what belongs to a user: by administrators of its home group, and by itself where `itself` is set.
+    pub fn administer_user(&mut self, user: &str, itself: bool) -> Result<()> {
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        // Root has no record until one is set for it.
+        if is_root(user) {
+            return self.own_the_store();
+        }
+        let found = find_user(self.from, user)?;
+        let given = match found {
+            Some((id, record)) => {
+                let own = itself && matches!(self.caller, Caller::User(caller) if caller.user() == id);
+                // An administrator of a group has no power over one of the store.
+                own || (!record.administrator && self.administers(record.home)?)
+            }
+            None => false,
+        };
+        self.require(Action::Identities, &On { otherwise: given, ..On::default() })
+    }
+
+    /// Seeing a group: for its members too.
+    pub fn see_group(&mut self, group: &str) -> Result<()> {
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        let id = find_group(self.from, group)?.map(|(id, _)| id);
+        let member = matches!(self.who()?, Who::User(user) if id.is_some_and(|id| user.groups.contains(&id)));
+        self.require(Action::Identities, &On { otherwise: member, ..On::default() })
+    }
+
+    /// What is decided of an action on a bucket or an object, for who may ask.
+    pub fn explain(&mut self, action: Action, bucket: &str, key: Option<&str>) -> Result<Decision> {
+        let (bucket, _) = keys::bucket_and_snapshot(bucket);
+        self.judge(action, &On { bucket: Some(bucket), key, ..On::default() })
+    }
+
+    /// Where the buckets are found that the caller owns or is a member of the group of; `None` for all.
+    pub fn ranges_of_buckets(&mut self) -> Result<Option<Vec<Bytes>>> {
+        Ok(match self.who()? {
+            Who::Root => None,
+            Who::User(user) if user.administrator => None,
+            Who::User(user) => {
+                let of_groups = user.groups.iter().map(|group| identity_keys::bucket_of_group(*group, ""));
+                Some(of_groups.chain([identity_keys::bucket_of_owner(user.id, "")]).collect())
+            }
+            Who::Everyone | Who::Out(_) => Some(Vec::new()),
+        })
+    }
+
+    /// What only who owns the device may do.
+    pub fn own_the_device(&mut self) -> Result<()> {
+        if self.caller.is_owner() { Ok(()) } else { Err(refused("this", "the store: it is for who owns the device")) }
+    }
+
+    /// What only the store's owner and root may do.
+    pub fn own_the_store(&mut self) -> Result<()> {
+        if self.caller.is_owner() || matches!(self.who()?, Who::Root) {
+            return Ok(());
+        }
+        Err(refused("this", "the store: it is its owner's"))
     }
 
     /// An error as the caller may see it: that a name is absent is told to who may list the bucket alone.
@@ -79,35 +196,32 @@ impl<'a> Rights<'a> {
         let refused = buckets.iter().find_map(|bucket| self.bucket(Action::ListBucket, bucket).err());
         refused.unwrap_or(error)
     }
+}
 
-    fn decide(&mut self, action: Action, on: &str) -> Result<()> {
-        // Until identities are built nobody but the owner may do anything.
-        let _ = &mut self.from;
-        let message = format!("{:?} may not do {} on {on}", self.caller, action.name());
-        Err(Error::new(ErrorKind::AccessDenied, message))
-    }
+fn refused(action: &str, on: &str) -> Error {
+    Error::new(ErrorKind::AccessDenied, format!("the caller may not do {action} on {on}"))
 }
 
 /// Asks what a verb needs, in its own transaction.
 pub(crate) fn ask(
     txn: &mut Transaction,
-    caller: &Caller,
+    objects: &Objects,
     needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
 ) -> Result<()> {
-    if caller.is_owner() { Ok(()) } else { needs(&mut Rights::new(txn, caller)) }
+    if objects.caller().is_owner() { Ok(()) } else { needs(&mut Rights::new(txn, objects)) }
 }
 
 /// The error of a verb as its caller may see it.
 pub(crate) fn hide(
     txn: &mut Transaction,
-    caller: &Caller,
+    objects: &Objects,
     error: Error,
     needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
 ) -> Error {
-    if caller.is_owner() || error.kind() != ErrorKind::NoSuchKey {
+    if objects.caller().is_owner() || error.kind() != ErrorKind::NoSuchKey {
         return error;
     }
-    let mut rights = Rights::new(txn, caller);
+    let mut rights = Rights::new(txn, objects);
     match needs(&mut rights) {
         Ok(()) => rights.hide(error),
         Err(refused) => refused,

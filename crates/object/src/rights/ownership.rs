@@ -6,9 +6,20 @@
 use bytes::Bytes;
 use koine_kv::Transaction;
 
+use super::caller::ROOT;
+use super::who::user;
+use crate::error::Result;
 use crate::identity::keys as identity_keys;
 use crate::keys;
 use crate::record::BucketRecord;
+use crate::verb::Scope;
+
+/// A bucket that the caller makes: it is the caller's, and its home group's.
+pub(crate) fn of_caller(txn: &mut Transaction, scope: &Scope<'_>, record: BucketRecord) -> Result<BucketRecord> {
+    let owner = scope.caller.user();
+    let group = if owner == ROOT { ROOT } else { user(txn, owner)?.map_or(ROOT, |user| user.home) };
+    Ok(BucketRecord { owner, group, ..record })
+}
 
 /// A bucket's record, under its name and with the keys by which its owner and its group find it.
 pub(crate) fn put_bucket(txn: &mut Transaction, name: &str, record: &BucketRecord) {
@@ -16,6 +27,17 @@ pub(crate) fn put_bucket(txn: &mut Transaction, name: &str, record: &BucketRecor
     txn.put(keys::CATALOGUE, identity_keys::bucket_of_owner(record.owner, name), id.clone());
     txn.put(keys::CATALOGUE, identity_keys::bucket_of_group(record.group, name), id);
     txn.put(keys::CATALOGUE, keys::bucket(name), Bytes::from(record.encode()));
+}
+
+/// A bucket's record as `new`, found by another owner or group.
+pub(crate) fn move_bucket(txn: &mut Transaction, name: &str, old: &BucketRecord, new: &BucketRecord) {
+    if old.owner != new.owner {
+        txn.delete(keys::CATALOGUE, identity_keys::bucket_of_owner(old.owner, name));
+    }
+    if old.group != new.group {
+        txn.delete(keys::CATALOGUE, identity_keys::bucket_of_group(old.group, name));
+    }
+    put_bucket(txn, name, new);
 }
 
 /// Takes a bucket's record, and all in the catalogue that is of this bucket alone.

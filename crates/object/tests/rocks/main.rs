@@ -16,6 +16,8 @@ mod copies;
 mod edits;
 #[path = "../suite/files.rs"]
 mod files;
+#[path = "../suite/identities.rs"]
+mod identities;
 #[path = "../suite/identity.rs"]
 mod identity;
 #[path = "../suite/listing.rs"]

@@ -301,7 +301,7 @@ fn a_gap_reads_as_zeros_also_beyond_4_gib() {
     assert_eq!(read(0, 10), [b"begin".to_vec(), vec![0; 5]].concat());
     assert_eq!(read(4 * gib - 5_000, 10_000), vec![0; 10_000]);
     assert_eq!(read(5 * gib - 2, 10), [0, 0, b'x']);
-    assert_eq!(read(5 * gib + 1, 10), []);
+    assert!(read(5 * gib + 1, 10).is_empty());
     append(&objects, key, b"yz");
     write_copy(&objects, key, (5 * gib, 3), "other", 0).unwrap();
     write_copy(&objects, "other", (1, 2), key, 4 * gib - 1).unwrap();

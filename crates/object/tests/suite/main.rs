@@ -9,6 +9,7 @@ mod copies;
 mod documents;
 mod edits;
 mod files;
+mod identities;
 mod identity;
 mod listing;
 mod multipart;

@@ -1,12 +1,12 @@
 //! Who may: one table of calls, driven for every kind of caller.
 
 use koine_object::{
-    BucketChange, BucketQuery, Caller, CompleteOptions, CompletedPart, CopiedMetadata, CopyOptions, DeleteOptions,
-    ErrorKind, Expected, ListQuery, ObjectName, Objects, PartOptions, PutOptions, ReadCondition, Result, UploadId,
-    UploadOptions, UploadQuery,
+    AccessList, Action, BucketChange, BucketQuery, Caller, Circumstances, CompleteOptions, CompletedPart,
+    CopiedMetadata, CopyOptions, DeleteOptions, ErrorKind, Expected, Grant, Grantee, ListQuery, ObjectName, Objects,
+    PartOptions, PutOptions, ReadCondition, Result, Rule, UploadId, UploadOptions, UploadQuery, UserChange,
 };
 
-use crate::support::{put, store};
+use crate::support::{group_of, kind, put, put_into, store, user_of};
 
 /// A call as the table has it: its name, and itself over `bucket`, which holds `old` and an upload of `joined`.
 type Call = (&'static str, fn(&Objects, UploadId) -> Result<()>);
@@ -102,5 +102,207 @@ fn the_owner_is_refused_nothing() {
             Err(error) if *name == "delete bucket" => assert_eq!(error.kind(), ErrorKind::BucketNotEmpty),
             outcome => outcome.unwrap_or_else(|error| panic!("{name}: {error}")),
         }
+    }
+}
+
+/// The kinds of callers, in the order of the table's columns.
+const CALLERS: [&str; 7] = ["owner", "member", "stranger", "lister", "writer", "reader", "held"];
+
+/// Whether a caller may make a call, a column each: the bucket's owner; a member of its group; a stranger; who may
+/// read by the bucket's access list; who may write by it; who may read objects by the bucket's policy; an owner whom a
+/// policy denies putting and deleting.
+const TABLE: &[(&str, &str)] = &[
+    ("create bucket", "yyyyyyy"),
+    ("list buckets", "yyyyyyy"),
+    ("head bucket", "yynynny"),
+    ("delete bucket", "ynnnnny"),
+    ("snapshot bucket", "ynnnnny"),
+    ("list snapshots", "yynynny"),
+    ("get from a snapshot", "yynnnyy"),
+    ("delete snapshot", "ynnnnny"),
+    ("bucket usage", "yynynny"),
+    ("set bucket", "ynnnnny"),
+    ("restore bucket", "ynnnnny"),
+    ("branch bucket", "ynnnnny"),
+    ("purge bucket", "ynnnnny"),
+    ("list", "yynynny"),
+    ("get", "yynnnyy"),
+    ("head", "yynnnyy"),
+    ("put", "yynnynn"),
+    ("copy", "yynnnnn"),
+    ("delete", "yynnynn"),
+    ("delete many", "yynnynn"),
+    ("create upload", "yynnynn"),
+    ("list uploads", "yynynny"),
+    ("list parts", "yynynny"),
+    ("put part", "yynnynn"),
+    ("copy part", "yynnnnn"),
+    ("complete upload", "yynnynn"),
+    ("abort upload", "yynnyny"),
+];
+
+const HELD: &str = r#"{"Version": "2012-10-17", "Statement": {"Sid": "hold", "Effect": "Deny",
+    "Action": ["s3:Put*", "s3:DeleteObject"], "Resource": "*"}}"#;
+const READER: &str = r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject",
+    "Principal": {"AWS": "arn:aws:iam:::user/reader"}, "Resource": "arn:aws:s3:::bucket/*"}}"#;
+
+/// The store of the table, with everybody in it.
+fn peopled() -> (Objects, UploadId) {
+    let (objects, upload) = ready();
+    let identities = objects.identities();
+    group_of(&objects, "lab", &["owner", "held", "member"]);
+    group_of(&objects, "others", &["stranger", "lister", "writer", "reader"]);
+    identities.set_policy("hold", Some(HELD)).wait().unwrap();
+    let hold = UserChange { policies: Some(vec!["hold".into()]), ..UserChange::default() };
+    identities.set_user("held", hold).wait().unwrap();
+    let id = |name: &str| identities.user(name).unwrap().id;
+    let list = vec![
+        Grant { to: Grantee::User(id("lister")), rights: Grant::READ },
+        Grant { to: Grantee::User(id("writer")), rights: Grant::WRITE },
+    ];
+    identities.set_bucket_access("bucket", AccessList::new(list).unwrap()).wait().unwrap();
+    identities.set_bucket_policy("bucket", Some(READER)).wait().unwrap();
+    (objects, upload)
+}
+
+/// The example of S-320.
+#[test]
+fn every_call_is_allowed_or_refused_by_the_same_rules() {
+    assert_eq!(TABLE.len(), CALLS.len());
+    for (column, caller) in CALLERS.into_iter().enumerate() {
+        let (mut objects, mut upload) = peopled();
+        for ((name, call), (row, allowed)) in CALLS.iter().zip(TABLE) {
+            assert_eq!(name, row);
+            let owner = if caller == "held" { "held" } else { "owner" };
+            objects.identities().change_owner("bucket", owner, None).wait().unwrap();
+            let outcome = call(&user_of(&objects, caller), upload);
+            let refused = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::AccessDenied);
+            assert_eq!(!refused, allowed.as_bytes()[column] == b'y', "{caller}: {name}: {outcome:?}");
+            if !refused && *name != "delete bucket" {
+                outcome.unwrap_or_else(|error| panic!("{caller}: {name}: {error}"));
+                // What was changed is as it was before the next call.
+                (objects, upload) = peopled();
+            }
+        }
+    }
+}
+
+/// The example of S-323.
+#[test]
+fn that_a_name_is_absent_is_told_to_who_may_list() {
+    let (objects, _) = peopled();
+    objects.identities().change_owner("bucket", "owner", None).wait().unwrap();
+    let [member, reader] = ["member", "reader"].map(|user| user_of(&objects, user));
+    assert_eq!(kind(member.get("bucket", "absent")), ErrorKind::NoSuchKey);
+    assert_eq!(kind(reader.get("bucket", "absent")), ErrorKind::AccessDenied);
+    assert_eq!(kind(reader.head("bucket", "absent")), ErrorKind::AccessDenied);
+    let copy = |objects: &Objects| {
+        let (from, to) = (ObjectName::new("bucket", "absent"), ObjectName::new("copies", "x"));
+        kind(objects.copy(from, to, CopyOptions::default()).wait())
+    };
+    member.create_bucket("copies").wait().unwrap();
+    assert_eq!(copy(&member), ErrorKind::NoSuchKey);
+    objects.identities().change_owner("copies", "reader", None).wait().unwrap();
+    assert_eq!(copy(&reader), ErrorKind::AccessDenied);
+}
+
+/// The example of S-324.
+#[test]
+fn who_began_an_upload_may_look_at_it_and_drop_it() {
+    let (objects, _) = peopled();
+    objects.identities().change_owner("bucket", "owner", None).wait().unwrap();
+    let [owner, writer, stranger] = ["owner", "writer", "stranger"].map(|user| user_of(&objects, user));
+    let begin = |by: &Objects| by.create_upload("bucket", "joined", UploadOptions::default()).wait().unwrap();
+    let (theirs, of_owner) = (begin(&writer), begin(&owner));
+    assert!(writer.list_parts(JOINED, theirs, 0, 1).is_ok());
+    assert_eq!(kind(writer.list_parts(JOINED, of_owner, 0, 1)), ErrorKind::AccessDenied);
+    assert_eq!(kind(stranger.abort_upload(JOINED, theirs).wait()), ErrorKind::AccessDenied);
+    // Even when it may not write any more.
+    objects.identities().set_bucket_access("bucket", AccessList::default()).wait().unwrap();
+    assert_eq!(kind(put_into(&writer, "bucket", "new", b"x")), ErrorKind::AccessDenied);
+    writer.abort_upload(JOINED, theirs).wait().unwrap();
+    assert_eq!(kind(writer.abort_upload(JOINED, of_owner).wait()), ErrorKind::AccessDenied);
+}
+
+#[test]
+fn an_access_list_of_an_object_lets_it_be_read_and_edited() {
+    let (objects, _) = peopled();
+    objects.identities().change_owner("bucket", "owner", None).wait().unwrap();
+    let [owner, stranger] = ["owner", "stranger"].map(|user| user_of(&objects, user));
+    let before = objects.head("bucket", "old").unwrap();
+    let group = objects.identities().group("others").unwrap().id;
+    let grant = |rights| AccessList::new(vec![Grant { to: Grantee::Group(group), rights }]).unwrap();
+    assert_eq!(kind(stranger.identities().set_object_access(OLD, grant(1)).wait()), ErrorKind::AccessDenied);
+    owner.identities().set_object_access(OLD, grant(Grant::READ)).wait().unwrap();
+    assert!(stranger.get("bucket", "old").is_ok());
+    assert_eq!(kind(put_into(&stranger, "bucket", "old", b"x")), ErrorKind::AccessDenied);
+    assert_eq!(kind(stranger.identities().object_access(OLD)), ErrorKind::AccessDenied);
+    let after = objects.head("bucket", "old").unwrap();
+    assert_eq!((after.id, after.etag, after.size), (before.id, before.etag, before.size));
+    owner.identities().set_object_access(OLD, grant(Grant::WRITE | Grant::READ_LIST)).wait().unwrap();
+    assert_eq!(kind(stranger.get("bucket", "old")), ErrorKind::AccessDenied);
+    assert_eq!(stranger.identities().object_access(OLD).unwrap().grants().len(), 1);
+    put_into(&stranger, "bucket", "old", b"x").unwrap();
+    // A put makes a new object, which has no list.
+    assert_eq!(kind(put_into(&stranger, "bucket", "old", b"x")), ErrorKind::AccessDenied);
+    let absent = AccessList::new(vec![Grant { to: Grantee::User(4711), rights: 1 }]).unwrap();
+    assert_eq!(kind(owner.identities().set_object_access(OLD, absent).wait()), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn nothing_is_open_to_everybody_before_root_says_so() {
+    let (objects, _) = peopled();
+    let (identities, everyone) = (objects.identities(), objects.as_caller(Caller::Everyone));
+    let open = READER.replace(r#"{"AWS": "arn:aws:iam:::user/reader"}"#, r#""*""#);
+    let list = AccessList::new(vec![Grant { to: Grantee::Everyone, rights: Grant::READ }]).unwrap();
+    assert_eq!(kind(identities.set_bucket_policy("bucket", Some(&open)).wait()), ErrorKind::InvalidRequest);
+    assert_eq!(kind(identities.set_bucket_access("bucket", list.clone()).wait()), ErrorKind::InvalidRequest);
+    identities.set_public_access(true).wait().unwrap();
+    identities.set_bucket_policy("bucket", Some(&open)).wait().unwrap();
+    assert!(everyone.get("bucket", "old").is_ok());
+    assert_eq!(kind(everyone.list("bucket", &ListQuery::default())), ErrorKind::AccessDenied);
+    identities.set_bucket_access("bucket", list).wait().unwrap();
+    assert!(everyone.list("bucket", &ListQuery::default()).is_ok());
+    assert_eq!(kind(put_into(&everyone, "bucket", "new", b"x")), ErrorKind::AccessDenied);
+    identities.set_public_access(false).wait().unwrap();
+    assert_eq!(kind(everyone.get("bucket", "old")), ErrorKind::AccessDenied);
+    assert_eq!(kind(everyone.list("bucket", &ListQuery::default())), ErrorKind::AccessDenied);
+}
+
+#[test]
+fn policies_know_who_asks_for_what_and_from_where() {
+    let (objects, _) = peopled();
+    let identities = objects.identities();
+    let policy = r#"{"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "s3:*", "Resource": "arn:aws:s3:::bucket/home/${aws:username}/*"},
+        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::bucket",
+         "Condition": {"StringLike": {"s3:prefix": "home/${aws:username}/*"}}},
+        {"Sid": "away", "Effect": "Deny", "Action": "*", "Resource": "*",
+         "Condition": {"NotIpAddressIfExists": {"aws:SourceIp": "10.0.0.0/8"}}}]}"#;
+    // `IfExists` over what is not known holds, also negated: from no address all is denied.
+    identities.set_policy("homes", Some(policy)).wait().unwrap();
+    let homes = UserChange { policies: Some(vec!["homes".into()]), ..UserChange::default() };
+    identities.set_user("stranger", homes).wait().unwrap();
+    let from = |address: &str| {
+        let address = Some(address.parse().unwrap());
+        user_of(&objects, "stranger").under(Circumstances { address, ..Circumstances::default() })
+    };
+    let near = from("10.1.2.3");
+    put_into(&near, "bucket", "home/stranger/a", b"x").unwrap();
+    assert_eq!(kind(put_into(&near, "bucket", "home/other/a", b"x")), ErrorKind::AccessDenied);
+    let query = |prefix: &str| ListQuery { prefix: prefix.into(), limit: 9, ..ListQuery::default() };
+    assert_eq!(near.list("bucket", &query("home/stranger/")).unwrap().objects.len(), 1);
+    assert_eq!(kind(near.list("bucket", &query("home/"))), ErrorKind::AccessDenied);
+    assert_eq!(kind(from("11.1.2.3").get("bucket", "home/stranger/a")), ErrorKind::AccessDenied);
+    assert_eq!(kind(user_of(&objects, "stranger").get("bucket", "home/stranger/a")), ErrorKind::AccessDenied);
+    let decision = identities.explain(near.caller(), Action::GetObject, "bucket", Some("x")).unwrap();
+    assert_eq!(
+        (decision.allowed, decision.rule),
+        (false, Rule::Policy { policy: "homes".into(), statement: Some("away".into()) })
+    );
+    assert_eq!(kind(identities.set_policy("homes", None).wait()), ErrorKind::NotEmpty);
+    // Nobody else is let into a bucket by a policy of its own that names others' buckets or nobody.
+    for wrong in [READER.replace(":::bucket/", ":::another/"), READER.replace("user/reader", "user/nobody")] {
+        assert_eq!(kind(identities.set_bucket_policy("bucket", Some(&wrong)).wait()), ErrorKind::MalformedPolicy);
     }
 }

@@ -6,8 +6,8 @@ use std::thread;
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
 use koine_kv::Kv;
 use koine_object::{
-    CompleteOptions, CompletedPart, EditOptions, EditWriter, ErrorKind, Expected, ListQuery, ObjectInfo, ObjectName,
-    Objects, PartOptions, PutOptions, Result, UploadOptions,
+    CompleteOptions, CompletedPart, EditOptions, EditWriter, ErrorKind, Expected, KeyOptions, ListQuery, ObjectInfo,
+    ObjectName, Objects, PartOptions, PutOptions, Result, UploadOptions,
 };
 
 /// An empty store of the back end with one bucket, `bucket`.
@@ -140,4 +140,26 @@ pub fn race<T: Send>(racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let racers: Vec<_> = (0..RACERS).map(start).collect();
         racers.into_iter().map(|racer| racer.join().unwrap()).collect()
     })
+}
+
+/// A user of the store, as who signs with a key of its own.
+pub fn user_of(objects: &Objects, user: &str) -> Objects {
+    let identities = objects.identities();
+    let (key, _) = identities.create_key(user, KeyOptions::default()).wait().unwrap();
+    objects.as_caller(identities.by_access_key(&key).unwrap().0)
+}
+
+/// A group of the store with these users.
+pub fn group_of(objects: &Objects, group: &str, users: &[&str]) {
+    objects.identities().create_group(group, "").wait().unwrap();
+    for user in users {
+        objects.identities().create_user(group, user, None).unwrap();
+    }
+}
+
+/// Puts without options into any bucket.
+pub fn put_into(objects: &Objects, bucket: &str, key: &str, body: &[u8]) -> Result<ObjectInfo> {
+    let mut writer = objects.put(bucket, key, PutOptions::default())?;
+    writer.write(body)?;
+    writer.finish(&Expected::none()).wait()
 }

@@ -1,0 +1,186 @@
+//! Whose buckets are: owners, groups, access lists and policies of buckets and objects.
+
+use bytes::Bytes;
+use koine_kv::Transaction;
+
+use super::change::change;
+use super::{Identities, find, keys};
+use crate::error::{Error, ErrorKind, Result};
+use crate::keys::CATALOGUE;
+use crate::lookup::{Lookup, find_bucket, find_object};
+use crate::name;
+use crate::pending::Pending;
+use crate::record::{BucketRecord, DocumentRecord, HeadRecord, NamedPrincipal};
+use crate::request::ObjectName;
+use crate::rights::{AccessList, Action, Grantee, Policy, group, ownership, principal, user};
+
+impl Identities {
+    /// Gives a bucket to another owner; to that one's home group too, unless another group is named. `root` is root,
+    /// as a user and as a group.
+    pub fn change_owner(&self, bucket: &str, owner: &str, group: Option<&str>) -> Pending<()> {
+        let (bucket, needed) = (bucket.to_owned(), bucket.to_owned());
+        let (owner, group) = (owner.to_owned(), group.map(str::to_owned));
+        change(
+            &self.objects,
+            move |rights| rights.bucket(Action::ChangeOwner, &needed),
+            move |txn, _| {
+                let old = find_bucket(txn, &bucket)?;
+                let (owner, home) = find::owner(txn, &owner)?;
+                let group = group.as_deref().map_or(Ok(home), |name| find::owning_group(txn, name))?;
+                ownership::move_bucket(txn, &bucket, &old, &BucketRecord { owner, group, ..old.clone() });
+                Ok(())
+            },
+        )
+    }
+
+    /// The names of a bucket's owner and group.
+    pub fn owner(&self, bucket: &str) -> Result<(String, String)> {
+        self.objects.read(
+            |rights| rights.bucket(Action::ListBucket, bucket),
+            |view| {
+                let record = find_bucket(view, bucket)?;
+                let owner = user(view, record.owner)?.map(|user| user.name);
+                let group = group(view, record.group)?.map(|group| group.name);
+                let name = |name: Option<String>, id: u64| match name {
+                    Some(name) => name,
+                    None if id == 0 => find::ROOT_NAME.to_owned(),
+                    None => format!("{id:016x}"),
+                };
+                Ok((name(owner, record.owner), name(group, record.group)))
+            },
+        )
+    }
+
+    /// Sets the policy of a bucket, or takes it away. Whom it names has to be there, and is kept by id.
+    pub fn set_bucket_policy(&self, bucket: &str, document: Option<&str>) -> Pending<()> {
+        let parsed = document.map(Policy::of_bucket).transpose();
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let (bucket, needed, document) = (bucket.to_owned(), bucket.to_owned(), document.map(str::to_owned));
+        let action = if parsed.is_some() { Action::PutBucketPolicy } else { Action::DeleteBucketPolicy };
+        change(
+            &self.objects,
+            move |rights| rights.bucket(action, &needed),
+            move |txn, scope| {
+                let record = find_bucket(txn, &bucket)?;
+                let key = keys::bucket_policy(record.id());
+                let Some((policy, text)) = parsed.as_ref().zip(document.clone()) else {
+                    txn.delete(CATALOGUE, key);
+                    return Ok(());
+                };
+                if policy.is_public() {
+                    check_public(txn)?;
+                }
+                if let Some(other) = policy.names_other_bucket(&bucket) {
+                    let message = format!("the policy of the bucket {bucket:?} names the resource {other}");
+                    return Err(Error::new(ErrorKind::MalformedPolicy, message));
+                }
+                let mut principals = Vec::new();
+                for written in policy.principals() {
+                    let (group, id) = principal(txn, written)?.ok_or_else(|| {
+                        let message = format!("the principal {written:?} is nobody of this store");
+                        Error::new(ErrorKind::MalformedPolicy, message)
+                    })?;
+                    principals.push(NamedPrincipal { group, id, written: written.to_owned() });
+                }
+                let document = DocumentRecord { text, changed: scope.now, principals, kept: Vec::new() };
+                txn.put(CATALOGUE, key, Bytes::from(document.encode()));
+                Ok(())
+            },
+        )
+    }
+
+    /// The text of a bucket's policy.
+    pub fn bucket_policy(&self, bucket: &str) -> Result<String> {
+        self.objects.read(
+            |rights| rights.bucket(Action::GetBucketPolicy, bucket),
+            |view| {
+                let record = find_bucket(view, bucket)?;
+                let found = view.record(CATALOGUE, &keys::bucket_policy(record.id()))?;
+                let absent = || Error::new(ErrorKind::NoSuchPolicy, format!("the bucket {bucket:?} has no policy"));
+                Ok(DocumentRecord::decode(&found.ok_or_else(absent)?.1)?.text)
+            },
+        )
+    }
+
+    /// Sets the access list of a bucket.
+    pub fn set_bucket_access(&self, bucket: &str, list: AccessList) -> Pending<()> {
+        let (bucket, needed) = (bucket.to_owned(), bucket.to_owned());
+        change(
+            &self.objects,
+            move |rights| rights.bucket(Action::PutBucketAcl, &needed),
+            move |txn, _| {
+                check_list(txn, &list)?;
+                let record = BucketRecord { list: list.clone(), ..find_bucket(txn, &bucket)? };
+                txn.put(CATALOGUE, crate::keys::bucket(&bucket), Bytes::from(record.encode()));
+                Ok(())
+            },
+        )
+    }
+
+    /// The access list of a bucket.
+    pub fn bucket_access(&self, bucket: &str) -> Result<AccessList> {
+        self.objects
+            .read(|rights| rights.bucket(Action::GetBucketAcl, bucket), |view| Ok(find_bucket(view, bucket)?.list))
+    }
+
+    /// Sets the access list of an object. Its bytes and ETag stay.
+    pub fn set_object_access(&self, name: ObjectName<'_>, list: AccessList) -> Pending<()> {
+        let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
+        let needed = (bucket.clone(), key.clone());
+        change(
+            &self.objects,
+            move |rights| rights.object(Action::PutObjectAcl, &needed.0, &needed.1),
+            move |txn, scope| {
+                check_list(txn, &list)?;
+                let record = find_bucket(txn, &bucket)?;
+                let old = find_object(txn, record.space, &key)?.ok_or_else(|| Error::no_such_key(&key))?;
+                let mut new = old.record.clone();
+                new.access.list = list.clone();
+                new.changed = scope.now;
+                name::set(txn, &record, &key, Some(&old), Some(&new))?;
+                Ok(())
+            },
+        )
+    }
+
+    /// The access list of an object.
+    pub fn object_access(&self, name: ObjectName<'_>) -> Result<AccessList> {
+        self.objects.read(
+            |rights| rights.object(Action::GetObjectAcl, name.bucket, name.key),
+            |view| {
+                let space = find_bucket(view, name.bucket)?.space;
+                let found = find_object(view, space, name.key)?;
+                Ok(found.ok_or_else(|| Error::no_such_key(name.key))?.record.access.list)
+            },
+        )
+    }
+}
+
+/// Lists name users and groups that are there, and everybody only where the store is open to everybody.
+fn check_list(txn: &mut Transaction, list: &AccessList) -> Result<()> {
+    for grant in list.grants() {
+        let there = match grant.to {
+            Grantee::User(id) => id == 0 || user(txn, id)?.is_some(),
+            Grantee::Group(id) => id == 0 || group(txn, id)?.is_some(),
+            Grantee::Everyone => check_public(txn).map(|()| true)?,
+            Grantee::EveryUser => true,
+        };
+        if !there {
+            let message = format!("the access list grants to {:?}, who is not there", grant.to);
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+    }
+    Ok(())
+}
+
+fn check_public(txn: &mut Transaction) -> Result<()> {
+    let head = txn.record(CATALOGUE, &crate::keys::catalogue_head())?;
+    if head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()?.is_some_and(|head| head.public) {
+        return Ok(());
+    }
+    let message = "public access to this store is off; root switches it on before anything is opened to everybody";
+    Err(Error::new(ErrorKind::InvalidRequest, message))
+}

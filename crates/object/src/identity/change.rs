@@ -1,0 +1,48 @@
+//! Changes of the catalogue, as verbs.
+
+use koine_kv::{Commit, Transaction};
+
+use crate::error::{Error, Result};
+use crate::objects::Objects;
+use crate::pending::Pending;
+use crate::rights::Rights;
+use crate::verb::{Applied, Scope, Verb, run};
+
+/// A verb of two functions: what it needs, and what it does and tells.
+struct Change<N, A, T> {
+    needs: N,
+    apply: A,
+    outcome: Option<T>,
+}
+
+/// Begins a change.
+pub(super) fn change<T, N, A>(objects: &Objects, needs: N, apply: A) -> Pending<T>
+where
+    T: Send + 'static,
+    N: Fn(&mut Rights<'_>) -> Result<()> + Send + 'static,
+    A: FnMut(&mut Transaction, &Scope<'_>) -> Result<T> + Send + 'static,
+{
+    run(objects, Change { needs, apply, outcome: None })
+}
+
+impl<T, N, A> Verb for Change<N, A, T>
+where
+    T: Send + 'static,
+    N: Fn(&mut Rights<'_>) -> Result<()> + Send + 'static,
+    A: FnMut(&mut Transaction, &Scope<'_>) -> Result<T> + Send + 'static,
+{
+    type Outcome = T;
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        (self.needs)(rights)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<T>> {
+        self.outcome = Some((self.apply)(txn, scope)?);
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<T> {
+        self.outcome.ok_or_else(|| Error::damaged("a change ended before it began"))
+    }
+}

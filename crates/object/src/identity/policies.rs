@@ -1,0 +1,113 @@
+//! Policies by name: of users and groups.
+
+use bytes::Bytes;
+use koine_kv::{Direction, KeyRange, Transaction};
+
+use super::change::change;
+use super::{Identities, keys};
+use crate::error::{Error, ErrorKind, Result};
+use crate::keys::CATALOGUE;
+use crate::lookup::Lookup;
+use crate::pending::Pending;
+use crate::record::{GroupRecord, HeadRecord, PolicyRecord, UserRecord};
+use crate::rights::{Action, Caller, Decision, Policy, Rights};
+
+fn no_such_policy(name: &str) -> Error {
+    Error::new(ErrorKind::NoSuchPolicy, format!("there is no policy {name:?}"))
+}
+
+impl Identities {
+    /// Sets a policy that users and groups may name, or takes it away; one that is named stays.
+    pub fn set_policy(&self, name: &str, document: Option<&str>) -> Pending<()> {
+        let checked = document.map_or(Ok(()), |text| Policy::of_identity(text).map(drop));
+        if let Err(error) = keys::check_name("policy", name).and(checked) {
+            return Pending::ready(Err(error));
+        }
+        let (name, document) = (name.to_owned(), document.map(str::to_owned));
+        change(
+            &self.objects,
+            |rights| rights.administer(),
+            move |txn, scope| {
+                let key = keys::policy(&name);
+                let there = txn.record(CATALOGUE, &key)?.map(|(_, bytes)| PolicyRecord::decode(&bytes)).transpose()?;
+                let Some(document) = document.clone() else {
+                    there.ok_or_else(|| no_such_policy(&name))?;
+                    check_unused(txn, &name)?;
+                    txn.delete(CATALOGUE, key);
+                    return Ok(());
+                };
+                let (created, kept) = there.map_or((scope.now, Vec::new()), |there| (there.created, there.kept));
+                let record = PolicyRecord { document, created, changed: scope.now, kept };
+                txn.put(CATALOGUE, key, Bytes::from(record.encode()));
+                Ok(())
+            },
+        )
+    }
+
+    /// The text of a policy.
+    pub fn policy(&self, name: &str) -> Result<String> {
+        self.objects.read(
+            |rights| rights.administer(),
+            |view| {
+                let found = view.record(CATALOGUE, &keys::policy(name))?;
+                Ok(PolicyRecord::decode(&found.ok_or_else(|| no_such_policy(name))?.1)?.document)
+            },
+        )
+    }
+
+    /// Whether policies and access lists may let those in who have no identity. Off in a new store; root's alone.
+    pub fn set_public_access(&self, public: bool) -> Pending<()> {
+        change(
+            &self.objects,
+            |rights| rights.own_the_store(),
+            move |txn, _| {
+                let key = crate::keys::catalogue_head();
+                let found = txn.record(CATALOGUE, &key)?;
+                let found = found.ok_or_else(|| Error::damaged("the catalogue has no record of its own"))?;
+                let head = HeadRecord { public, ..HeadRecord::decode(&found.1)? };
+                txn.put(CATALOGUE, key, Bytes::from(head.encode()));
+                Ok(())
+            },
+        )
+    }
+
+    /// Whether a caller may do something to a bucket or an object in it, and what decided. For administrators.
+    pub fn explain(&self, caller: &Caller, action: Action, bucket: &str, key: Option<&str>) -> Result<Decision> {
+        self.objects.read(
+            |rights| rights.administer(),
+            |view| {
+                let asked = self.objects.as_caller(caller.clone());
+                Rights::new(view, &asked).explain(action, bucket, key)
+            },
+        )
+    }
+}
+
+/// `NotEmpty` while a user or a group names the policy. That none does is a condition.
+fn check_unused(txn: &mut Transaction, policy: &str) -> Result<()> {
+    for letter in *b"gu" {
+        let range = KeyRange::prefix(keys::all_of(letter));
+        let mut named = Vec::new();
+        let mut cursor = txn.cursor(CATALOGUE, range, Direction::Forward)?;
+        while let Some(entry) = cursor.next()? {
+            named.push(entry.key);
+        }
+        drop(cursor);
+        for key in named {
+            let Some((_, bytes)) = txn.record(CATALOGUE, &key)? else {
+                continue;
+            };
+            let (name, policies) = if letter == b'g' {
+                let GroupRecord { name, policies, .. } = GroupRecord::decode(&bytes)?;
+                (name, policies)
+            } else {
+                let UserRecord { name, policies, .. } = UserRecord::decode(&bytes)?;
+                (name, policies)
+            };
+            if policies.iter().any(|named| named == policy) {
+                return Err(Error::new(ErrorKind::NotEmpty, format!("{name:?} has the policy {policy:?} still")));
+            }
+        }
+    }
+    Ok(())
+}

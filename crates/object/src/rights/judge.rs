@@ -1,0 +1,327 @@
+//! The decision, in the order of docs/decisions/0026-identities.md: root; who is out; what denies; what a key or
+//! token is narrowed to; what allows; else no.
+
+use std::fmt;
+
+use super::Rights;
+use super::action::{Action, Class};
+use super::list::{AccessList, Grant, Grantee};
+use super::policy::{Policy, Request, Says};
+use super::who::{Known, Who, find_group, find_user};
+use crate::error::{ErrorKind, Result};
+use crate::identity::keys as identity_keys;
+use crate::info::UploadId;
+use crate::keys;
+use crate::lookup::{Lookup, find_bucket_to_read, find_object};
+use crate::multipart::find_upload;
+use crate::record::{BucketRecord, DocumentRecord, HeadRecord};
+
+/// What an action is on.
+#[derive(Default)]
+pub(crate) struct On<'a> {
+    pub bucket: Option<&'a str>,
+    pub key: Option<&'a str>,
+    /// Every name that begins with the key is meant.
+    pub all_under: bool,
+    /// Prefix, delimiter and limit of a listing.
+    pub listing: Option<(&'a str, &'a str, usize)>,
+    pub upload: Option<UploadId>,
+    /// Whether something else allows it where nothing denies it.
+    pub otherwise: bool,
+}
+
+impl On<'_> {
+    fn resource(&self) -> String {
+        match (self.bucket, self.key) {
+            (Some(bucket), Some(key)) => format!("{bucket}/{key}"),
+            (Some(bucket), None) => bucket.to_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for On<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let after = if self.all_under { "*" } else { "" };
+        if self.bucket.is_none() { f.write_str("the store") } else { write!(f, "{}{after}", self.resource()) }
+    }
+}
+
+/// What was decided, and by what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// Whether the call may be made.
+    pub allowed: bool,
+    /// What decided.
+    pub rule: Rule,
+}
+
+/// What decides whether a call may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// The store's owner and root may do everything.
+    Root,
+    /// The caller does not get in; why.
+    Out(String),
+    /// A statement of this policy; `bucket` for the bucket's own, `key` for that of the access key or token.
+    Policy {
+        /// The policy.
+        policy: String,
+        /// The statement, where it has a name.
+        statement: Option<String>,
+    },
+    /// The access key or token is narrowed to other things.
+    Narrowed,
+    /// The caller is an administrator of the store.
+    Administrator,
+    /// The bucket is the caller's.
+    Owner,
+    /// The caller is an administrator of the bucket's group.
+    GroupAdministrator,
+    /// The caller is a member of the bucket's group.
+    Member,
+    /// Every user may do this for itself.
+    EveryUser,
+    /// The caller began the upload.
+    Began,
+    /// An access list of the bucket.
+    BucketList,
+    /// An access list of the object.
+    ObjectList,
+    /// Nothing allows it.
+    Nothing,
+}
+
+fn allowed(rule: Rule) -> Decision {
+    Decision { allowed: true, rule }
+}
+
+fn denied(rule: Rule) -> Decision {
+    Decision { allowed: false, rule }
+}
+
+/// What the rules say of everything but policies and lists.
+struct Place {
+    record: BucketRecord,
+    policy: Option<(Policy, DocumentRecord)>,
+}
+
+impl Rights<'_> {
+    /// What is decided of an action.
+    pub(crate) fn judge(&mut self, action: Action, on: &On<'_>) -> Result<Decision> {
+        let place = match self.who()? {
+            Who::Root => return Ok(allowed(Rule::Root)),
+            Who::Out(reason) => return Ok(denied(Rule::Out((*reason).to_owned()))),
+            Who::Everyone | Who::User(_) => self.place(action, on)?,
+        };
+        let known = self.known(on)?;
+        let resource = on.resource();
+        let is_principal = |written: &str| self.is_principal(place.as_ref(), written);
+        let request =
+            Request { action, resource: &resource, prefix: on.all_under, known: &known, is_principal: &is_principal };
+        if let Some(decided) = self.by_policies(&request, place.as_ref())
+            && (!decided.allowed || !self.everyone() || self.is_public()?)
+        {
+            return Ok(decided);
+        }
+        if on.otherwise {
+            return Ok(allowed(Rule::EveryUser));
+        }
+        self.by_belonging(action, on, place.as_ref())
+    }
+
+    /// The bucket, where one is meant that is there.
+    fn place(&mut self, action: Action, on: &On<'_>) -> Result<Option<Place>> {
+        // A bucket that is to be made is nobody's yet.
+        let Some(name) = on.bucket.filter(|_| action.class() != Class::Store) else {
+            return Ok(None);
+        };
+        let record = find_bucket_to_read(self.from, name)?;
+        let document = self.from.record(keys::CATALOGUE, &identity_keys::bucket_policy(record.id()))?;
+        let policy = match document.map(|(_, bytes)| DocumentRecord::decode(&bytes)).transpose()? {
+            Some(document) => Some((Policy::of_bucket(&document.text)?, document)),
+            None => None,
+        };
+        Ok(Some(Place { record, policy }))
+    }
+
+    /// What conditions of policies may ask for.
+    fn known(&mut self, on: &On<'_>) -> Result<Vec<(&'static str, String)>> {
+        let mut known = self.circumstances.known();
+        let seconds = (self.now.0 / 1_000_000_000).to_string();
+        known.push(("aws:currenttime", seconds.clone()));
+        known.push(("aws:epochtime", seconds));
+        match self.who()? {
+            Who::User(user) => {
+                known.push(("aws:username", user.name.clone()));
+                known.push(("aws:userid", format!("{:016x}", user.id)));
+                known.push(("aws:principaltype", "User".to_owned()));
+            }
+            _ => known.push(("aws:principaltype", "Anonymous".to_owned())),
+        }
+        if let Some((prefix, delimiter, limit)) = on.listing {
+            known.push(("s3:prefix", prefix.to_owned()));
+            if !delimiter.is_empty() {
+                known.push(("s3:delimiter", delimiter.to_owned()));
+            }
+            known.push(("s3:max-keys", limit.to_string()));
+        }
+        Ok(known)
+    }
+
+    fn user(&self) -> Option<&Known> {
+        match &self.who {
+            Some(Who::User(user)) => Some(user),
+            _ => None,
+        }
+    }
+
+    fn everyone(&self) -> bool {
+        self.user().is_none()
+    }
+
+    fn is_principal(&self, place: Option<&Place>, written: &str) -> bool {
+        let Some((user, (_, document))) = self.user().zip(place.and_then(|place| place.policy.as_ref())) else {
+            return false;
+        };
+        document.principals.iter().any(|principal| {
+            let is_caller = if principal.group { user.groups.contains(&principal.id) } else { user.id == principal.id };
+            is_caller && principal.written == written
+        })
+    }
+
+    /// What policies say: a denial of any, what a key is narrowed to, then what allows.
+    fn by_policies(&self, request: &Request<'_>, place: Option<&Place>) -> Option<Decision> {
+        let of_bucket = place.and_then(|place| place.policy.as_ref()).map(|(policy, _)| ("bucket", policy));
+        let (mut said, narrowed) = (Vec::new(), self.user().and_then(|user| user.narrowed.as_ref()));
+        let of_user = self.user().into_iter().flat_map(|user| &user.policies);
+        let of_user = of_user.map(|(name, policy)| (name.as_str(), policy));
+        for (name, policy) in of_user.chain(of_bucket) {
+            let (says, statement) = policy.says(request);
+            let rule = Rule::Policy { policy: name.to_owned(), statement: statement.map(str::to_owned) };
+            match says {
+                Says::Deny => return Some(denied(rule)),
+                Says::Allow => said.push(rule),
+                Says::Nothing => {}
+            }
+        }
+        if let Some(policy) = narrowed {
+            let (says, statement) = policy.says(request);
+            match says {
+                Says::Allow => {}
+                Says::Nothing => return Some(denied(Rule::Narrowed)),
+                Says::Deny => {
+                    let statement = statement.map(str::to_owned);
+                    return Some(denied(Rule::Policy { policy: "key".to_owned(), statement }));
+                }
+            }
+        }
+        said.into_iter().next().map(allowed)
+    }
+
+    /// What owners, members, those who began an upload, and access lists are allowed.
+    fn by_belonging(&mut self, action: Action, on: &On<'_>, place: Option<&Place>) -> Result<Decision> {
+        let class = action.class();
+        let Some(user) = self.user() else {
+            return self.by_lists(action, on, place);
+        };
+        if user.administrator {
+            return Ok(allowed(Rule::Administrator));
+        }
+        let Some(place) = place else {
+            let own = matches!(action, Action::CreateBucket | Action::ListAllMyBuckets);
+            return Ok(if own { allowed(Rule::EveryUser) } else { denied(Rule::Nothing) });
+        };
+        let id = user.id;
+        if place.record.owner == id {
+            return Ok(allowed(Rule::Owner));
+        }
+        let member = user.groups.contains(&place.record.group);
+        if member && matches!(class, Class::Read | Class::Write | Class::List) {
+            return Ok(allowed(Rule::Member));
+        }
+        if member && self.administers(place.record.group)? {
+            return Ok(allowed(Rule::GroupAdministrator));
+        }
+        if self.began(action, on, place, id)? {
+            return Ok(allowed(Rule::Began));
+        }
+        self.by_lists(action, on, Some(place))
+    }
+
+    /// Whether the user began the upload that it wants to drop or look at.
+    fn began(&mut self, action: Action, on: &On<'_>, place: &Place, user: u64) -> Result<bool> {
+        let whose = matches!(action, Action::AbortMultipartUpload | Action::ListMultipartUploadParts);
+        let (Some(upload), Some(key), true) = (on.upload, on.key, whose) else {
+            return Ok(false);
+        };
+        match find_upload(self.from, place.record.space, key, upload) {
+            Ok(record) => Ok(record.owner == user),
+            Err(error) if error.kind() == ErrorKind::NoSuchUpload => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn by_lists(&mut self, action: Action, on: &On<'_>, place: Option<&Place>) -> Result<Decision> {
+        let Some(place) = place else {
+            return Ok(denied(Rule::Nothing));
+        };
+        let of_bucket = match action {
+            Action::GetBucketAcl => Grant::READ_LIST,
+            Action::PutBucketAcl => Grant::WRITE_LIST,
+            _ => match action.class() {
+                Class::List => Grant::READ,
+                Class::Write => Grant::WRITE,
+                Class::Read | Class::Settings | Class::Store => 0,
+            },
+        };
+        if of_bucket != 0 && self.grants(&place.record.list, of_bucket)? {
+            return Ok(allowed(Rule::BucketList));
+        }
+        let of_object = match action {
+            Action::GetObjectAcl => Grant::READ_LIST,
+            Action::PutObjectAcl => Grant::WRITE_LIST,
+            Action::PutObject | Action::PutObjectTagging => Grant::WRITE,
+            _ if action.class() == Class::Read => Grant::READ,
+            _ => 0,
+        };
+        let Some(key) = on.key.filter(|_| of_object != 0 && !on.all_under && on.upload.is_none()) else {
+            return Ok(denied(Rule::Nothing));
+        };
+        let list = find_object(self.from, place.record.space, key)?.map(|standing| standing.record.access.list);
+        let granted = list.map_or(Ok(false), |list| self.grants(&list, of_object))?;
+        Ok(if granted { allowed(Rule::ObjectList) } else { denied(Rule::Nothing) })
+    }
+
+    fn grants(&mut self, list: &AccessList, right: u32) -> Result<bool> {
+        let user = self.user();
+        let to = |grant: &&Grant| match (grant.to, user) {
+            (Grantee::User(id), Some(user)) => user.id == id,
+            (Grantee::Group(id), Some(user)) => user.groups.contains(&id),
+            (Grantee::EveryUser | Grantee::Everyone, Some(_)) | (Grantee::Everyone, None) => true,
+            _ => false,
+        };
+        let granted = list.grants().iter().filter(to).any(|grant| grant.rights & right != 0);
+        Ok(granted && (user.is_some() || self.is_public()?))
+    }
+
+    /// Whether the store lets those in who have no identity.
+    fn is_public(&mut self) -> Result<bool> {
+        let head = self.from.record(keys::CATALOGUE, &keys::catalogue_head())?;
+        Ok(head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()?.is_some_and(|head| head.public))
+    }
+}
+
+/// Whom a name of a policy's principal means: whether it is a group, and its id.
+pub(crate) fn principal(from: &mut dyn Lookup, written: &str) -> Result<Option<(bool, u64)>> {
+    let Some((_, name)) = written.strip_prefix("arn:aws:iam::").and_then(|rest| rest.split_once(':')) else {
+        return Ok(None);
+    };
+    match name.split_once('/') {
+        Some(("user", name)) => Ok(find_user(from, name)?.map(|(id, _)| (false, id))),
+        Some(("group", name)) => Ok(find_group(from, name)?.map(|(id, _)| (true, id))),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,150 @@
+//! Policies: what is understood, what is refused, and what they say.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::ErrorKind;
+
+fn ask(policy: &str, action: Action, resource: &str, known: &[(&'static str, String)]) -> Says {
+    ask_all(policy, action, resource, known, false)
+}
+
+fn ask_all(policy: &str, action: Action, resource: &str, known: &[(&'static str, String)], prefix: bool) -> Says {
+    let policy = Policy::of_identity(policy).unwrap();
+    policy.says(&Request { action, resource, prefix, known, is_principal: &|_| false }).0
+}
+
+fn policy(statement: &str) -> String {
+    format!(r#"{{"Version": "2012-10-17", "Statement": {{{statement}}}}}"#)
+}
+
+#[test]
+fn actions_and_resources_match_by_pattern() {
+    let text =
+        policy(r#""Effect": "Allow", "Action": "s3:Get*", "Resource": ["arn:aws:s3:::b/x/*", "arn:aws:s3:::b?"]"#);
+    assert_eq!(ask(&text, Action::GetObject, "b/x/y/z", &[]), Says::Allow);
+    assert_eq!(ask(&text, Action::GetObject, "b/x", &[]), Says::Nothing);
+    assert_eq!(ask(&text, Action::GetBucketPolicy, "bc", &[]), Says::Allow);
+    assert_eq!(ask(&text, Action::PutObject, "b/x/y", &[]), Says::Nothing);
+    let text = policy(r#""Effect": "Deny", "NotAction": ["s3:getobject"], "NotResource": "arn:aws:s3:::b/keep/*""#);
+    assert_eq!(ask(&text, Action::GetObject, "b/x", &[]), Says::Nothing);
+    assert_eq!(ask(&text, Action::PutObject, "b/x", &[]), Says::Deny);
+    assert_eq!(ask(&text, Action::PutObject, "b/keep/x", &[]), Says::Nothing);
+}
+
+#[test]
+fn a_denial_wins_wherever_it_stands() {
+    let allow = r#"{"Effect": "Allow", "Action": "*", "Resource": "*"}"#;
+    let deny = r#"{"Sid": "no", "Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "*"}"#;
+    for order in [[allow, deny], [deny, allow]] {
+        let text = format!(r#"{{"Version": "2012-10-17", "Statement": [{}]}}"#, order.join(","));
+        assert_eq!(ask(&text, Action::DeleteObject, "b/k", &[]), Says::Deny);
+        assert_eq!(ask(&text, Action::GetObject, "b/k", &[]), Says::Allow);
+    }
+}
+
+#[test]
+fn all_names_under_a_prefix_are_allowed_together_or_not() {
+    let allow =
+        |resource: &str| policy(&format!(r#""Effect": "Allow", "Action": "*", "Resource": "arn:aws:s3:::{resource}""#));
+    let under = |text: &str| ask_all(text, Action::PutObject, "b/a/", &[], true);
+    assert_eq!(under(&allow("b/*")), Says::Allow);
+    assert_eq!(under(&allow("b/a/*")), Says::Allow);
+    assert_eq!(under(&allow("b/a/x*")), Says::Nothing);
+    assert_eq!(under(&allow("b/*x")), Says::Nothing);
+    let deny =
+        |resource: &str| policy(&format!(r#""Effect": "Deny", "Action": "*", "Resource": "arn:aws:s3:::{resource}""#));
+    assert_eq!(under(&deny("b/a/secret")), Says::Deny);
+    assert_eq!(under(&deny("b/*/secret")), Says::Deny);
+    assert_eq!(under(&deny("b/c*")), Says::Nothing);
+    assert_eq!(under(&deny("b/a")), Says::Nothing);
+}
+
+#[test]
+fn conditions_hold_by_what_is_known() {
+    let known = |key: &'static str, value: &str| vec![(key, value.to_owned())];
+    let cases: &[(&str, &'static str, &str, bool)] = &[
+        (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:sourceip", "10.1.2.3", true),
+        (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:sourceip", "::ffff:10.1.2.3", true),
+        (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:sourceip", "10.2.2.3", false),
+        (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:username", "x", false),
+        (r#""NotIpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:username", "x", true),
+        (r#""IpAddressIfExists": {"aws:SourceIp": "0.0.0.0/0"}"#, "aws:username", "x", true),
+        (r#""StringEquals": {"aws:username": ["ann", "bob"]}"#, "aws:username", "bob", true),
+        (r#""StringEquals": {"aws:username": "a*"}"#, "aws:username", "ann", false),
+        (r#""StringLike": {"aws:username": "a*"}"#, "aws:username", "ann", true),
+        (r#""StringNotLike": {"aws:username": "a*"}"#, "aws:username", "ann", false),
+        (r#""StringEqualsIgnoreCase": {"aws:username": "ANN"}"#, "aws:username", "ann", true),
+        (r#""StringLike": {"s3:prefix": "${aws:username}/*"}"#, "s3:prefix", "x/", false),
+        (r#""Bool": {"aws:SecureTransport": "false"}"#, "aws:securetransport", "true", false),
+        (r#""Bool": {"aws:SecureTransport": true}"#, "aws:securetransport", "true", true),
+        (r#""NumericLessThanEquals": {"s3:max-keys": "10"}"#, "s3:max-keys", "10", true),
+        (r#""NumericGreaterThan": {"s3:max-keys": 10}"#, "s3:max-keys", "10", false),
+        (r#""DateLessThan": {"aws:CurrentTime": "2026-01-01T00:00:00Z"}"#, "aws:currenttime", "1767225599", true),
+        (r#""DateLessThan": {"aws:CurrentTime": "2026-01-01T00:00:00Z"}"#, "aws:currenttime", "1767225600", false),
+        (r#""Null": {"aws:SourceIp": "true"}"#, "aws:username", "x", true),
+        (r#""Null": {"aws:SourceIp": "true"}"#, "aws:sourceip", "1.2.3.4", false),
+    ];
+    for (condition, key, value, holds) in cases {
+        let text =
+            policy(&format!(r#""Effect": "Allow", "Action": "*", "Resource": "*", "Condition": {{{condition}}}"#));
+        let says = if *holds { Says::Allow } else { Says::Nothing };
+        assert_eq!(ask(&text, Action::GetObject, "b/k", &known(key, value)), says, "{condition} with {key} = {value}");
+    }
+}
+
+#[test]
+fn a_variable_is_what_is_known_of_the_caller() {
+    let text = policy(r#""Effect": "Allow", "Action": "*", "Resource": "arn:aws:s3:::homes/${aws:username}/*""#);
+    let known = [("aws:username", "an*".to_owned())];
+    assert_eq!(ask(&text, Action::GetObject, "homes/an*/x", &known), Says::Allow);
+    assert_eq!(ask(&text, Action::GetObject, "homes/ann/x", &known), Says::Nothing);
+    assert_eq!(ask(&text, Action::GetObject, "homes//x", &[]), Says::Nothing);
+}
+
+#[test]
+fn what_is_not_understood_is_refused() {
+    let good = r#""Effect": "Allow", "Action": "s3:GetObject", "Resource": "*""#;
+    assert!(Policy::of_identity(&policy(good)).is_ok());
+    assert_eq!(Policy::of_bucket(&policy(good)).unwrap_err().kind(), ErrorKind::MalformedPolicy);
+    assert!(Policy::of_bucket(&policy(&format!(r#"{good}, "Principal": {{"AWS": ["*", "x"]}}"#))).is_ok());
+    for bad in [
+        "",
+        "[]",
+        "{}",
+        "nonsense",
+        r#"{"Version": "2008-10-17", "Statement": []}"#,
+        &policy(""),
+        &policy(&format!(r#"{good}, "Principal": "*""#)),
+        &policy(&format!(r#"{good}, "NotAction": "s3:GetObject""#)),
+        &policy(&format!(r#"{good}, "Extra": 1"#)),
+        &policy(&format!(r#"{good}, "Condition": {{"StringEquals": {{"aws:Colour": "red"}}}}"#)),
+        &policy(&format!(r#"{good}, "Condition": {{"StringFits": {{"aws:username": "red"}}}}"#)),
+        &policy(&format!(r#"{good}, "Condition": {{"IpAddress": {{"aws:SourceIp": "10.0.0.0/33"}}}}"#)),
+        &policy(r#""Effect": "Maybe", "Action": "s3:GetObject", "Resource": "*""#),
+        &policy(r#""Effect": "Allow", "Action": "iam:CreateUser", "Resource": "*""#),
+        &policy(r#""Effect": "Allow", "Action": [], "Resource": "*""#),
+        &policy(r#""Effect": "Allow", "Action": "s3:GetObject", "Resource": "bucket/*""#),
+        &policy(r#""Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::${colour}""#),
+        &format!("{}{}", policy(good), " ".repeat(POLICY_LEN_MAX)),
+    ] {
+        assert_eq!(Policy::of_identity(bad).unwrap_err().kind(), ErrorKind::MalformedPolicy, "{bad}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_never_panics(text in "\\PC{0,60}", pattern in "[a*?${}:]{0,12}", name in "[a*?]{0,12}") {
+        let _ = (Policy::of_identity(&text), Policy::of_bucket(&text));
+        if let Ok(pattern) = Pattern::parse(&pattern) {
+            let _ = pattern.matches_ignoring_case(&name);
+            if pattern.matches_all_under(&name, &[]) {
+                let whole = format!("{name}{text}");
+                prop_assert!(pattern.matches(&whole, &[]));
+            }
+            if pattern.matches(&format!("{name}{text}"), &[]) {
+                prop_assert!(pattern.may_match_under(&name, &[]));
+            }
+        }
+    }
+}
