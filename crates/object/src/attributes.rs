@@ -31,11 +31,10 @@ impl Objects {
         change: AttributeChange,
         options: EditOptions,
     ) -> Pending<ObjectInfo> {
-        if let Err(error) = keys::check_object_key(name.key) {
-            return Pending::ready(Err(error));
+        match set(name, change, options) {
+            Ok(set) => run(self, set),
+            Err(error) => Pending::ready(Err(error)),
         }
-        let options = EditOptions { create: false, ..options };
-        run(self, SetAttributes { name: Name::new(name), change, options, record: None })
     }
 
     /// Whether an object has this name.
@@ -46,6 +45,17 @@ impl Objects {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The verb of a change of attributes.
+pub(crate) fn set(
+    name: ObjectName<'_>,
+    change: AttributeChange,
+    options: EditOptions,
+) -> Result<impl Verb<Outcome = ObjectInfo>> {
+    keys::check_object_key(name.key)?;
+    let options = EditOptions { create: false, ..options };
+    Ok(SetAttributes { name: Name::new(name), change, options, record: None })
 }
 
 impl MetadataChange {

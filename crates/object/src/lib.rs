@@ -40,6 +40,7 @@ mod record;
 mod rename;
 mod request;
 mod rights;
+mod transaction;
 mod turns;
 mod verb;
 
@@ -72,5 +73,7 @@ pub use identity::{
 pub use rights::{
     AccessList, Action, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX, Rule,
 };
+
+pub use transaction::{BodyWriter, StageOptions, StagedBody, TRANSACTION_CHANGES_MAX, Transaction};
 
 pub use koine_kv::{ReadNow, RequestId};

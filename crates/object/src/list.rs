@@ -8,7 +8,7 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use koine_kv::{Cursor, Direction, KeyRange, SpaceId, View, after_prefix};
+use koine_kv::{Cursor, Direction, Entry, KeyRange, SeenEntry, SpaceId, TransactionCursor, View, after_prefix};
 
 use crate::error::{Error, Result};
 use crate::info::ObjectSummary;
@@ -54,40 +54,16 @@ impl Objects {
 }
 
 fn list(view: &dyn View, space: SpaceId, query: &ListQuery) -> Result<ListPage> {
-    let mut page = ListPage::default();
     if query.limit == 0 {
-        return Ok(page);
+        return Ok(ListPage::default());
     }
     let range = KeyRange::prefix(keys::names_prefix(&query.prefix));
-    let mut cursor = Names { start: range.start.clone(), cursor: view.cursor(space, range, Direction::Forward)? };
-    if let Some(after) = &query.after {
-        match common_prefix(&query.prefix, &query.delimiter, after) {
-            Some(common) if common == after => cursor.pass_prefix(common)?,
-            _ => cursor.pass_name(after)?,
-        }
-    }
-    let mut last = None;
-    while let Some(entry) = cursor.cursor.next()? {
-        let (name, newest) = keys::name_of(&entry.key)?;
-        if !newest {
-            cursor.pass_name(&name)?;
-            continue;
-        }
-        if page.objects.len() + page.common_prefixes.len() == query.limit {
-            page.next = last;
-            break;
-        }
-        if let Some(common) = common_prefix(&query.prefix, &query.delimiter, &name) {
-            cursor.pass_prefix(common)?;
-            page.common_prefixes.push(common.to_owned());
-            last = Some(common.to_owned());
-            continue;
-        }
-        last = Some(name.clone());
+    let names = Names::new(range.start.clone(), view.cursor(space, range, Direction::Forward)?);
+    let Page { objects, common_prefixes, next } = names.page(query, |name, entry: Entry| {
         let value = value_of(view, space, &entry.key, entry.value)?;
-        page.objects.push(summary(name, entry.stat.version, &value)?);
-    }
-    Ok(page)
+        summary(name, entry.stat.version, &value)
+    })?;
+    Ok(ListPage { objects, common_prefixes, next })
 }
 
 /// The value of a cursor's entry, which lies beside its key or must be read.
@@ -109,13 +85,99 @@ pub(crate) fn common_prefix<'a>(prefix: &str, delimiter: &str, name: &'a str) ->
     name.get(..prefix.len() + at + delimiter.len())
 }
 
-/// A cursor over names that only goes forward.
-struct Names {
-    start: Bytes,
-    cursor: Box<dyn Cursor>,
+/// What walks over keys: a view's cursor, or a transaction's.
+pub(crate) trait Walk {
+    /// A key and what is known of it.
+    type Entry;
+    fn next_entry(&mut self) -> Result<Option<(Bytes, Self::Entry)>>;
+    fn go_on_at(&mut self, key: &[u8]) -> Result<()>;
 }
 
-impl Names {
+impl Walk for Box<dyn Cursor> {
+    type Entry = Entry;
+
+    fn next_entry(&mut self) -> Result<Option<(Bytes, Entry)>> {
+        Ok(self.next()?.map(|entry| (entry.key.clone(), entry)))
+    }
+
+    fn go_on_at(&mut self, key: &[u8]) -> Result<()> {
+        Ok(self.seek(key)?)
+    }
+}
+
+impl Walk for TransactionCursor<'_> {
+    type Entry = SeenEntry;
+
+    fn next_entry(&mut self) -> Result<Option<(Bytes, SeenEntry)>> {
+        Ok(self.next()?.map(|entry| (entry.key.clone(), entry)))
+    }
+
+    fn go_on_at(&mut self, key: &[u8]) -> Result<()> {
+        Ok(self.seek(key)?)
+    }
+}
+
+/// A page, with what is told of each object.
+pub(crate) struct Page<T> {
+    pub objects: Vec<T>,
+    pub common_prefixes: Vec<String>,
+    pub next: Option<String>,
+}
+
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Page { objects: Vec::new(), common_prefixes: Vec::new(), next: None }
+    }
+}
+
+/// A cursor over names that only goes forward.
+pub(crate) struct Names<C> {
+    start: Bytes,
+    cursor: C,
+}
+
+impl<C: Walk> Names<C> {
+    /// Over the keys that `cursor` walks, which begin at `start`.
+    pub fn new(start: Bytes, cursor: C) -> Self {
+        Names { start, cursor }
+    }
+
+    /// The page of a query that allows at least one entry.
+    pub fn page<T>(
+        mut self,
+        query: &ListQuery,
+        mut tell: impl FnMut(String, C::Entry) -> Result<T>,
+    ) -> Result<Page<T>> {
+        let mut page = Page::default();
+        if let Some(after) = &query.after {
+            match common_prefix(&query.prefix, &query.delimiter, after) {
+                Some(common) if common == after => self.pass_prefix(common)?,
+                _ => self.pass_name(after)?,
+            }
+        }
+        let mut last = None;
+        while let Some((key, entry)) = self.cursor.next_entry()? {
+            let (name, newest) = keys::name_of(&key)?;
+            if !newest {
+                self.pass_name(&name)?;
+                continue;
+            }
+            if page.objects.len() + page.common_prefixes.len() == query.limit {
+                page.next = last;
+                break;
+            }
+            if let Some(common) = common_prefix(&query.prefix, &query.delimiter, &name) {
+                self.pass_prefix(common)?;
+                page.common_prefixes.push(common.to_owned());
+                last = Some(common.to_owned());
+                continue;
+            }
+            last = Some(name.clone());
+            page.objects.push(tell(name, entry)?);
+        }
+        Ok(page)
+    }
+
     /// Goes on after every version of `name`.
     fn pass_name(&mut self, name: &str) -> Result<()> {
         self.pass(&keys::name(name))
@@ -128,7 +190,7 @@ impl Names {
 
     fn pass(&mut self, begin: &[u8]) -> Result<()> {
         match after_prefix(begin) {
-            Some(key) if key > self.start => Ok(self.cursor.seek(&key)?),
+            Some(key) if key > self.start => self.cursor.go_on_at(&key),
             _ => Ok(()),
         }
     }

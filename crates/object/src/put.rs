@@ -7,7 +7,7 @@
 use koine_kv::{Commit, Condition, Payload, RequestId, Transaction};
 
 use crate::body::{Body, Finished};
-use crate::checksum::Expected;
+use crate::checksum::{Digests, Expected};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, PutCondition};
 use crate::info::ObjectInfo;
@@ -17,8 +17,9 @@ use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::request::{METADATA_LEN_MAX, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
+use crate::request::{METADATA_LEN_MAX, ObjectName, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
 use crate::rights::{Action, Rights};
+use crate::transaction::StagedBody;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
@@ -98,17 +99,8 @@ impl ObjectWriter {
     /// The same without the commit.
     pub(crate) fn into_verb(self, trailers: &Expected) -> Result<Put> {
         let Finished { payload, size, digests } = self.body.finish(trailers)?;
-        let record = ObjectRecord {
-            checksums: digests.checksums,
-            headers: self.options.headers,
-            metadata: self.options.metadata,
-            access: ObjectAccess { owner: self.objects.caller().user(), ..ObjectAccess::default() },
-            tags: self.options.tags,
-            request: self.options.request.map(|request| with_body(request, &digests.md5)),
-            ..ObjectRecord::new(size, ETag::Md5(digests.md5), self.objects.now())
-        };
-        let (bucket, key, condition) = (self.bucket, self.key, self.options.condition);
-        Ok(Put { bucket, key, condition, record, payload })
+        let (name, body) = (ObjectName::new(&self.bucket, &self.key), (payload, size, digests));
+        Ok(Put::new(&self.objects, name, body, self.options))
     }
 }
 
@@ -126,6 +118,35 @@ pub(crate) struct Put {
     /// Its id is drawn by each attempt.
     record: ObjectRecord,
     payload: Payload,
+}
+
+impl Put {
+    fn new(
+        objects: &Objects,
+        name: ObjectName<'_>,
+        (payload, size, digests): (Payload, u64, Digests),
+        options: PutOptions,
+    ) -> Self {
+        let record = ObjectRecord {
+            checksums: digests.checksums,
+            headers: options.headers,
+            metadata: options.metadata,
+            access: ObjectAccess { owner: objects.caller().user(), ..ObjectAccess::default() },
+            tags: options.tags,
+            request: options.request.map(|request| with_body(request, &digests.md5)),
+            ..ObjectRecord::new(size, ETag::Md5(digests.md5), objects.now())
+        };
+        let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
+        Put { bucket, key, condition: options.condition, record, payload }
+    }
+
+    /// Of a body that is staged already.
+    pub fn staged(objects: &Objects, name: ObjectName<'_>, body: &StagedBody, options: PutOptions) -> Result<Self> {
+        keys::check_object_key(name.key)?;
+        check_metadata(&options.metadata)?;
+        check_tags(&options.tags)?;
+        Ok(Put::new(objects, name, (body.payload.clone(), body.size, body.digests.clone()), options))
+    }
 }
 
 impl Verb for Put {

@@ -24,8 +24,8 @@ use crate::verb::{Applied, Scope, Verb, run};
 impl Objects {
     /// Moves an object to another name, within a bucket or between two, and replaces what has that name.
     pub fn rename(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: RenameOptions) -> Pending<ObjectInfo> {
-        match checked_names(from, to) {
-            Ok((from, to)) => run(self, Rename { from, to, options, record: None }),
+        match rename(from, to, options) {
+            Ok(rename) => run(self, rename),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -38,11 +38,23 @@ impl Objects {
         other: ObjectName<'_>,
         options: ExchangeOptions,
     ) -> Pending<(ObjectInfo, ObjectInfo)> {
-        match checked_names(one, other) {
-            Ok((one, other)) => run(self, Exchange { one, other, options, records: None }),
+        match exchange(one, other, options) {
+            Ok(exchange) => run(self, exchange),
             Err(error) => Pending::ready(Err(error)),
         }
     }
+}
+
+/// The verb of a move.
+pub(crate) fn rename(from: ObjectName<'_>, to: ObjectName<'_>, options: RenameOptions) -> Result<Rename> {
+    let (from, to) = checked_names(from, to)?;
+    Ok(Rename { from, to, options, record: None })
+}
+
+/// The verb of an exchange.
+pub(crate) fn exchange(one: ObjectName<'_>, other: ObjectName<'_>, options: ExchangeOptions) -> Result<Exchange> {
+    let (one, other) = checked_names(one, other)?;
+    Ok(Exchange { one, other, options, records: None })
 }
 
 pub(crate) fn checked_names(one: ObjectName<'_>, other: ObjectName<'_>) -> Result<(Name, Name)> {

@@ -31,14 +31,19 @@ impl Objects {
     /// Makes a new object of others, or of ranges of them, one after the other, without copying data; it replaces what
     /// has the name. What is expected of its length and checksums is compared where it can be told without reading.
     pub fn compose(&self, sources: &[Segment<'_>], to: ObjectName<'_>, options: ComposeOptions) -> Pending<ObjectInfo> {
-        match prepare(sources, to, options) {
+        match compose(sources, to, options) {
             Ok(compose) => run(self, compose),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 }
 
-fn prepare(sources: &[Segment<'_>], to: ObjectName<'_>, options: ComposeOptions) -> Result<Compose> {
+/// The verb of a composition.
+pub(crate) fn compose(
+    sources: &[Segment<'_>],
+    to: ObjectName<'_>,
+    options: ComposeOptions,
+) -> Result<impl Verb<Outcome = ObjectInfo>> {
     if !(1..=COMPOSE_SEGMENTS_MAX).contains(&sources.len()) {
         let message = format!("{} sources were given; 1 to {COMPOSE_SEGMENTS_MAX} are allowed", sources.len());
         return Err(invalid(message));

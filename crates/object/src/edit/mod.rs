@@ -11,6 +11,9 @@
 mod compose;
 mod share;
 
+pub(crate) use compose::compose;
+pub(crate) use share::write_copy;
+
 use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Transaction};
 
 use crate::body::{Body, Finished};
@@ -29,6 +32,7 @@ use crate::record::{BucketRecord, ObjectAccess, ObjectRecord};
 use crate::rename::{info, made_by, told};
 use crate::request::{EditOptions, OBJECT_LEN_MAX, ObjectName};
 use crate::rights::{Action, Rights};
+use crate::transaction::StagedBody;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
@@ -37,25 +41,23 @@ impl Objects {
         if offset > OBJECT_LEN_MAX {
             return Err(past_the_end(offset));
         }
-        self.edit(name, Where::At(offset), options)
+        self.edit(name, EditPlace::At(offset), options)
     }
 
     /// Begins to write at the end of an object, wherever that is when it is committed.
     pub fn append(&self, name: ObjectName<'_>, options: EditOptions) -> Result<EditWriter> {
-        self.edit(name, Where::End, options)
+        self.edit(name, EditPlace::End, options)
     }
 
     /// Gives an object another length, in bytes; what is added reads as zeros.
     pub fn truncate(&self, name: ObjectName<'_>, length: u64, options: EditOptions) -> Pending<ObjectInfo> {
-        let options = EditOptions { create: false, ..options };
-        match keys::check_object_key(name.key) {
-            Ok(()) if length > OBJECT_LEN_MAX => Pending::ready(Err(past_the_end(length))),
-            Ok(()) => run(self, Edit::truncate(name, length, options)),
+        match Edit::truncate(name, length, options) {
+            Ok(edit) => run(self, edit),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 
-    fn edit(&self, name: ObjectName<'_>, place: Where, options: EditOptions) -> Result<EditWriter> {
+    fn edit(&self, name: ObjectName<'_>, place: EditPlace, options: EditOptions) -> Result<EditWriter> {
         keys::check_object_key(name.key)?;
         let name = Name::new(name);
         // The same is asked again by the verb; here it spares who may not the body.
@@ -67,7 +69,7 @@ impl Objects {
             },
         )?;
         // What is appended needs the checksums that the object has, so that they can be combined.
-        let stored = stored.filter(|_| place == Where::End);
+        let stored = stored.filter(|_| place == EditPlace::End);
         let algorithms: Vec<_> = stored.iter().flat_map(|stored| crcs(&stored.record)).collect();
         let body = Body::new(self.kv(), options.length, options.expected.clone(), algorithms)?;
         Ok(EditWriter { objects: self.clone(), name, place, options, body })
@@ -85,8 +87,9 @@ fn past_the_end(end: u64) -> Error {
     invalid(format!("an object may have {OBJECT_LEN_MAX} bytes; this would make it end at byte {end}"))
 }
 
+/// Where bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Where {
+pub(crate) enum EditPlace {
     At(u64),
     End,
 }
@@ -95,7 +98,7 @@ enum Where {
 pub struct EditWriter {
     objects: Objects,
     name: Name,
-    place: Where,
+    place: EditPlace,
     options: EditOptions,
     body: Body,
 }
@@ -120,10 +123,7 @@ impl EditWriter {
     pub(crate) fn into_verb(mut self, trailers: &Expected) -> Result<Edit> {
         let Finished { payload, size: length, digests } = self.body.finish(trailers)?;
         self.options.request = self.options.request.map(|request| with_body(request, &digests.md5));
-        let change = match self.place {
-            Where::At(offset) => Change::WriteAt { offset, length, payload },
-            Where::End => Change::Append { length, payload, checksums: digests.checksums },
-        };
+        let change = Change::written(self.place, length, payload, digests.checksums);
         Ok(Edit::new(self.name, self.options, change))
     }
 }
@@ -142,6 +142,13 @@ enum Change {
 }
 
 impl Change {
+    fn written(place: EditPlace, length: u64, payload: Payload, checksums: Vec<Checksum>) -> Self {
+        match place {
+            EditPlace::At(offset) => Change::WriteAt { offset, length, payload },
+            EditPlace::End => Change::Append { length, payload, checksums },
+        }
+    }
+
     /// The size that it leaves of an object that has `size` bytes.
     fn size_after(&self, size: u64) -> Result<u64> {
         let (end, least) = match self {
@@ -201,9 +208,26 @@ impl Edit {
         Edit { name, options, change, record: None }
     }
 
-    /// Another length.
-    pub fn truncate(name: ObjectName<'_>, length: u64, options: EditOptions) -> Self {
-        Edit::new(Name::new(name), options, Change::Truncate { length })
+    /// Of a body that is staged already.
+    pub fn staged(name: ObjectName<'_>, place: EditPlace, body: &StagedBody, options: EditOptions) -> Result<Self> {
+        keys::check_object_key(name.key)?;
+        if let EditPlace::At(offset) = place
+            && offset > OBJECT_LEN_MAX
+        {
+            return Err(past_the_end(offset));
+        }
+        let change = Change::written(place, body.size, body.payload.clone(), body.digests.checksums.clone());
+        Ok(Edit::new(Name::new(name), options, change))
+    }
+
+    /// Gives an object another length.
+    pub fn truncate(name: ObjectName<'_>, length: u64, options: EditOptions) -> Result<Self> {
+        keys::check_object_key(name.key)?;
+        if length > OBJECT_LEN_MAX {
+            return Err(past_the_end(length));
+        }
+        let options = EditOptions { create: false, ..options };
+        Ok(Edit::new(Name::new(name), options, Change::Truncate { length }))
     }
 }
 

@@ -31,15 +31,25 @@ impl Objects {
         offset: u64,
         options: EditOptions,
     ) -> Pending<ObjectInfo> {
-        let names = checked_names(from, to);
-        let names = names.and_then(|names| match offset.checked_add(range.length) {
-            Some(end) if end <= OBJECT_LEN_MAX => Ok(names),
-            end => Err(past_the_end(end.unwrap_or(u64::MAX))),
-        });
-        match names {
-            Ok((from, to)) => run(self, WriteCopy { from, range, to, offset, options, record: None }),
+        match write_copy(from, range, to, offset, options) {
+            Ok(verb) => run(self, verb),
             Err(error) => Pending::ready(Err(error)),
         }
+    }
+}
+
+/// The verb of a copy into an object.
+pub(crate) fn write_copy(
+    from: ObjectName<'_>,
+    range: ByteRange,
+    to: ObjectName<'_>,
+    offset: u64,
+    options: EditOptions,
+) -> Result<impl Verb<Outcome = ObjectInfo>> {
+    let (from, to) = checked_names(from, to)?;
+    match offset.checked_add(range.length) {
+        Some(end) if end <= OBJECT_LEN_MAX => Ok(WriteCopy { from, range, to, offset, options, record: None }),
+        end => Err(past_the_end(end.unwrap_or(u64::MAX))),
     }
 }
 

@@ -130,7 +130,7 @@ impl Waiting {
     pub fn edits(&self, objects: &Objects, name: ObjectName<'_>, options: &EditOptions) -> Result<Edits> {
         let mut edits = Vec::new();
         if self.seen < self.before {
-            edits.push(Edit::truncate(name, self.seen, options.clone()));
+            edits.push(Edit::truncate(name, self.seen, options.clone())?);
         }
         let mut end = self.seen;
         for (at, piece) in &self.pieces {
@@ -141,7 +141,7 @@ impl Waiting {
             end = end.max(*at + piece.len() as u64);
         }
         if end < self.size {
-            edits.push(Edit::truncate(name, self.size, options.clone()));
+            edits.push(Edit::truncate(name, self.size, options.clone())?);
         }
         Ok(Edits(edits))
     }

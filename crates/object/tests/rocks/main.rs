@@ -36,6 +36,8 @@ mod races;
 mod rights;
 #[path = "../suite/support.rs"]
 mod support;
+#[path = "../suite/transactions.rs"]
+mod transactions;
 #[path = "../suite/usage.rs"]
 mod usage;
 #[path = "../suite/walks.rs"]

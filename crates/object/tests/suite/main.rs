@@ -19,5 +19,6 @@ mod prefixes;
 mod races;
 mod rights;
 mod support;
+mod transactions;
 mod usage;
 mod walks;

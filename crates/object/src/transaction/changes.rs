@@ -1,0 +1,117 @@
+//! What a transaction changes: the calls of the same names, without a commit of their own.
+//!
+//! Invariant: a call that fails has changed nothing of the transaction; it may go on, or end with that error.
+
+use koine_kv::RequestId;
+
+use super::{StagedBody, Transaction};
+use crate::copy::Name;
+use crate::delete::Delete;
+use crate::edit::{Edit, EditPlace};
+use crate::error::Result;
+use crate::keys;
+use crate::put::Put;
+use crate::request::{
+    AttributeChange, ByteRange, ComposeOptions, CopyOptions, DeleteOptions, Deleted, EditOptions, ExchangeOptions,
+    ObjectName, PutOptions, RenameOptions, Segment,
+};
+use crate::verb::{Applied, Verb, perform};
+
+impl Transaction<'_> {
+    /// Puts an object. Of the options, length and checksums were those of the body.
+    pub fn put(&mut self, name: ObjectName<'_>, body: &StagedBody, options: &PutOptions) -> Result<()> {
+        let put = Put::staged(self.objects, name, body, PutOptions { request: None, ..options.clone() })?;
+        self.change(put).map(drop)
+    }
+
+    /// Writes into an object at an offset, in bytes.
+    pub fn write_at(
+        &mut self,
+        name: ObjectName<'_>,
+        offset: u64,
+        body: &StagedBody,
+        options: &EditOptions,
+    ) -> Result<()> {
+        self.change(Edit::staged(name, EditPlace::At(offset), body, unnamed(options))?).map(drop)
+    }
+
+    /// Writes at the end of an object. Its checksums stay where the body was staged with the same ones.
+    pub fn append(&mut self, name: ObjectName<'_>, body: &StagedBody, options: &EditOptions) -> Result<()> {
+        self.change(Edit::staged(name, EditPlace::End, body, unnamed(options))?).map(drop)
+    }
+
+    /// Gives an object another length, in bytes.
+    pub fn truncate(&mut self, name: ObjectName<'_>, length: u64, options: &EditOptions) -> Result<()> {
+        self.change(Edit::truncate(name, length, unnamed(options))?).map(drop)
+    }
+
+    /// Writes a range of one object into another without copying data.
+    pub fn write_copy(
+        &mut self,
+        from: ObjectName<'_>,
+        range: ByteRange,
+        to: ObjectName<'_>,
+        offset: u64,
+        options: &EditOptions,
+    ) -> Result<()> {
+        self.change(crate::edit::write_copy(from, range, to, offset, unnamed(options))?).map(drop)
+    }
+
+    /// Makes an object of others, without copying data.
+    pub fn compose(&mut self, sources: &[Segment<'_>], to: ObjectName<'_>, options: &ComposeOptions) -> Result<()> {
+        let put = PutOptions { request: None, ..options.put.clone() };
+        let options = ComposeOptions { put, ..options.clone() };
+        self.change(crate::edit::compose(sources, to, options)?).map(drop)
+    }
+
+    /// Copies an object without copying its data. A checksum that nobody has stored is computed by reading, from the
+    /// newest version: a source that this transaction has changed is a `Conflict` then.
+    pub fn copy(&mut self, from: ObjectName<'_>, to: ObjectName<'_>, options: &CopyOptions) -> Result<()> {
+        let copy = self.objects.prepare_copy(from, to, CopyOptions { request: None, ..options.clone() })?;
+        self.change(copy).map(drop)
+    }
+
+    /// Gives an object another name.
+    pub fn rename(&mut self, from: ObjectName<'_>, to: ObjectName<'_>, options: &RenameOptions) -> Result<()> {
+        let options = RenameOptions { request: None, ..options.clone() };
+        self.change(crate::rename::rename(from, to, options)?).map(drop)
+    }
+
+    /// Swaps what two names stand for.
+    pub fn exchange(&mut self, one: ObjectName<'_>, other: ObjectName<'_>) -> Result<()> {
+        self.change(crate::rename::exchange(one, other, ExchangeOptions::default())?).map(drop)
+    }
+
+    /// Deletes an object; one that is absent is deleted already.
+    pub fn delete(&mut self, name: ObjectName<'_>, options: &DeleteOptions) -> Result<Deleted> {
+        keys::check_object_key(name.key)?;
+        let Name { bucket, key } = Name::new(name);
+        let deleted = self.change(Delete { bucket, key, options: options.clone() })?;
+        Ok(deleted.unwrap_or(Deleted { existed: true }))
+    }
+
+    /// Changes what is known of an object beside its bytes.
+    pub fn set_attributes(
+        &mut self,
+        name: ObjectName<'_>,
+        change: AttributeChange,
+        options: &EditOptions,
+    ) -> Result<()> {
+        self.change(crate::attributes::set(name, change, unnamed(options))?).map(drop)
+    }
+
+    /// Adds what a verb changes; gives its outcome where it changes nothing.
+    fn change<V: Verb>(&mut self, mut verb: V) -> Result<Option<V::Outcome>> {
+        match perform(self.objects, &mut self.below, &mut verb)? {
+            Applied::Changed => Ok(None),
+            Applied::Done(outcome) => Ok(Some(outcome)),
+            Applied::Doubtful(_, error) => Err(error),
+        }
+    }
+}
+
+/// The transaction has a name, its calls have none.
+fn unnamed(options: &EditOptions) -> EditOptions {
+    let none: Option<RequestId> = None;
+    EditOptions { request: none, ..options.clone() }
+}

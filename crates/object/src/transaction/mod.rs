@@ -1,0 +1,163 @@
+//! Many calls in one commit: a transaction reads one version and its own changes, and happens whole or not at all.
+//!
+//! Invariants:
+//! - Everything that was read, names that were absent and ranges that were listed included, is a condition of the
+//!   commit; a refusal means that it is done again from the beginning, with a new view.
+//! - Each call is the verb that the call of the same name outside runs, asked for its rights in the same way.
+//! - Nothing is sent before the commit, and nothing is waited for while the body runs.
+
+mod changes;
+mod reads;
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use koine_kv::{
+    ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Commit, Durability, ErrorKind as KvErrorKind, Payload, RequestId,
+};
+use koine_kv::{Transaction as KvTransaction, request_of_attempt};
+
+use crate::body::{Body, Finished};
+use crate::checksum::{ChecksumAlgorithm, Digests, Expected};
+use crate::error::{Error, ErrorKind, Result};
+use crate::objects::Objects;
+
+/// The most changes, and the most conditions, of a transaction.
+pub const TRANSACTION_CHANGES_MAX: usize = BATCH_OPERATIONS_MAX;
+
+/// So many attempts follow each other without a pause.
+const ATTEMPTS_AT_ONCE: u32 = 3;
+const PAUSE_MIN: Duration = Duration::from_micros(50);
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+
+/// What is known of a body before it is staged.
+#[derive(Clone, Debug, Default)]
+pub struct StageOptions {
+    /// Its length, where it is known; another length is `IncompleteBody`.
+    pub length: Option<u64>,
+    /// What it is compared with; trailers are given to `finish`.
+    pub expected: Expected,
+    /// The checksums to compute beside those expected; CRC64NVME where there are none.
+    pub checksums: Vec<ChecksumAlgorithm>,
+}
+
+/// A body on its way in. Dropped before `finish`, it leaves nothing.
+pub struct BodyWriter {
+    body: Body,
+}
+
+/// A body that is there, for one call of one transaction. Dropped without a commit, it leaves nothing.
+#[derive(Clone)]
+pub struct StagedBody {
+    pub(crate) payload: Payload,
+    pub(crate) size: u64,
+    pub(crate) digests: Digests,
+}
+
+impl BodyWriter {
+    /// Adds a piece of any length. May wait for the device's writes, never for a flush.
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        self.body.write(piece)
+    }
+
+    /// No more pieces: verifies what was promised by the options and by these trailers.
+    pub fn finish(self, trailers: &Expected) -> Result<StagedBody> {
+        let Finished { payload, size, digests } = self.body.finish(trailers)?;
+        Ok(StagedBody { payload, size, digests })
+    }
+}
+
+impl StagedBody {
+    /// Its length in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl fmt::Debug for BodyWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BodyWriter")
+    }
+}
+
+impl fmt::Debug for StagedBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StagedBody({} bytes)", self.size)
+    }
+}
+
+/// Calls that are committed together.
+pub struct Transaction<'a> {
+    objects: &'a Objects,
+    below: KvTransaction,
+}
+
+impl fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Transaction({:?})", self.objects)
+    }
+}
+
+impl Objects {
+    /// Begins a body for a transaction.
+    pub fn stage(&self, options: StageOptions) -> Result<BodyWriter> {
+        let body = Body::new(self.kv(), options.length, options.expected, options.checksums)?;
+        Ok(BodyWriter { body })
+    }
+
+    /// Runs `body` and commits all that it changes at once, durably; again, at most [`ATTEMPTS_MAX`] times in all, where
+    /// others changed what it read (then `Busy`). An error of `body` ends it, and nothing is changed. Where nothing
+    /// is changed nothing is committed, and what was read is one version of everything; its number is told.
+    ///
+    /// `request` names it, so that a repeat after a lost answer gets the first one's commit (told as repeated) and
+    /// changes nothing more. What `body` gives is then of the repeat.
+    ///
+    /// Errors: those of the calls made, `TransactionTooLarge` beyond [`TRANSACTION_CHANGES_MAX`] changes or as many
+    /// conditions.
+    pub fn transact<T>(
+        &self,
+        request: Option<RequestId>,
+        mut body: impl FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<(T, Commit)> {
+        for attempt in 0..ATTEMPTS_MAX {
+            if let Some(doublings) = attempt.checked_sub(ATTEMPTS_AT_ONCE) {
+                thread::sleep(PAUSE_MIN.saturating_mul(1 << doublings.min(16)).min(PAUSE_MAX));
+            }
+            let mut transaction = Transaction { objects: self, below: KvTransaction::begin(&**self.kv())? };
+            let version = transaction.below.view().version();
+            let value = match body(&mut transaction) {
+                Ok(value) => value,
+                // The view was taken back while the body ran: a newer one may do.
+                Err(error) if error.kind() == ErrorKind::Expired => continue,
+                Err(error) => return Err(error),
+            };
+            let mut batch = transaction.below.into_batch();
+            if batch.operations.is_empty() {
+                return Ok((value, Commit { version, repeated: false }));
+            }
+            check_size(&batch)?;
+            batch.request = request.map(|request| request_of_attempt(request, attempt));
+            match self.kv().commit(batch, Durability::Sync) {
+                Ok(commit) => return Ok((value, commit)),
+                Err(error) if error.kind() == KvErrorKind::Refused => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let message = format!("others changed what a transaction read, {ATTEMPTS_MAX} times in a row; try again later");
+        Err(Error::new(ErrorKind::Busy, message))
+    }
+}
+
+fn check_size(batch: &Batch) -> Result<()> {
+    let largest = batch.operations.len().max(batch.conditions.len());
+    if largest > TRANSACTION_CHANGES_MAX {
+        let message = format!(
+            "the transaction has {} changes and rests on {} conditions; {TRANSACTION_CHANGES_MAX} of each are allowed: make it smaller",
+            batch.operations.len(),
+            batch.conditions.len()
+        );
+        return Err(Error::new(ErrorKind::TransactionTooLarge, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! What a transaction reads: with its own changes, and as conditions of its commit.
+
+use bytes::Bytes;
+use koine_kv::{Direction, KeyRange, SpaceId};
+
+use super::Transaction;
+use crate::error::{Error, ErrorKind, Result};
+use crate::info::ObjectInfo;
+use crate::keys;
+use crate::list::{Names, Page};
+use crate::lookup::{find_object, find_space};
+use crate::record::summary;
+use crate::request::{ByteRange, ListPage, ListQuery, ObjectName};
+use crate::rights::{self, Action, Rights};
+
+impl Transaction<'_> {
+    /// What is known of an object; `None` where the name has none. One that the transaction itself has changed has
+    /// version 0.
+    pub fn head(&mut self, name: ObjectName<'_>) -> Result<Option<ObjectInfo>> {
+        self.ask(|rights| rights.object(Action::GetObject, name.bucket, name.key))?;
+        keys::check_object_key(name.key)?;
+        let space = find_space(&mut self.below, name.bucket)?;
+        let standing = find_object(&mut self.below, space, name.key)?;
+        if standing.is_none() {
+            // Who may not list the bucket does not learn that the name is absent.
+            self.ask(|rights| rights.bucket(Action::ListBucket, name.bucket))?;
+        }
+        Ok(standing.map(|standing| standing.record.into_info(name.key.to_owned(), standing.version)))
+    }
+
+    /// Bytes of an object; fewer only at its end. Those of a body that this transaction has put cannot be read in it.
+    pub fn read(&mut self, name: ObjectName<'_>, range: ByteRange) -> Result<Bytes> {
+        let info = self.head(name)?.ok_or_else(|| Error::no_such_key(name.key))?;
+        let length = info.size.saturating_sub(range.offset).min(range.length);
+        let Some(length) = usize::try_from(length).ok().filter(|length| *length > 0) else {
+            return Ok(Bytes::new());
+        };
+        let space = find_space(&mut self.below, name.bucket)?;
+        let bytes = self.below.bytes(space, &keys::data(info.id), range.offset, length)?;
+        if bytes.len() == length {
+            return Ok(bytes);
+        }
+        Err(Error::damaged(format!("the data of object {} is shorter than its record says", info.id)))
+    }
+
+    /// A page of a bucket. That its names are still these, and no others, is a condition of the commit.
+    pub fn list(&mut self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
+        self.ask(|rights| rights.bucket(Action::ListBucket, bucket))?;
+        let space = find_space(&mut self.below, bucket)?;
+        let Page { objects, common_prefixes, next } = self.walk(space, query)?;
+        let mut page = ListPage { objects: Vec::with_capacity(objects.len()), common_prefixes, next };
+        for name in objects {
+            let key = keys::name(&name);
+            let (version, value) = crate::lookup::Lookup::record(&mut self.below, space, &key)?
+                .ok_or_else(|| Error::damaged(format!("the object {name:?} was listed and is not there")))?;
+            page.objects.push(summary(name, version, &value)?);
+        }
+        Ok(page)
+    }
+
+    fn walk(&mut self, space: SpaceId, query: &ListQuery) -> Result<Page<String>> {
+        if query.limit == 0 {
+            return Ok(Page::default());
+        }
+        let range = KeyRange::prefix(keys::names_prefix(&query.prefix));
+        let start = range.start.clone();
+        let cursor = self.below.cursor(space, range, Direction::Forward)?;
+        Names::new(start, cursor).page(query, |name, _| Ok(name))
+    }
+
+    /// Keys and values of the store below, for its owner alone: others are refused (`AccessDenied`).
+    pub fn keys(&mut self) -> Result<&mut koine_kv::Transaction> {
+        if self.objects.caller().is_owner() {
+            return Ok(&mut self.below);
+        }
+        Err(Error::new(ErrorKind::AccessDenied, "keys and values are for the store's owner alone"))
+    }
+
+    fn ask(&mut self, needs: impl FnOnce(&mut Rights<'_>) -> Result<()>) -> Result<()> {
+        rights::ask(&mut self.below, self.objects.caller(), needs)
+    }
+}
