@@ -77,6 +77,6 @@ impl Transaction<'_> {
     }
 
     fn ask(&mut self, needs: impl FnOnce(&mut Rights<'_>) -> Result<()>) -> Result<()> {
-        rights::ask(&mut self.below, self.objects.caller(), needs)
+        rights::ask(&mut self.below, self.objects, needs)
     }
 }
