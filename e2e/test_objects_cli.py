@@ -181,6 +181,68 @@ def test_a_bucket_is_kept_branched_and_restored(cli, tmp_path):
     assert cli("snapshot", "create", "koine://first", check=False).returncode == 2
 
 
+def test_groups_and_users_come_and_go(cli, tmp_path):
+    (tmp_path / "password").write_text("correct horse\n")
+    (tmp_path / "wrong").write_text("battery staple\n")
+    cli("group", "add", "lab", "--description", "with a microscope")
+    cli("group", "add", "office")
+    assert [line["name"] for line in told(cli("--json", "group", "ls"))] == ["lab", "office"]
+    cli("user", "add", "ada", "--group", "lab", "--password-file", tmp_path / "password")
+    cli("user", "add", "grace", "--group", "office")
+    assert cli("user", "add", "ADA", "--group", "office", check=False).returncode == 1
+    assert cli("user", "add", "bob", "--group", "none", check=False).returncode == 4
+    cli("group", "join", "lab", "grace")
+    assert [line["name"] for line in told(cli("--json", "user", "ls", "--group", "lab"))] in (["ada", "grace"], ["grace", "ada"])
+    token = cli("user", "login", "ada", "--password-file", tmp_path / "password").stdout.strip()
+    assert token.startswith("kt1_")
+    (tmp_path / "token").write_text(token)
+    cli("user", "logout", "--token-file", tmp_path / "token")
+    assert cli("user", "login", "ada", "--password-file", tmp_path / "wrong", check=False).returncode == 1
+    (key,) = told(cli("--json", "user", "key", "add", "ada", "--description", "for s3"))
+    assert len(key["secret"]) >= 20
+    (listed,) = told(cli("--json", "user", "key", "ls", "ada"))
+    assert listed["access_key"] == key["access_key"] and key["secret"] not in json.dumps(listed)
+    cli("user", "key", "rm", "ada", key["access_key"])
+    assert cli("user", "key", "ls", "ada").stdout == ""
+    cli("bucket", "owner", "koine://first", "ada")
+    (owned,) = told(cli("--json", "bucket", "owner", "koine://first"))
+    assert (owned["owner"], owned["group"]) == ("ada", "lab")
+    assert cli("user", "rm", "ada", check=False).returncode == 1
+    (info,) = told(cli("--json", "user", "set", "ada", "--disable"))
+    assert info["state"] == "disabled"
+    assert cli("user", "login", "ada", "--password-file", tmp_path / "password", check=False).returncode == 1
+    cli("group", "rm", "lab")
+    assert cli("user", "info", "ada", check=False).returncode == 4 and cli("ls").stdout == ""
+    assert [line["name"] for line in told(cli("--json", "user", "ls"))] == ["grace"]
+
+
+def test_policies_are_set_shown_and_refused_where_they_are_not_understood(cli, tmp_path):
+    policy = {"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::first/*"}]}
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+    cli("identity", "policy", "readers", tmp_path / "policy.json")
+    assert told(cli("--json", "identity", "policy", "readers")) == [policy]
+    cli("group", "add", "lab")
+    cli("group", "set", "lab", "--policies", "readers")
+    assert cli("identity", "policy", "readers", "--remove", check=False).returncode == 1
+    (tmp_path / "wrong.json").write_text('{"Version": "2012-10-17", "Statement": [{"Effect": "Perhaps"}]}')
+    assert cli("identity", "policy", "other", tmp_path / "wrong.json", check=False).returncode == 1
+    cli("user", "add", "ada", "--group", "lab")
+    policy["Statement"][0]["Principal"] = {"AWS": "arn:aws:iam:::user/ada"}
+    (tmp_path / "policy.json").write_text(json.dumps(policy))
+    cli("bucket", "policy", "koine://first", tmp_path / "policy.json")
+    assert told(cli("--json", "bucket", "policy", "koine://first")) == [policy]
+    cli("bucket", "policy", "koine://first", "--remove")
+    assert cli("bucket", "policy", "koine://first", check=False).returncode == 4
+
+
+def test_root_comes_back(cli):
+    (first,) = told(cli("--json", "identity", "reset-root"))
+    (second,) = told(cli("--json", "identity", "reset-root"))
+    assert first["access_key"] != second["access_key"] and first["secret"] != second["secret"]
+    assert "not shown again" in cli("identity", "reset-root").stdout
+
+
 def test_targets_that_are_there_can_be_spared(cli, tmp_path):
     put(cli, tmp_path, "a", b"one")
     (tmp_path / "source").write_bytes(b"two")

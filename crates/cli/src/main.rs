@@ -114,6 +114,14 @@ enum Command {
     Rm(object::rm::RmArgs),
     /// Uploads in parts: begin, fill, complete, abort, list.
     Multipart(object::multipart::MultipartArgs),
+    /// Users: make, change and delete; passwords, keys and tokens.
+    User(object::users::UserArgs),
+    /// Groups of users: make, change and delete.
+    Group(object::groups::GroupArgs),
+    /// Whose a bucket is, and its policy.
+    Bucket(object::groups::BucketArgs),
+    /// Policies, and a way back for root.
+    Identity(object::groups::IdentityArgs),
     /// Write the bytes of objects to standard output.
     Cat(object::cat::CatArgs),
     /// What is known of a bucket or an object.
@@ -170,6 +178,10 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Rb(args) => object::bucket::remove(args, output),
         Command::Rm(args) => object::rm::run(args, output),
         Command::Multipart(args) => object::multipart::run(args, output),
+        Command::User(args) => object::users::run(args, output),
+        Command::Group(args) => object::groups::run(args, output),
+        Command::Bucket(args) => object::groups::bucket(args, output),
+        Command::Identity(args) => object::groups::identity(args, output),
         Command::Cat(args) => object::cat::run(args, output),
         Command::Info(args) => object::info::run(args, output),
         Command::Man(args) => man::run(args, <Program as clap::CommandFactory>::command(), output),

@@ -18,6 +18,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use koine_object::{Caller, Circumstances, Objects};
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, S3ErrorCode};
 use tokio::sync::Semaphore;
@@ -56,6 +57,38 @@ impl Asked {
     /// The body of an object or a part; there once.
     pub fn take_body(&self) -> Option<IncomingBody> {
         self.0.body.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Who asks, and from where.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    caller: Caller,
+    circumstances: Circumstances,
+}
+
+impl Asker {
+    fn new(caller: Caller, peer: SocketAddr, headers: &HeaderMap) -> Self {
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned);
+        let circumstances = match caller {
+            // No policy binds root: nothing is gathered for one.
+            Caller::Owner => Circumstances::default(),
+            _ => Circumstances {
+                address: Some(peer.ip()),
+                encrypted: Some(false),
+                user_agent: text(http::header::USER_AGENT),
+                referer: text(http::header::REFERER),
+            },
+        };
+        Asker { caller, circumstances }
+    }
+
+    /// The store, as who asks may see and change it; `None` where that is its owner.
+    pub fn of(&self, objects: &Objects) -> Option<Objects> {
+        match &self.caller {
+            Caller::Owner => None,
+            caller => Some(objects.as_caller(caller.clone()).under(self.circumstances.clone())),
+        }
     }
 }
 
@@ -98,7 +131,7 @@ impl Door {
         let id = self.id_start.wrapping_add(self.id_next.fetch_add(1, Ordering::Relaxed).rotate_right(20));
         let (parts, frames) = request.into_parts();
         let (method, path) = (parts.method.clone(), parts.uri.clone());
-        let mut response = match self.admit(parts, frames).await {
+        let mut response = match self.admit(parts, frames, peer).await {
             Ok(request) => self.service.call(request).await?,
             Err(error) => {
                 let status = error.status_code().unwrap_or(StatusCode::BAD_REQUEST);
@@ -116,7 +149,7 @@ impl Door {
     }
 
     /// Everything that is checked before the library sees a request.
-    async fn admit(&self, mut parts: Parts, frames: Incoming) -> Result<Request<Body>, S3Error> {
+    async fn admit(&self, mut parts: Parts, frames: Incoming, peer: SocketAddr) -> Result<Request<Body>, S3Error> {
         if head_len(&parts) > self.limits.head_len_max {
             let message = "Your request header and query parameters exceed the maximum allowed size.";
             return Err(S3Error::with_message(S3ErrorCode::RequestHeaderSectionTooLarge, message));
@@ -124,7 +157,8 @@ impl Door {
         let target = parts.uri.clone();
         let mut query = Query::parse(target.query())
             .map_err(|error| S3Error::with_message(S3ErrorCode::InvalidURI, error.to_string()))?;
-        let Verified { payload, presigned } = self.verifier.verify(&parts, &query)?;
+        let Verified { payload, presigned, caller } = self.verifier.verify(&parts, &query)?;
+        parts.extensions.insert(Asker::new(caller, peer, &parts.headers));
         if presigned {
             take_headers_from_query(&query, &mut parts.headers)?;
             query.retain(|name| !belongs_to_signature(name));

@@ -93,12 +93,13 @@ impl Gateway {
             );
         }
         let limits = options.limits;
+        let users = objects.identities();
         let front = Front::new(objects, &credentials.access, options.region.as_deref(), &limits);
         let mut config = S3Config::default();
         config.xml_max_body_size = limits.xml_len_max;
         let mut builder = S3ServiceBuilder::new(front);
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        let verifier = Verifier::new(credentials, options.region, options.clock);
+        let verifier = Verifier::new(credentials, users, options.region, options.clock);
         Ok(Gateway { listeners, door: Arc::new(Door::new(verifier, builder.build(), limits)) })
     }
 

@@ -7,7 +7,7 @@ use koine_env::{Clock, Random, Timestamp};
 use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, View};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::Attempts;
+use crate::identity::{Attempts, key_of_root};
 use crate::keys;
 use crate::lookup::read_value;
 use crate::record::{HeadRecord, RootKeyRecord};
@@ -96,11 +96,12 @@ impl Objects {
         &self.kv
     }
 
-    /// The root key, when one was set. It stands in the catalogue as it is: who reads the device reads it.
+    /// The root key, when one was set, or made by a reset. It stands in the catalogue as it is: who reads the device
+    /// reads it.
     pub fn root_key(&self) -> Result<Option<RootKey>> {
         let view = self.kv.view()?;
         let Some((_, bytes)) = read_value(view.as_ref(), keys::CATALOGUE, &keys::root_key())? else {
-            return Ok(None);
+            return key_of_root(view.as_ref());
         };
         let RootKeyRecord { access_key, secret } = RootKeyRecord::decode(&bytes)?;
         Ok(Some(RootKey { access_key, secret }))

@@ -7,6 +7,7 @@
 pub mod bucket;
 pub mod cat;
 pub mod edit;
+pub mod groups;
 pub mod info;
 pub mod multipart;
 pub mod mv;
@@ -14,6 +15,7 @@ pub mod range;
 pub mod rm;
 pub mod set;
 pub mod snapshot;
+pub mod users;
 
 use koine::Store;
 

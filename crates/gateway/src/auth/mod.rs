@@ -6,7 +6,9 @@
 //! request, with everything that belongs to the signature taken away.
 //!
 //! Invariants:
-//! - Nothing but `Verifier::verify` makes a [`Verified`].
+//! - Nothing but `Verifier::verify` makes a [`Verified`], which tells whose signature it was.
+//! - Root is who signs with the key of this start. No key that the store keeps of root is taken beside it, so that
+//!   one that was replaced opens nothing.
 //! - `host` and every `x-amz-*` header must be signed; a request is signed by one mechanism.
 //! - A presigned URL lives at most seven days; the clock of a signed request is at most fifteen minutes off.
 
@@ -19,6 +21,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use koine_env::Clock;
+use koine_object::{Caller, ErrorKind, Identities};
 use s3s::{S3Error, S3ErrorCode};
 use subtle::ConstantTimeEq;
 
@@ -28,11 +31,15 @@ use self::claim::{Claim, parse_amz_date};
 pub use self::signing::{Secret, Sha256Digest};
 use self::signing::{Signature, SigningKey, SigningKeys, sha256};
 use crate::query::Query;
+use crate::s3::errors;
 
 /// The longest life of a presigned URL, in seconds.
 pub const PRESIGNED_SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 /// The most that the clock of a signer may be off, in seconds.
 pub const CLOCK_SKEW_SECONDS_MAX: i64 = 15 * 60;
+
+/// The id of root among the users of a store.
+const ROOT_ID: u64 = 0;
 
 /// The root key of a store.
 #[derive(Clone, Debug)]
@@ -66,12 +73,30 @@ pub struct Verified {
     pub payload: Payload,
     /// Whether the signature came in the query.
     pub presigned: bool,
+    /// Who signed.
+    pub caller: Caller,
 }
 
-/// Checks signatures against the one root key.
+/// Whose key a request names.
+enum Signer {
+    Root,
+    User(Caller, Secret),
+}
+
+impl Signer {
+    fn into_caller(self) -> Caller {
+        match self {
+            Signer::Root => Caller::Owner,
+            Signer::User(caller, _) => caller,
+        }
+    }
+}
+
+/// Checks signatures against the root key of this start, and the access keys of users.
 #[derive(Debug)]
 pub struct Verifier {
     credentials: Credentials,
+    users: Identities,
     region: Option<String>,
     clock: Arc<dyn Clock>,
     keys: SigningKeys,
@@ -93,9 +118,9 @@ fn header<'a>(parts: &'a Parts, name: &str) -> Option<&'a str> {
 }
 
 impl Verifier {
-    /// A verifier for one key. Without a region every region in a signature is taken.
-    pub fn new(credentials: Credentials, region: Option<String>, clock: Arc<dyn Clock>) -> Self {
-        Verifier { credentials, region, clock, keys: SigningKeys::default() }
+    /// A verifier for root's key and those of users. Without a region every region in a signature is taken.
+    pub fn new(credentials: Credentials, users: Identities, region: Option<String>, clock: Arc<dyn Clock>) -> Self {
+        Verifier { credentials, users, region, clock, keys: SigningKeys::default() }
     }
 
     /// Checks a request's signature.
@@ -131,7 +156,7 @@ impl Verifier {
     }
 
     fn verify_header(&self, parts: &Parts, query: &Query<'_>, claim: &Claim<'_>) -> Result<Verified, S3Error> {
-        self.check_key_and_region(claim)?;
+        let by = self.signer(claim)?;
         let date = header(parts, "x-amz-date")
             .ok_or_else(|| denied("AWS authentication requires a valid x-amz-date header"))?;
         let seconds =
@@ -146,7 +171,7 @@ impl Verifier {
                 "Missing required header for this request: x-amz-content-sha256",
             )
         })?;
-        let key = self.check_signature(parts, query, claim, date, content)?;
+        let key = self.check_signature(&by, (parts, query), claim, date, content)?;
         let payload = match content {
             "UNSIGNED-PAYLOAD" => Payload::Unsigned,
             "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => Payload::Chunked { signer: None, with_trailers: true },
@@ -157,11 +182,11 @@ impl Verifier {
             }
             _ => whole(content)?,
         };
-        Ok(Verified { payload, presigned: false })
+        Ok(Verified { payload, presigned: false, caller: by.into_caller() })
     }
 
     fn verify_query(&self, parts: &Parts, query: &Query<'_>, claim: &Claim<'_>) -> Result<Verified, S3Error> {
-        self.check_key_and_region(claim)?;
+        let by = self.signer(claim)?;
         let parameters = |message| S3Error::with_message(S3ErrorCode::AuthorizationQueryParametersError, message);
         let date = query.get("X-Amz-Date").unwrap_or_default();
         let seconds = parse_amz_date(date)
@@ -198,28 +223,42 @@ impl Verifier {
             Some(text) => whole(text)?,
         };
         let signed_hash = content.filter(|_| claim.signed_headers.contains(&"x-amz-content-sha256"));
-        self.check_signature(parts, query, claim, date, signed_hash.unwrap_or("UNSIGNED-PAYLOAD"))?;
-        Ok(Verified { payload, presigned: true })
+        self.check_signature(&by, (parts, query), claim, date, signed_hash.unwrap_or("UNSIGNED-PAYLOAD"))?;
+        Ok(Verified { payload, presigned: true, caller: by.into_caller() })
     }
 
-    fn check_key_and_region(&self, claim: &Claim<'_>) -> Result<(), S3Error> {
-        if !bool::from(claim.access_key.as_bytes().ct_eq(self.credentials.access.as_bytes())) {
-            let message = "The AWS Access Key Id you provided does not exist in our records.";
-            return Err(S3Error::with_message(S3ErrorCode::InvalidAccessKeyId, message));
-        }
+    /// Finds the key that a request names.
+    fn signer(&self, claim: &Claim<'_>) -> Result<Signer, S3Error> {
+        let signer = match bool::from(claim.access_key.as_bytes().ct_eq(self.credentials.access.as_bytes())) {
+            true => Signer::Root,
+            false => self.user(claim.access_key)?,
+        };
         match &self.region {
             Some(region) if claim.region != region => {
                 let message = format!("The region '{}' is wrong; expecting '{region}'", claim.region);
                 Err(S3Error::with_message(S3ErrorCode::AuthorizationHeaderMalformed, message))
             }
-            _ => Ok(()),
+            _ => Ok(signer),
+        }
+    }
+
+    fn user(&self, access_key: &str) -> Result<Signer, S3Error> {
+        let unknown = || {
+            let message = "The AWS Access Key Id you provided does not exist in our records.";
+            S3Error::with_message(S3ErrorCode::InvalidAccessKeyId, message)
+        };
+        match self.users.by_access_key(access_key) {
+            Ok((Caller::User(identity), _)) if identity.user() == ROOT_ID => Err(unknown()),
+            Ok((caller, secret)) => Ok(Signer::User(caller, Secret::new(secret.expose()))),
+            Err(error) if error.kind() == ErrorKind::NoSuchAccessKey => Err(unknown()),
+            Err(error) => Err(errors::s3(error)),
         }
     }
 
     fn check_signature(
         &self,
-        parts: &Parts,
-        query: &Query<'_>,
+        by: &Signer,
+        (parts, query): (&Parts, &Query<'_>),
         claim: &Claim<'_>,
         date: &str,
         payload: &str,
@@ -227,7 +266,11 @@ impl Verifier {
         if date.get(..8) != Some(claim.day) {
             return Err(does_not_match());
         }
-        let key = self.keys.get(&self.credentials.secret, claim.day, claim.region);
+        let key = match by {
+            Signer::Root => self.keys.get(&self.credentials.secret, claim.day, claim.region),
+            // Nothing is kept of it: the next request may come when the key was taken back.
+            Signer::User(_, secret) => SigningKey::derive(secret, claim.day, claim.region),
+        };
         let signed = Signed { headers: &claim.signed_headers, payload, skip_signature: true };
         let signature_of = |form| -> Result<Signature, S3Error> {
             let canonical = canonical_request(parts, query, form, &signed).ok_or_else(does_not_match)?;

@@ -13,7 +13,14 @@ fn verifier(region: Option<&str>) -> Verifier {
         access: "AKIAIOSFODNN7EXAMPLE".to_owned(),
         secret: Secret::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
     };
-    Verifier::new(credentials, region.map(str::to_owned), Arc::new(SimulatedClock::new(THEN)))
+    Verifier::new(credentials, users(), region.map(str::to_owned), Arc::new(SimulatedClock::new(THEN)))
+}
+
+/// Of an empty store.
+fn users() -> Identities {
+    let (clock, random) = (SimulatedClock::new(THEN), koine_env::SeededRandom::new(3));
+    let store = std::sync::Arc::new(koine_kv::MemoryKv::default());
+    koine_object::Objects::open(store, Arc::new(clock), Arc::new(random)).unwrap().identities()
 }
 
 fn parts(method: &str, target: &str, headers: &[(&str, &str)]) -> Parts {

@@ -28,7 +28,7 @@ use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use self::checksums::text;
 use self::transfer::Transfers;
-use crate::door::Asked;
+use crate::door::{Asked, Asker};
 use crate::limits::Limits;
 
 /// The canonical id of the one owner of everything.
@@ -55,6 +55,17 @@ impl Front {
         }
     }
 
+    /// The calls as who asks may make them; `None` where that is the store's owner, for whom these are.
+    fn of<T>(&self, request: &S3Request<T>) -> Result<Option<Front>, S3Error> {
+        let asker = request.extensions.get::<Asker>().ok_or_else(past_the_door)?;
+        Ok(asker.of(&self.objects).map(|objects| Front {
+            objects,
+            owner_name: self.owner_name.clone(),
+            region: self.region.clone(),
+            transfers: self.transfers.clone(),
+        }))
+    }
+
     fn owner(&self) -> dto::Owner {
         dto::Owner { display_name: Some(self.owner_name.clone()), id: Some(OWNER_ID.to_owned()) }
     }
@@ -66,10 +77,11 @@ impl Front {
 
 /// What the door put beside a request.
 fn asked<T>(request: &mut S3Request<T>) -> Result<Asked, S3Error> {
-    request
-        .extensions
-        .remove::<Asked>()
-        .ok_or_else(|| S3Error::with_message(S3ErrorCode::InternalError, "A request came past the door."))
+    request.extensions.remove::<Asked>().ok_or_else(past_the_door)
+}
+
+fn past_the_door() -> S3Error {
+    S3Error::with_message(S3ErrorCode::InternalError, "A request came past the door.")
 }
 
 /// `null` is the only version there is.
@@ -120,13 +132,16 @@ fn etag(etag: &ETag) -> dto::ETag {
     dto::ETag::Strong(etag.to_string())
 }
 
-/// Delegates each call to the function of its name in the file of its verb.
+/// Delegates each call to the function of its name in the file of its verb, as who asks.
 macro_rules! calls {
     ($($name:ident: $input:ident => $output:ident, $file:ident;)*) => {
         #[async_trait::async_trait]
         impl S3 for Front {
             $(async fn $name(&self, request: S3Request<dto::$input>) -> S3Result<S3Response<dto::$output>> {
-                $file::$name(self, request).await
+                match self.of(&request)? {
+                    None => $file::$name(self, request).await,
+                    Some(front) => $file::$name(&front, request).await,
+                }
             })*
         }
     };

@@ -99,7 +99,9 @@ pub(super) fn request_id(front: &Front, bucket: &str, key: &str, asked: &crate::
     let checksum = ["content-md5", "x-amz-checksum-crc32", "x-amz-checksum-crc32c", "x-amz-checksum-crc64nvme"];
     let more = ["x-amz-checksum-sha1", "x-amz-checksum-sha256", "x-amz-content-sha256", "if-match", "if-none-match"];
     let fields = checksum.iter().chain(&more).map(|name| text(headers, name).unwrap_or_default());
-    for field in [front.owner_name.as_str(), bucket, key, invocation].into_iter().chain(fields) {
+    // A name that somebody else gave to a request is not the same name.
+    let caller = format!("{:?}", front.objects.caller());
+    for field in [front.owner_name.as_str(), caller.as_str(), bucket, key, invocation].into_iter().chain(fields) {
         hash.update((field.len() as u64).to_le_bytes());
         hash.update(field);
     }

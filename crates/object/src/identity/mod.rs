@@ -32,6 +32,7 @@ pub use delete::DeletedGroup;
 pub(crate) use find::is_root;
 pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
 pub(crate) use password::Attempts;
+pub(crate) use root::key_of_root;
 pub use secret::{Password, Secret, Token};
 pub use tokens::Login;
 pub use users::{UserChange, UserInfo, UserPage, UserQuery, UserState};

@@ -2,15 +2,17 @@
 
 use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::Transaction;
+use koine_kv::{Direction, KeyRange, Transaction, View};
 
 use super::access::KeyOptions;
 use super::change::change;
 use super::find::{ROOT_NAME, keys_of, put_user};
 use super::secret::draw_access_key;
 use super::{Identities, Password, Secret, keys, password};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::CATALOGUE;
+use crate::lookup::read_value;
+use crate::objects::RootKey;
 use crate::record::{AccessKeyRecord, KeptSecret, Limits, State, UserRecord};
 use crate::rights::{ROOT, user};
 
@@ -33,6 +35,28 @@ pub(super) fn put_password(txn: &mut Transaction, hash: String, now: Timestamp) 
     let record = UserRecord { password: Some(hash), password_changed: Some(now), ..record };
     put_user(txn, ROOT, &record);
     Ok(())
+}
+
+/// The key that root signs with where it was reset: the first of its keys that is live and for ever.
+pub(crate) fn key_of_root(view: &dyn View) -> Result<Option<RootKey>> {
+    let range = KeyRange::prefix(keys::access_key_of(ROOT, ""));
+    let mut cursor = view.cursor(CATALOGUE, range, Direction::Forward)?;
+    while let Some(entry) = cursor.next()? {
+        let access_key = keys::text_after_id(&entry.key)?;
+        let Some((_, bytes)) = read_value(view, CATALOGUE, &keys::access_key(&access_key))? else {
+            continue;
+        };
+        let record = AccessKeyRecord::decode(&bytes)?;
+        if let KeptSecret::Plain(secret) = record.secret
+            && !record.disabled
+            && record.expires.is_none()
+        {
+            let secret =
+                String::from_utf8(secret).map_err(|_| Error::damaged("the secret of root's key is no text"))?;
+            return Ok(Some(RootKey { access_key, secret }));
+        }
+    }
+    Ok(None)
 }
 
 impl Identities {

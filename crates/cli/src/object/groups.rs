@@ -1,0 +1,305 @@
+//! `koine group`, `koine bucket` and `koine identity`: who is together, whose buckets are, and how root comes back.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use koine::object::{GroupChange, GroupInfo, NameQuery};
+use serde_json::json;
+
+use super::users::{identities, names, read_text};
+use super::{Named, in_store};
+use crate::failure::{Failure, Outcome};
+use crate::holder::{Reach, failed, rfc3339};
+use crate::output::{Output, printable};
+
+const GROUP_EXAMPLES: &str = "Examples:
+  export KOINE_STORE=store.koine
+  koine group add lab --description 'who works with the microscope'
+  koine group join lab grace                    grace is a member too; her home group stays
+  koine group rm lab                            with its users, its buckets and all that they hold";
+
+const BUCKET_EXAMPLES: &str = "Examples:
+  koine bucket owner koine://photos ada         ada owns it, and her home group has it
+  koine bucket policy koine://photos policy.json
+  koine bucket policy koine://photos --remove";
+
+const IDENTITY_EXAMPLES: &str = "Examples:
+  koine identity reset-root --store store.koine     a new key and password for root; all others of root's are taken back
+  koine identity policy readers policy.json         a policy that users and groups may have";
+
+/// The options of `koine group`.
+#[derive(Args, Debug)]
+#[command(after_help = GROUP_EXAMPLES)]
+pub struct GroupArgs {
+    #[command(subcommand)]
+    command: GroupCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum GroupCommand {
+    /// Make a group.
+    Add(AddArgs),
+    /// Delete a group with its users, its buckets and all that they hold.
+    Rm(NameArgs),
+    /// List groups.
+    Ls(ReachArgs),
+    /// Change a group.
+    Set(SetArgs),
+    /// Make a user a member of one more group.
+    Join(MemberArgs),
+    /// Take a user out of a group that is not its home.
+    Leave(MemberArgs),
+}
+
+#[derive(Args, Debug)]
+struct ReachArgs {
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Args, Debug)]
+struct NameArgs {
+    /// The group.
+    #[arg(value_name = "GROUP")]
+    group: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Args, Debug)]
+struct AddArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// What it is for.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    description: String,
+}
+
+#[derive(Args, Debug)]
+struct SetArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// Another name.
+    #[arg(long, value_name = "NAME")]
+    rename: Option<String>,
+    /// What it is for.
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// The policies of its members, with commas between; empty takes all away.
+    #[arg(long, value_name = "POLICIES")]
+    policies: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct MemberArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// The user.
+    #[arg(value_name = "USER")]
+    user: String,
+    /// May make and remove the group's users, keys and buckets.
+    #[arg(long)]
+    administrator: bool,
+}
+
+/// The options of `koine bucket`.
+#[derive(Args, Debug)]
+#[command(after_help = BUCKET_EXAMPLES)]
+pub struct BucketArgs {
+    #[command(subcommand)]
+    command: BucketCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum BucketCommand {
+    /// Who owns a bucket; or give it to somebody.
+    Owner(OwnerArgs),
+    /// Show, set or remove a bucket's policy.
+    Policy(PolicyArgs),
+}
+
+#[derive(Args, Debug)]
+struct OwnerArgs {
+    /// koine://BUCKET.
+    #[arg(value_name = "BUCKET")]
+    bucket: String,
+    /// The new owner; without one it is told who it is.
+    #[arg(value_name = "USER")]
+    owner: Option<String>,
+    /// The new group, where it is not the owner's home.
+    #[arg(long, value_name = "GROUP", requires = "owner")]
+    group: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+#[derive(Args, Debug)]
+struct PolicyArgs {
+    /// koine://BUCKET.
+    #[arg(value_name = "BUCKET")]
+    bucket: String,
+    /// The policy in JSON; `-` is standard input. Without one it is shown.
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Take it away.
+    #[arg(long, conflicts_with = "file")]
+    remove: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// The options of `koine identity`.
+#[derive(Args, Debug)]
+#[command(after_help = IDENTITY_EXAMPLES)]
+pub struct IdentityArgs {
+    #[command(subcommand)]
+    command: IdentityCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum IdentityCommand {
+    /// Give root a new key and a new password, for who owns the store.
+    ResetRoot(ReachArgs),
+    /// Show, set or remove a policy that users and groups may have.
+    Policy(NamedPolicyArgs),
+}
+
+#[derive(Args, Debug)]
+struct NamedPolicyArgs {
+    /// Its name.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The policy in JSON; `-` is standard input. Without one it is shown.
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Take it away.
+    #[arg(long, conflicts_with = "file")]
+    remove: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Runs `koine group`.
+pub fn run(args: &GroupArgs, output: Output) -> Outcome {
+    match &args.command {
+        GroupCommand::Add(AddArgs { name, description }) => {
+            let made = identities(&name.reach, |identities| {
+                identities.create_group(&name.group, description).wait().map_err(failed)
+            })?;
+            show(&made, output)
+        }
+        GroupCommand::Rm(args) => {
+            let gone = identities(&args.reach, |identities| identities.delete_group(&args.group).map_err(failed))?;
+            output.people(format!("{} buckets and {} users went with it", gone.buckets, gone.users))?;
+            output
+                .json(&json!({ "type": "removed", "group": args.group, "buckets": gone.buckets, "users": gone.users }))
+        }
+        GroupCommand::Ls(args) => list(args, output),
+        GroupCommand::Set(args) => {
+            let change = GroupChange {
+                name: args.rename.clone(),
+                description: args.description.clone(),
+                policies: args.policies.as_deref().map(names),
+                ..GroupChange::default()
+            };
+            if change == GroupChange::default() {
+                return Err(Failure::usage("nothing is to be changed; see koine group set --help"));
+            }
+            let info = identities(&args.name.reach, |identities| {
+                identities.set_group(&args.name.group, change).wait().map_err(failed)
+            })?;
+            show(&info, output)
+        }
+        GroupCommand::Join(args) => identities(&args.name.reach, |identities| {
+            identities.add_member(&args.name.group, &args.user, args.administrator).wait().map_err(failed)
+        }),
+        GroupCommand::Leave(args) => identities(&args.name.reach, |identities| {
+            identities.remove_member(&args.name.group, &args.user).wait().map_err(failed)
+        }),
+    }
+}
+
+fn list(args: &ReachArgs, output: Output) -> Outcome {
+    identities(&args.reach, |identities| {
+        let mut query = NameQuery::default();
+        loop {
+            let page = identities.groups(&query).map_err(failed)?;
+            page.groups.iter().try_for_each(|group| show(group, output))?;
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    })
+}
+
+fn show(group: &GroupInfo, output: Output) -> Outcome {
+    output.people(format!("{:24} {}", printable(&group.name), printable(&group.description)))?;
+    output.json(&json!({
+        "type": "group", "name": group.name, "id": format!("{:016x}", group.id), "description": group.description,
+        "policies": group.policies, "being_deleted": group.being_deleted, "created": rfc3339(group.created),
+    }))
+}
+
+/// Runs `koine bucket`.
+pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
+    match &args.command {
+        BucketCommand::Owner(args) => {
+            let named = Named::bucket(&args.bucket)?;
+            let (owner, group) = in_store(&args.reach, &[&named], |store| {
+                let identities = store.objects().identities();
+                if let Some(owner) = &args.owner {
+                    identities.change_owner(&named.bucket, owner, args.group.as_deref()).wait().map_err(failed)?;
+                }
+                identities.owner(&named.bucket).map_err(failed)
+            })?;
+            output.people(format!("{}  owner {}, group {}", named.bucket, printable(&owner), printable(&group)))?;
+            output.json(&json!({ "type": "bucket", "bucket": named.bucket, "owner": owner, "group": group }))
+        }
+        BucketCommand::Policy(args) => {
+            let named = Named::bucket(&args.bucket)?;
+            let document = args.file.as_deref().map(read_text).transpose()?;
+            in_store(&args.reach, &[&named], |store| {
+                let identities = store.objects().identities();
+                if document.is_some() || args.remove {
+                    let set = identities.set_bucket_policy(&named.bucket, document.as_deref());
+                    return set.wait().map_err(failed);
+                }
+                tell(&identities.bucket_policy(&named.bucket).map_err(failed)?, output)
+            })
+        }
+    }
+}
+
+/// Runs `koine identity`.
+pub fn identity(args: &IdentityArgs, output: Output) -> Outcome {
+    match &args.command {
+        IdentityCommand::ResetRoot(args) => {
+            let (access_key, secret, password) =
+                identities(&args.reach, |identities| identities.reset_root().map_err(failed))?;
+            output.people(format!(
+                "access key  {access_key}\nsecret      {}\npassword    {}\nThey are not shown again; what root had before lets nobody in.",
+                secret.expose(),
+                password.expose()
+            ))?;
+            output.json(&json!({
+                "type": "root", "access_key": access_key, "secret": secret.expose(), "password": password.expose(),
+            }))
+        }
+        IdentityCommand::Policy(args) => {
+            let document = args.file.as_deref().map(read_text).transpose()?;
+            identities(&args.reach, |identities| {
+                if document.is_some() || args.remove {
+                    return identities.set_policy(&args.name, document.as_deref()).wait().map_err(failed);
+                }
+                tell(&identities.policy(&args.name).map_err(failed)?, output)
+            })
+        }
+    }
+}
+
+/// A policy, as it is or as a value.
+fn tell(document: &str, output: Output) -> Outcome {
+    output.people(document)?;
+    output.json(&serde_json::from_str(document).unwrap_or_default())
+}
