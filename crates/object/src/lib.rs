@@ -68,7 +68,7 @@ pub use request::{
 
 pub use identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, Identities, KeyInfo, KeyOptions, Login, NameQuery, Password,
-    Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState,
+    SealingKeys, Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState,
 };
 pub use rights::{
     AccessList, Action, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX, Rule,

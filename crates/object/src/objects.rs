@@ -1,13 +1,13 @@
 //! The door: opening, the root key, and what every call shares.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use koine_env::{Clock, Random, Timestamp};
 use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, View};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::{Attempts, key_of_root};
+use crate::identity::{Attempts, SealingKeys, key_of_root};
 use crate::keys;
 use crate::lookup::read_value;
 use crate::record::{HeadRecord, RootKeyRecord};
@@ -38,6 +38,7 @@ pub struct Objects {
     caller: Caller,
     circumstances: Arc<Circumstances>,
     attempts: Arc<Attempts>,
+    sealing: Arc<Mutex<SealingKeys>>,
     turns: Arc<Turns>,
 }
 
@@ -57,6 +58,7 @@ impl Objects {
             caller: Caller::Owner,
             circumstances: Arc::default(),
             attempts: Arc::default(),
+            sealing: Arc::default(),
             turns: Arc::default(),
         };
         if objects.read_head()?.is_none() {
@@ -101,7 +103,7 @@ impl Objects {
     pub fn root_key(&self) -> Result<Option<RootKey>> {
         let view = self.kv.view()?;
         let Some((_, bytes)) = read_value(view.as_ref(), keys::CATALOGUE, &keys::root_key())? else {
-            return key_of_root(view.as_ref());
+            return key_of_root(self, view.as_ref());
         };
         let RootKeyRecord { access_key, secret } = RootKeyRecord::decode(&bytes)?;
         Ok(Some(RootKey { access_key, secret }))
@@ -147,6 +149,22 @@ impl Objects {
     #[must_use]
     pub fn under(&self, circumstances: Circumstances) -> Objects {
         Objects { circumstances: Arc::new(circumstances), ..self.clone() }
+    }
+
+    /// The same store, whose secrets of access keys are sealed with these keys. Without, new ones are kept as they are
+    /// and sealed ones do not open.
+    #[must_use]
+    pub fn with_sealing_keys(&self, keys: SealingKeys) -> Objects {
+        Objects { sealing: Arc::new(Mutex::new(keys)), ..self.clone() }
+    }
+
+    /// The sealing keys as they are now.
+    pub(crate) fn sealing(&self) -> SealingKeys {
+        self.sealing_to_change().clone()
+    }
+
+    pub(crate) fn sealing_to_change(&self) -> MutexGuard<'_, SealingKeys> {
+        self.sealing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn attempts(&self) -> &Arc<Attempts> {

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::{Lookup, read_value};
 use crate::pending::Pending;
-use crate::record::{AccessKeyRecord, KeptSecret};
+use crate::record::AccessKeyRecord;
 use crate::rights::{Caller, Credential, Identity, Policy, ROOT};
 
 /// How an access key is made.
@@ -71,7 +71,7 @@ impl Identities {
         }
         let random = self.objects.random();
         let (access_key, secret) = options.given.unwrap_or_else(|| (draw_access_key(random), Secret::draw(random)));
-        let (user, needed) = (user.to_owned(), user.to_owned());
+        let (user, needed, identities) = (user.to_owned(), user.to_owned(), self.clone());
         change(
             &self.objects,
             move |rights| rights.administer_user(&needed, true),
@@ -80,12 +80,13 @@ impl Identities {
                 if txn.stat(CATALOGUE, &keys::access_key(&access_key))?.is_some() {
                     return Err(Error::new(ErrorKind::AlreadyExists, "there is an access key of this name already"));
                 }
+                let secret_kept = identities.keep_secret(txn, (id, &access_key), &secret, scope.now)?;
                 let life = options.life.map(|life| u64::try_from(life.as_nanos()).unwrap_or(u64::MAX));
                 let record = AccessKeyRecord {
                     user: id,
                     created: scope.now,
                     disabled: false,
-                    secret: KeptSecret::Plain(secret.expose().as_bytes().to_vec()),
+                    secret: secret_kept,
                     expires: life.map(|life| Timestamp(scope.now.0.saturating_add(life))),
                     policy: options.policy.clone(),
                     description: options.description.clone(),
@@ -156,13 +157,7 @@ impl Identities {
             return Ok((caller(ROOT, access_key), Secret::new(root.secret)));
         };
         let record = AccessKeyRecord::decode(&bytes)?;
-        let secret = match record.secret {
-            KeptSecret::Plain(secret) => secret,
-            KeptSecret::Sealed { .. } => {
-                let message = "the secret of the access key is sealed with a key that this program was not given";
-                return Err(Error::new(ErrorKind::AccessDenied, message));
-            }
-        };
+        let secret = self.objects.sealing().open_secret((record.user, access_key), &record.secret)?;
         let secret = String::from_utf8(secret).map_err(|_| Error::damaged("the secret of an access key is no text"))?;
         Ok((caller(record.user, access_key), Secret::new(secret)))
     }

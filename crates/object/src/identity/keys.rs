@@ -107,6 +107,16 @@ pub(crate) fn all_of(letter: u8) -> Bytes {
     Bytes::from(vec![letter])
 }
 
+pub(crate) fn sealing_key(number: u32) -> Bytes {
+    join(&[b"s", &number.to_be_bytes()])
+}
+
+/// The number of a sealing key's key.
+pub(crate) fn sealing_number(key: &[u8]) -> Result<u32> {
+    let number = key.last_chunk::<4>().filter(|_| key.len() == 5).map(|bytes| u32::from_be_bytes(*bytes));
+    number.ok_or_else(|| Error::damaged(format!("the key {} is of no sealing key", hex::encode(key))))
+}
+
 /// Whether the name may be a user's, a group's or a policy's: 1 to 64 of letters, digits and `+ = , . @ _ -`.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+=,.@_-".contains(&byte);

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Direction, KeyRange, Transaction, View};
 
-use super::access::KeyOptions;
 use super::change::change;
 use super::find::{ROOT_NAME, keys_of, put_user};
 use super::secret::draw_access_key;
@@ -12,8 +11,8 @@ use super::{Identities, Password, Secret, keys, password};
 use crate::error::{Error, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::read_value;
-use crate::objects::RootKey;
-use crate::record::{AccessKeyRecord, KeptSecret, Limits, State, UserRecord};
+use crate::objects::{Objects, RootKey};
+use crate::record::{AccessKeyRecord, Limits, State, UserRecord};
 use crate::rights::{ROOT, user};
 
 /// Sets root's password. Its record is made when there is none.
@@ -38,7 +37,7 @@ pub(super) fn put_password(txn: &mut Transaction, hash: String, now: Timestamp) 
 }
 
 /// The key that root signs with where it was reset: the first of its keys that is live and for ever.
-pub(crate) fn key_of_root(view: &dyn View) -> Result<Option<RootKey>> {
+pub(crate) fn key_of_root(objects: &Objects, view: &dyn View) -> Result<Option<RootKey>> {
     let range = KeyRange::prefix(keys::access_key_of(ROOT, ""));
     let mut cursor = view.cursor(CATALOGUE, range, Direction::Forward)?;
     while let Some(entry) = cursor.next()? {
@@ -47,10 +46,8 @@ pub(crate) fn key_of_root(view: &dyn View) -> Result<Option<RootKey>> {
             continue;
         };
         let record = AccessKeyRecord::decode(&bytes)?;
-        if let KeptSecret::Plain(secret) = record.secret
-            && !record.disabled
-            && record.expires.is_none()
-        {
+        if !record.disabled && record.expires.is_none() {
+            let secret = objects.sealing().open_secret((ROOT, &access_key), &record.secret)?;
             let secret =
                 String::from_utf8(secret).map_err(|_| Error::damaged("the secret of root's key is no text"))?;
             return Ok(Some(RootKey { access_key, secret }));
@@ -66,7 +63,7 @@ impl Identities {
         let random = self.objects.random();
         let made = (draw_access_key(random), Secret::draw(random), Password::draw(random));
         let hash = password::hash(made.2.expose(), random)?;
-        let (access_key, secret) = (made.0.clone(), made.1.clone());
+        let (access_key, secret, identities) = (made.0.clone(), made.1.clone(), self.clone());
         let reset = change(
             &self.objects,
             |rights| rights.own_the_device(),
@@ -81,15 +78,15 @@ impl Identities {
                 }
                 txn.delete(CATALOGUE, crate::keys::root_key());
                 put_password(txn, hash.clone(), scope.now)?;
-                let options = KeyOptions::default();
+                let secret = identities.keep_secret(txn, (ROOT, &access_key), &secret, scope.now)?;
                 let record = AccessKeyRecord {
                     user: ROOT,
                     created: scope.now,
                     disabled: false,
-                    secret: KeptSecret::Plain(secret.expose().as_bytes().to_vec()),
+                    secret,
                     expires: None,
-                    policy: options.policy,
-                    description: options.description,
+                    policy: None,
+                    description: None,
                     kept: Vec::new(),
                 };
                 txn.put(CATALOGUE, keys::access_key(&access_key), Bytes::from(record.encode()));

@@ -16,9 +16,7 @@ pub(crate) use identity::{
     AccessKeyRecord, GroupRecord, KeptSecret, Limits, MembershipRecord, State, TokenRecord, UserRecord,
 };
 pub(crate) use object::{ObjectAccess, ObjectRecord, summary};
-#[cfg(test)]
-pub(crate) use policy::SealingKeyRecord;
-pub(crate) use policy::{DocumentRecord, NamedPrincipal, PolicyRecord};
+pub(crate) use policy::{DocumentRecord, NamedPrincipal, PolicyRecord, SealingKeyRecord};
 pub(crate) use upload::{PartRecord, UploadRecord, decode_part_table, encode_part_table};
 
 #[cfg(test)]

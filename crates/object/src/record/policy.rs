@@ -109,7 +109,6 @@ pub(crate) struct SealingKeyRecord {
     pub kept: Kept,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for the sealing of secrets, which comes next"))]
 impl SealingKeyRecord {
     pub fn encode(&self) -> Vec<u8> {
         let mut fields = FieldWriter::new();

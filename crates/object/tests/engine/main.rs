@@ -33,6 +33,8 @@ mod prefixes;
 mod races;
 #[path = "../suite/rights.rs"]
 mod rights;
+#[path = "../suite/sealing.rs"]
+mod sealing;
 #[path = "../suite/support.rs"]
 mod support;
 #[path = "../suite/transactions.rs"]

@@ -331,12 +331,17 @@ fn a_user_goes_with_its_keys_and_not_while_it_owns_buckets() {
 }
 
 /// A store whose commits fail after a number of them.
-struct Interrupted {
+pub struct Interrupted {
     store: Arc<dyn Kv>,
     left: AtomicUsize,
 }
 
 impl Interrupted {
+    /// Over a store, after so many commits.
+    pub fn new(store: &Arc<dyn Kv>, commits: usize) -> Self {
+        Interrupted { store: Arc::clone(store), left: AtomicUsize::new(commits) }
+    }
+
     fn fail(&self) -> Option<koine_kv::Error> {
         let left = self.left.load(Ordering::SeqCst);
         if left == 0 {
@@ -382,7 +387,7 @@ fn deleting_a_group_goes_on_wherever_it_was_interrupted() {
         cleo.create_bucket("stays").wait().unwrap();
         let spaces = kv.view().unwrap().spaces(SpaceId(0), 1000).unwrap().len();
 
-        let interrupted = Interrupted { store: Arc::clone(&kv), left: AtomicUsize::new(allowed) };
+        let interrupted = Interrupted::new(&kv, allowed);
         let clock = Arc::new(SimulatedClock::new(Timestamp(1)));
         let broken = Objects::open(Arc::new(interrupted), clock, Arc::new(SeededRandom::new(9))).unwrap();
         let first = broken.identities().delete_group("lab");

@@ -18,6 +18,7 @@ mod objects;
 mod prefixes;
 mod races;
 mod rights;
+mod sealing;
 mod support;
 mod transactions;
 mod usage;

@@ -1,0 +1,211 @@
+//! Which sealing key is in use, and going over to another.
+//!
+//! Invariants:
+//! - A key is in the file before its record is put, and its record goes before it leaves the file: both lines are
+//!   there until a rotation ends. Interrupted anywhere, the same call goes on.
+//! - What is sealed while a rotation is under way is sealed with the new key.
+
+use bytes::Bytes;
+use koine_env::Timestamp;
+use koine_kv::{Direction, KeyRange, Transaction};
+
+use super::change::change;
+use super::find::keys_of;
+use super::{Identities, SealingKeys, Secret, keys};
+use crate::error::{Error, ErrorKind, Result};
+use crate::keys::CATALOGUE;
+use crate::lookup::Lookup;
+use crate::record::{AccessKeyRecord, KeptSecret, SealingKeyRecord};
+
+/// How many secrets are sealed anew in one batch.
+const BATCH: usize = 1000;
+
+/// The sealing keys that the catalogue knows.
+fn known(txn: &mut Transaction) -> Result<Vec<(u32, SealingKeyRecord)>> {
+    let mut found = Vec::new();
+    for key in keys_of(txn, &keys::all_of(b's'), usize::MAX)? {
+        if let Some((_, bytes)) = txn.record(CATALOGUE, &key)? {
+            found.push((keys::sealing_number(&key)?, SealingKeyRecord::decode(&bytes)?));
+        }
+    }
+    Ok(found)
+}
+
+fn put(txn: &mut Transaction, number: u32, record: &SealingKeyRecord) {
+    txn.put(CATALOGUE, keys::sealing_key(number), Bytes::from(record.encode()));
+}
+
+fn record(sealing: &SealingKeys, number: u32, now: Timestamp) -> Result<SealingKeyRecord> {
+    Ok(SealingKeyRecord { created: now, being_left: false, check: sealing.check(number)?, kept: Vec::new() })
+}
+
+impl Identities {
+    /// What seals a new secret: the key in use, or, where there is none yet, the newest of the file; `None` where
+    /// secrets are kept as they are.
+    pub(super) fn key_in_use(txn: &mut Transaction, sealing: &SealingKeys, now: Timestamp) -> Result<Option<u32>> {
+        let in_use = known(txn)?.into_iter().find(|(_, record)| !record.being_left);
+        match (in_use, sealing.newest()) {
+            (Some((number, record)), _) => {
+                if sealing.check(number)? != record.check {
+                    let message = format!("the sealing key {number} that this program was given is not the store's");
+                    return Err(Error::new(ErrorKind::AccessDenied, message));
+                }
+                Ok(Some(number))
+            }
+            (None, Some(number)) => {
+                put(txn, number, &record(sealing, number, now)?);
+                Ok(Some(number))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The secret as it is kept from now on.
+    pub(super) fn keep_secret(
+        &self,
+        txn: &mut Transaction,
+        of: (u64, &str),
+        secret: &Secret,
+        now: Timestamp,
+    ) -> Result<KeptSecret> {
+        let (sealing, secret) = (self.objects.sealing(), secret.expose().as_bytes());
+        match Identities::key_in_use(txn, &sealing, now)? {
+            Some(number) => sealing.seal(number, of, secret, self.objects.random()),
+            None => Ok(KeptSecret::Plain(secret.to_vec())),
+        }
+    }
+
+    /// Seals all secrets anew with a new key, which is added to the file first; the old one leaves it last. What was
+    /// kept as it is gets sealed too. Tells how many were. Interrupted anywhere, the same call goes on.
+    pub fn rotate_sealing_key(&self) -> Result<u64> {
+        let new = self.begin_rotation()?;
+        let (mut sealed, mut after) = (0, keys::all_of(b'a'));
+        loop {
+            let (identities, from) = (self.clone(), after.clone());
+            let step = change(
+                &self.objects,
+                |rights| rights.own_the_device(),
+                move |txn, _| identities.reseal(txn, &from, new),
+            );
+            let (count, next) = step.wait()?;
+            sealed += count;
+            match next {
+                Some(next) => after = next,
+                None => break,
+            }
+        }
+        let ended = change(
+            &self.objects,
+            |rights| rights.own_the_device(),
+            move |txn, _| {
+                for (number, _) in known(txn)?.into_iter().filter(|(number, _)| *number != new) {
+                    txn.delete(CATALOGUE, keys::sealing_key(number));
+                }
+                Ok(())
+            },
+        );
+        ended.wait()?;
+        self.objects.sealing_to_change().keep(new)?;
+        Ok(sealed)
+    }
+
+    /// The number of the new key: one that an interrupted rotation began with, or the next.
+    fn begin_rotation(&self) -> Result<u32> {
+        let identities = self.clone();
+        let begun = change(
+            &self.objects,
+            |rights| rights.own_the_device(),
+            move |txn, scope| {
+                let there = known(txn)?;
+                let in_use = there.iter().find(|(_, record)| !record.being_left).map(|(number, _)| *number);
+                let left = there.iter().any(|(_, record)| record.being_left);
+                if let Some(number) = in_use.filter(|_| left) {
+                    return Ok(number);
+                }
+                let mut sealing = identities.objects.sealing_to_change();
+                if sealing.is_empty() {
+                    let message = "secrets are kept as they are; give the store a file of sealing keys first";
+                    return Err(Error::new(ErrorKind::InvalidRequest, message));
+                }
+                let newest = sealing.newest().unwrap_or(0);
+                let new = match in_use {
+                    // The file has one that no record names: an attempt ended before its record was put.
+                    Some(number) if newest > number => newest,
+                    _ => {
+                        let next = newest.max(in_use.unwrap_or(0)).saturating_add(1);
+                        sealing.add(next, identities.objects.random())?;
+                        next
+                    }
+                };
+                for (number, old) in there {
+                    put(txn, number, &SealingKeyRecord { being_left: true, ..old });
+                }
+                put(txn, new, &record(&sealing, new, scope.now)?);
+                Ok(new)
+            },
+        );
+        begun.wait()
+    }
+
+    /// Seals some secrets anew, and tells where to go on.
+    fn reseal(&self, txn: &mut Transaction, from: &Bytes, new: u32) -> Result<(u64, Option<Bytes>)> {
+        let all = KeyRange::prefix(keys::all_of(b'a'));
+        let mut cursor = txn.cursor(CATALOGUE, all, Direction::Forward)?;
+        cursor.seek(from)?;
+        let mut found = Vec::new();
+        while found.len() < BATCH
+            && let Some(entry) = cursor.next()?
+        {
+            found.push(entry.key);
+        }
+        drop(cursor);
+        let (sealing, mut sealed) = (self.objects.sealing(), 0);
+        let next =
+            found.last().filter(|_| found.len() == BATCH).map(|last| Bytes::from([last.as_ref(), &[0]].concat()));
+        for key in found {
+            let Some((_, bytes)) = txn.record(CATALOGUE, &key)? else {
+                continue;
+            };
+            let old = AccessKeyRecord::decode(&bytes)?;
+            if matches!(old.secret, KeptSecret::Sealed { key, .. } if key == new) {
+                continue;
+            }
+            let name = String::from_utf8_lossy(key.get(1..).unwrap_or_default()).into_owned();
+            let of = (old.user, name.as_str());
+            let secret = sealing.seal(new, of, &sealing.open_secret(of, &old.secret)?, self.objects.random())?;
+            txn.put(CATALOGUE, key, Bytes::from(AccessKeyRecord { secret, ..old }.encode()));
+            sealed += 1;
+        }
+        Ok((sealed, next))
+    }
+
+    /// Removes the access keys whose secrets are lost, because their sealing key is, and what is known of that key.
+    /// Tells how many went.
+    pub fn forget_lost_secrets(&self) -> Result<u64> {
+        let identities = self.clone();
+        let forgotten = change(
+            &self.objects,
+            |rights| rights.own_the_device(),
+            move |txn, _| {
+                let (sealing, mut lost) = (identities.objects.sealing(), 0);
+                for key in keys_of(txn, &keys::all_of(b'a'), usize::MAX)? {
+                    let Some((_, bytes)) = txn.record(CATALOGUE, &key)? else {
+                        continue;
+                    };
+                    let old = AccessKeyRecord::decode(&bytes)?;
+                    if matches!(old.secret, KeptSecret::Sealed { key, .. } if !sealing.has(key)) {
+                        let name = String::from_utf8_lossy(key.get(1..).unwrap_or_default()).into_owned();
+                        txn.delete(CATALOGUE, keys::access_key_of(old.user, &name));
+                        txn.delete(CATALOGUE, key);
+                        lost += 1;
+                    }
+                }
+                for (number, _) in known(txn)?.into_iter().filter(|(number, _)| !sealing.has(*number)) {
+                    txn.delete(CATALOGUE, keys::sealing_key(number));
+                }
+                Ok(lost)
+            },
+        );
+        forgotten.wait()
+    }
+}
