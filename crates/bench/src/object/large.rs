@@ -20,6 +20,8 @@ const CACHED_GOAL: f64 = 0.7;
 const DISK_GOAL: f64 = 0.9;
 /// Bytes that a cell moves: objects of it, one after the other.
 const TOTAL_LEN: u64 = 1 << 30;
+/// Of the store: all that a cell moves fits into it, and is cached once it was read.
+const MEMORY_LEN: u64 = 2 << 30;
 const SIZES: [u64; 3] = [1 << 20, 100 << 20, 1 << 30];
 const QUICK_SIZES: [u64; 1] = [1 << 20];
 const QUICK_TOTAL_LEN: u64 = 64 << 20;
@@ -110,7 +112,7 @@ fn sample(
     payload: &Payload,
     buffers: &mut Buffers,
 ) -> Result<(), Error> {
-    let mut ours = Ours::start(&arguments.dir)?;
+    let mut ours = Ours::start_with(&arguments.dir, Some(MEMORY_LEN))?;
     let keys: Vec<String> = (0..(total / size.size).max(1)).map(|_| ours.fresh()).collect();
     let bytes = keys.len() as u64 * size.size;
     let rate = |begun: Instant| bytes as f64 / 1e6 / begun.elapsed().as_secs_f64().max(1e-9);

@@ -18,6 +18,7 @@ pub struct Ours {
     store: Option<Store>,
     folder: TempDir,
     names: AtomicU64,
+    memory: Option<u64>,
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
@@ -27,11 +28,16 @@ fn failed(error: impl std::fmt::Display) -> Error {
 impl Ours {
     /// A fresh store below `dir`, with a bucket in it.
     pub fn start(dir: &Path) -> Result<Ours, Error> {
+        Ours::start_with(dir, None)
+    }
+
+    /// The same with so much memory for tables and caches.
+    pub fn start_with(dir: &Path, memory: Option<u64>) -> Result<Ours, Error> {
         let folder = tempfile::Builder::new()
             .prefix("koine-bench-")
             .tempdir_in(dir)
             .map_err(Error::io(format!("cannot make a folder below {}", dir.display())))?;
-        let mut ours = Ours { store: None, folder, names: AtomicU64::new(0) };
+        let mut ours = Ours { store: None, folder, names: AtomicU64::new(0), memory };
         ours.open()?;
         ours.objects()?.create_bucket(BUCKET).wait().map_err(failed)?;
         Ok(ours)
@@ -44,7 +50,7 @@ impl Ours {
     fn open(&mut self) -> Result<(), Error> {
         let path = self.path();
         let place = path.to_str().ok_or_else(|| Error::Argument("--dir must be UTF-8".into()))?;
-        let options = OpenOptions { create: true, ..OpenOptions::default() };
+        let options = OpenOptions { create: true, memory: self.memory, ..OpenOptions::default() };
         self.store = Some(koine::open(place, &options).map_err(failed)?);
         Ok(())
     }
