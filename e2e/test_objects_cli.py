@@ -171,6 +171,10 @@ def test_a_bucket_is_kept_branched_and_restored(cli, tmp_path):
     assert [line["name"] for line in told(cli("--json", "ls"))] == ["first", "trial"]
     assert [line["snapshot"] for line in told(cli("--json", "snapshot", "ls", "koine://first"))] == ["monday"]
     assert cli("rm", "koine://first@monday/a", check=False).returncode == 1
+    # A bucket that could not be removed is not emptied either.
+    put(cli, tmp_path, "kept", b"kept")
+    assert "snapshot rm" in cli("rb", "--force", "koine://first", check=False).stderr
+    assert cli("cat", "koine://first/kept").stdout == "kept"
     cli("branch", "koine://first@monday", "koine://again")
     assert cli("cat", "koine://again/a").stdout == "a"
     cli("snapshot", "restore", "koine://first@monday")

@@ -40,4 +40,6 @@ pub use seam::{
     Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, KvExt, Level, Profile, ReadNow, SpaceEntry,
     Stage, Stat, Usage, View, Watch, WatchEvent, get_by_view,
 };
-pub use transaction::{ATTEMPTS_MAX, Mark, Seen, SeenEntry, Transaction, TransactionCursor, request_of_attempt};
+pub use transaction::{
+    ATTEMPTS_MAX, Mark, Seen, SeenEntry, Transaction, TransactionCursor, pause_before_attempt, request_of_attempt,
+};

@@ -80,6 +80,13 @@ fn each(buckets: &[String], reach: &Reach, mut act: impl FnMut(&Holder, &Named) 
 /// Deletes all objects of a bucket.
 fn empty(holder: &Holder, bucket: &str) -> Outcome {
     if let Holder::Store(store) = holder {
+        // Before anything goes: a bucket with snapshots would stay, emptied.
+        if let Some(snapshot) = store.objects().list_snapshots(bucket).map_err(failed)?.first() {
+            let name = &snapshot.name;
+            return Err(Failure::failed(format!(
+                "{bucket} has snapshots, {name} among them; nothing was changed. Remove them first: koine snapshot rm koine://{bucket}@{name}"
+            )));
+        }
         store.objects().purge_bucket(bucket).wait().map_err(failed)?;
         return Ok(());
     }

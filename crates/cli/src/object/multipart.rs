@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use koine::object::{
-    ByteRange, CompleteOptions, CompletedPart, ObjectName, Objects, PartInfo, PartOptions, PutCondition, ReadCondition,
-    UploadId, UploadOptions, UploadQuery,
+    ByteRange, CompleteOptions, ObjectName, Objects, PartInfo, PartOptions, PutCondition, ReadCondition, UploadId,
+    UploadOptions, UploadQuery,
 };
 use serde_json::{Value, json};
 
@@ -187,14 +187,8 @@ fn copy(args: &CopyArgs, output: Output) -> Outcome {
 
 fn complete(args: &CompleteArgs, output: Output) -> Outcome {
     let info = on_upload(&args.of, |objects, name, upload| {
-        let mut parts = Vec::new();
-        each_part(objects, name, upload, |part| {
-            let etag = part.etag.to_string();
-            parts.push(CompletedPart { number: part.number, etag, checksums: Vec::new() });
-            Ok(())
-        })?;
         let condition = if args.if_absent { PutCondition::absent() } else { PutCondition::none() };
-        let options = CompleteOptions { parts, condition, ..CompleteOptions::default() };
+        let options = CompleteOptions { all_parts: true, condition, ..CompleteOptions::default() };
         objects.complete_upload(name, upload, options).wait().map_err(failed)
     })?;
     let named = Named::object(&args.of.of.object)?;

@@ -36,7 +36,7 @@ use crate::sparse::Piece;
 
 pub use self::cursor::{SeenEntry, TransactionCursor};
 pub(crate) use self::retry::transact;
-pub use self::retry::{ATTEMPTS_MAX, request_of_attempt};
+pub use self::retry::{ATTEMPTS_MAX, pause_before_attempt, request_of_attempt};
 
 /// What a transaction knows of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

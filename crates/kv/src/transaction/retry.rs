@@ -28,7 +28,8 @@ pub fn request_of_attempt(request: RequestId, attempt: u32) -> RequestId {
     RequestId(id.to_be_bytes())
 }
 
-fn pause(attempt: u32) -> Option<Duration> {
+/// How long to wait before an attempt, counted from 0; `None` for the first ones.
+pub fn pause_before_attempt(attempt: u32) -> Option<Duration> {
     let doublings = attempt.checked_sub(ATTEMPTS_AT_ONCE)?;
     Some(PAUSE_MIN.saturating_mul(1 << doublings.min(16)).min(PAUSE_MAX))
 }
@@ -41,7 +42,7 @@ pub(crate) fn transact<K: Kv + ?Sized, T>(
 ) -> Result<(T, Commit)> {
     let mut last = None;
     for attempt in 0..ATTEMPTS_MAX {
-        if let Some(pause) = pause(attempt) {
+        if let Some(pause) = pause_before_attempt(attempt) {
             thread::sleep(pause);
         }
         match try_once(kv, durability, attempt, &mut body) {

@@ -11,12 +11,11 @@ mod reads;
 
 use std::fmt;
 use std::thread;
-use std::time::Duration;
 
 use koine_kv::{
     ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Commit, Durability, ErrorKind as KvErrorKind, Payload, RequestId,
 };
-use koine_kv::{Transaction as KvTransaction, request_of_attempt};
+use koine_kv::{Transaction as KvTransaction, pause_before_attempt, request_of_attempt};
 
 use crate::body::{Body, Finished};
 use crate::checksum::{ChecksumAlgorithm, Digests, Expected};
@@ -25,11 +24,6 @@ use crate::objects::Objects;
 
 /// The most changes, and the most conditions, of a transaction.
 pub const TRANSACTION_CHANGES_MAX: usize = BATCH_OPERATIONS_MAX;
-
-/// So many attempts follow each other without a pause.
-const ATTEMPTS_AT_ONCE: u32 = 3;
-const PAUSE_MIN: Duration = Duration::from_micros(50);
-const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// What is known of a body before it is staged.
 #[derive(Clone, Debug, Default)]
@@ -121,8 +115,8 @@ impl Objects {
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<(T, Commit)> {
         for attempt in 0..ATTEMPTS_MAX {
-            if let Some(doublings) = attempt.checked_sub(ATTEMPTS_AT_ONCE) {
-                thread::sleep(PAUSE_MIN.saturating_mul(1 << doublings.min(16)).min(PAUSE_MAX));
+            if let Some(pause) = pause_before_attempt(attempt) {
+                thread::sleep(pause);
             }
             let mut transaction = Transaction { objects: self, below: KvTransaction::begin(&**self.kv())? };
             let version = transaction.below.view().version();
