@@ -19,6 +19,7 @@ def cli(request, tmp_path_factory):
     def run(*args, **more):
         return koine(*args, "--store", store, **more)
 
+    run.store = store
     if request.param == "opened here":
         koine("format", store)
         run("mb", "koine://first")
@@ -343,3 +344,21 @@ def test_a_store_must_be_named(tmp_path):
     assert result.returncode == 2 and "--store" in result.stderr
     assert koine("ls", "koine://", "--store", tmp_path / "no.koine", check=False).returncode == 4
     assert not (tmp_path / "no.koine").exists()
+
+
+def test_what_no_name_leads_to_is_collected_and_nothing_else(cli, tmp_path):
+    put(cli, tmp_path, "a", b"stays")
+    assert "nothing is left over" in cli("collect").stdout
+    scan = lambda *args: told(koine("--json", "kv", "scan", cli.store, "--hex", *args))
+    (record,) = scan("--space", 16, "--prefix", b"bfirst".hex(), "--values")
+    space = int.from_bytes(bytes.fromhex(record["value"])[3:11], "little")
+    keys = lambda: [line["key"] for line in scan("--space", space)]
+    before = keys()
+    orphan = (b"d" + bytes(8)).hex()
+    koine("kv", "put", cli.store, "--space", space, "--hex", orphan, "left over")
+    for options, left, removed in [(["--dry-run"], 1, 0), (["--rate", "10MiB"], 1, 1), ([], 0, 0)]:
+        *found, collected = told(cli("--json", "collect", *options))
+        assert (collected["type"], collected["found"], collected["removed"]) == ("collected", left, removed)
+        assert [(line["bucket"], line["what"], line["key"], line["bytes"]) for line in found] == [("first", "data", orphan, 9)] * left
+    assert keys() == before
+    assert cli("cat", "koine://first/a").stdout == "stays"

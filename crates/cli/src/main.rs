@@ -4,6 +4,7 @@ mod allocator;
 mod bench;
 mod check;
 mod client;
+mod collect;
 mod copy;
 mod cp;
 mod defrag;
@@ -80,6 +81,8 @@ enum Command {
     Scrub(scrub::ScrubArgs),
     /// Copy what can be proven out of a damaged store into a new one.
     Salvage(salvage::SalvageArgs),
+    /// Remove what no name leads to, and say what it was.
+    Collect(collect::CollectArgs),
     /// How full a store is and what it is.
     Stat(stat::StatArgs),
     /// Keys and values: get, put, del, scan, copy, rename, batch, stat.
@@ -161,6 +164,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Check(args) => check::run(args, output),
         Command::Scrub(args) => scrub::run(args, output),
         Command::Salvage(args) => salvage::run(args, output),
+        Command::Collect(args) => collect::run(args, output),
         Command::Stat(args) => stat::run(args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Copy(args) => copy::run(args, output),

@@ -67,6 +67,11 @@ impl Output {
         self.bar(None, "{spinner} {msg} {bytes:>11} {bytes_per_sec:>12}", what)
     }
 
+    /// Things that are counted where nobody knows how many there will be, drawn when a person looks.
+    pub fn items(self, what: &str) -> ProgressBar {
+        self.bar(None, "{spinner} {human_pos} {msg}", what)
+    }
+
     fn bar(self, total: Option<u64>, style: &str, what: &str) -> ProgressBar {
         let target = if self.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(total, target);

@@ -25,13 +25,16 @@ pub(crate) enum Count {
     /// Objects.
     Objects = 1,
     /// Bytes of older versions.
-    #[expect(dead_code, reason = "for buckets that keep versions")]
     OlderBytes = 2,
     /// Older versions and delete markers.
-    #[expect(dead_code, reason = "for buckets that keep versions")]
     Older = 3,
     /// Bytes of parts under way.
     PartBytes = 4,
+}
+
+impl Count {
+    /// In the order of their numbers.
+    pub const ALL: [Count; 5] = [Count::Bytes, Count::Objects, Count::OlderBytes, Count::Older, Count::PartBytes];
 }
 
 /// One of sixteen, so that a store below that locks rows does not let all writers wait for one.
@@ -39,6 +42,9 @@ pub(crate) enum Count {
 pub(crate) struct Shard(pub u8);
 
 impl Shard {
+    /// What the collector adds where a count was wrong. Nobody else writes it.
+    pub const COLLECTOR: Shard = Shard(16);
+
     fn of(id: ObjectId) -> Self {
         Shard((id.0 & 15) as u8)
     }
@@ -139,7 +145,7 @@ fn usage(view: &dyn View, space: SpaceId) -> Result<BucketUsage> {
 }
 
 /// The sums over all shards, in the order of the kinds.
-fn sums(view: &dyn View, space: SpaceId) -> Result<[i64; 5]> {
+pub(crate) fn sums(view: &dyn View, space: SpaceId) -> Result<[i64; 5]> {
     let mut sums = [0i64; 5];
     let mut cursor = view.cursor(space, KeyRange::prefix(keys::counters()), Direction::Forward)?;
     while let Some(entry) = cursor.next()? {

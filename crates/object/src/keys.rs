@@ -24,6 +24,7 @@ const UPLOADS: u8 = b'u';
 const PARTS: u8 = b'p';
 const DATA: u8 = b'd';
 const PART_TABLES: u8 = b't';
+const ACCESS_TIMES: u8 = b'a';
 const BUCKETS: u8 = b'b';
 const SNAPSHOTS: u8 = b'v';
 const COUNTERS: u8 = b'c';
@@ -33,8 +34,26 @@ const SNAPSHOT_MARK: char = '@';
 /// The longest name of a bucket or of a snapshot, in bytes.
 pub(crate) const NAME_LEN_MAX: usize = 63;
 
+/// What lies under the id of an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OfId {
+    Data,
+    PartTable,
+    AccessTime,
+}
+
+impl OfId {
+    fn room(self) -> u8 {
+        match self {
+            OfId::Data => DATA,
+            OfId::PartTable => PART_TABLES,
+            OfId::AccessTime => ACCESS_TIMES,
+        }
+    }
+}
+
 /// What a key below an upload's parts holds.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OfPart {
     Record = 0,
     Data = 1,
@@ -203,6 +222,22 @@ pub(crate) fn part(id: UploadId, what: OfPart, number: u32) -> Bytes {
     Bytes::from(key)
 }
 
+/// Begins the keys of all that belongs to parts.
+pub(crate) fn all_parts() -> Bytes {
+    Bytes::from_static(&[PARTS])
+}
+
+/// The upload and the number that a key of a part is of, and what it holds.
+pub(crate) fn part_of(key: &[u8]) -> Option<(UploadId, OfPart, u32)> {
+    let (upload, rest) = key.strip_prefix(&[PARTS])?.split_first_chunk::<16>()?;
+    let (what, number) = match rest.split_first()? {
+        (0, number) => (OfPart::Record, number),
+        (1, number) => (OfPart::Data, number),
+        _ => return None,
+    };
+    Some((UploadId(*upload), what, u32::from_be_bytes(number.try_into().ok()?)))
+}
+
 /// The number of a part record's key.
 pub(crate) fn part_number_of(key: &[u8]) -> Result<u32> {
     let number = key.last_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
@@ -212,18 +247,30 @@ pub(crate) fn part_number_of(key: &[u8]) -> Result<u32> {
 
 /// Holds an object's data.
 pub(crate) fn data(id: ObjectId) -> Bytes {
-    of_id(DATA, id)
+    of_id(OfId::Data, id)
 }
 
 /// Holds the sizes and checksums of the parts that an object was joined from.
 pub(crate) fn part_table(id: ObjectId) -> Bytes {
-    of_id(PART_TABLES, id)
+    of_id(OfId::PartTable, id)
 }
 
-fn of_id(room: u8, id: ObjectId) -> Bytes {
-    let mut key = vec![room];
+/// Holds what an object has in a room of ids.
+pub(crate) fn of_id(room: OfId, id: ObjectId) -> Bytes {
+    let mut key = vec![room.room()];
     key.extend_from_slice(&id.0.to_be_bytes());
     Bytes::from(key)
+}
+
+/// Begins the keys of a room of ids.
+pub(crate) fn all_of_ids(room: OfId) -> Bytes {
+    Bytes::from(vec![room.room()])
+}
+
+/// The id that a key of such a room is of.
+pub(crate) fn id_of(key: &[u8]) -> Option<ObjectId> {
+    let (_, id) = key.split_first()?;
+    id.try_into().ok().map(|id| ObjectId(u64::from_be_bytes(id)))
 }
 
 /// Begins the keys of all counters of a bucket.

@@ -14,6 +14,7 @@ mod attributes;
 mod body;
 mod bucket;
 mod checksum;
+mod collect;
 mod copy;
 mod count;
 mod delete;
@@ -45,6 +46,7 @@ mod turns;
 mod verb;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
+pub use collect::{CollectEvent, CollectOptions, Collected, Found, LeftOver};
 pub use edit::EditWriter;
 pub use error::{Error, ErrorKind, Result};
 pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};

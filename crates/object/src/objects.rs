@@ -130,6 +130,10 @@ impl Objects {
         self.clock.now()
     }
 
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// Where changes that met others wait for each other.
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.turns

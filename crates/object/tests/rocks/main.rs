@@ -8,6 +8,8 @@ mod backend;
 mod branches;
 #[path = "../suite/checksums.rs"]
 mod checksums;
+#[path = "../suite/collector.rs"]
+mod collector;
 #[path = "../suite/compositions.rs"]
 mod compositions;
 #[path = "../suite/copies.rs"]

@@ -4,6 +4,7 @@ mod attributes;
 mod backend;
 mod branches;
 mod checksums;
+mod collector;
 mod compositions;
 mod copies;
 mod documents;

@@ -31,7 +31,7 @@ fn scan(objects: &Objects, bucket: &str) -> BucketUsage {
     }
 }
 
-fn check(objects: &Objects, bucket: &str) -> BucketUsage {
+pub fn check(objects: &Objects, bucket: &str) -> BucketUsage {
     let usage = objects.bucket_usage(bucket).unwrap();
     assert_eq!(usage, scan(objects, bucket), "{bucket}");
     usage
@@ -113,7 +113,7 @@ fn edited(mut writer: EditWriter) -> Result<()> {
 }
 
 /// One random call; what is refused changes nothing.
-fn step(objects: &Objects, random: &SeededRandom) -> Result<()> {
+pub fn step(objects: &Objects, random: &SeededRandom) -> Result<()> {
     let below = |count: u64| random.next_u64() % count;
     let bucket = ["bucket", "other"][below(2) as usize];
     let (one, two) = (format!("key-{}", below(12)), format!("key-{}", below(12)));
