@@ -1,7 +1,7 @@
 //! Keyword arguments that several calls share.
 
 use koine::kv::Version;
-use koine::object::{ContentHeaders, EditOptions, EtagMatch, PutCondition, PutOptions};
+use koine::object::{ContentHeaders, EditOptions, EtagKind, EtagMatch, PutCondition, PutOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
@@ -15,12 +15,14 @@ pub struct Making {
     pub headers: ContentHeaders,
     /// User metadata.
     pub metadata: Vec<(String, String)>,
+    /// Which ETag the object gets.
+    pub etag: EtagKind,
     /// Whether headers or metadata were given at all.
     pub described: bool,
 }
 
 impl Making {
-    /// `if_absent`, `if_present`, `if_match`, `if_version`, `metadata`, and the headers by their names in Python.
+    /// `if_absent`, `if_present`, `if_match`, `if_version`, `metadata`, `md5`, and the headers by their names in Python.
     pub fn read(call: &str, given: Option<&Bound<'_, PyDict>>) -> PyResult<Making> {
         let mut making = Making::default();
         let Some(given) = given else { return Ok(making) };
@@ -46,6 +48,11 @@ impl Making {
                 }
                 "if_version" => {
                     making.condition.if_version = value.extract::<Option<u64>>()?.map(Version);
+                    continue;
+                }
+                "md5" => {
+                    making.etag = if value.extract()? { EtagKind::Md5 } else { EtagKind::Drawn };
+                    making.described = true;
                     continue;
                 }
                 "metadata" => {
@@ -97,8 +104,8 @@ impl Making {
 
     /// For a put of so many bytes, where that is known.
     pub fn put(self, length: Option<u64>) -> PutOptions {
-        let Making { condition, headers, metadata, .. } = self;
-        PutOptions { condition, headers, metadata, length, ..PutOptions::default() }
+        let Making { condition, headers, metadata, etag, .. } = self;
+        PutOptions { condition, headers, metadata, etag, length, ..PutOptions::default() }
     }
 }
 

@@ -240,7 +240,8 @@ impl Bucket {
         if making.condition != PutCondition::none() {
             return Err(PyValueError::new_err("conditions are given to complete()"));
         }
-        let options = UploadOptions { headers: making.headers, metadata: making.metadata, checksum: None };
+        let options =
+            UploadOptions { headers: making.headers, metadata: making.metadata, checksum: None, etag: making.etag };
         let id = self.hold.call(py, |session| session.create_upload(&self.name, &key, options).wait())?;
         Ok(Upload::new(Arc::clone(&self.hold), self.name.clone(), key, id))
     }

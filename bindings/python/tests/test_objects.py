@@ -71,7 +71,9 @@ def test_what_is_known_of_an_object(bucket):
     assert put == bucket.head("key")
     assert put.content_type == "text/plain" and put.cache_control is None
     assert put.metadata == {"color": "blue"}
-    assert put.etag == hashlib.md5(b"some bytes").hexdigest()
+    assert "-" in put.etag
+    asked = bucket.put("md5", b"some bytes", md5=True)
+    assert asked.etag == hashlib.md5(b"some bytes").hexdigest()
     assert list(put.checksums) == ["CRC64NVME"]
     assert put.created_ns == put.modified_ns and put.modified.tzinfo is datetime.timezone.utc
     assert put.modified.timestamp() == pytest.approx(put.modified_ns / 1e9, abs=1e-5)

@@ -14,6 +14,7 @@ use koine_kv::{Access, Kv, Payload, STAGE_PIECE_LEN_MAX, Stage, StageHint};
 
 use crate::checksum::{ChecksumAlgorithm, Digests, Expected, Hasher};
 use crate::error::{Error, ErrorKind, Result};
+use crate::etag::EtagKind;
 use crate::request::BODY_LEN_MAX;
 
 /// A body that takes pieces.
@@ -37,11 +38,13 @@ pub(crate) struct Finished {
 }
 
 impl Body {
-    /// A body of `length_wanted` bytes, where known, whose digests are `expected`; `algorithms` are computed too.
+    /// A body of `length_wanted` bytes, where known, whose digests are `expected`; `algorithms` are computed too, and
+    /// MD5 where the ETag is to be one.
     pub fn new(
         kv: &Arc<dyn Kv>,
         length_wanted: Option<u64>,
         expected: Expected,
+        etag: EtagKind,
         algorithms: impl IntoIterator<Item = ChecksumAlgorithm>,
     ) -> Result<Self> {
         if length_wanted.is_some_and(|length| length > BODY_LEN_MAX) {
@@ -52,7 +55,8 @@ impl Body {
         if wanted.is_empty() {
             wanted.push(ChecksumAlgorithm::Crc64Nvme);
         }
-        let (kv, hasher) = (Arc::clone(kv), Hasher::new(wanted));
+        let md5 = etag == EtagKind::Md5 || expected.md5.is_some();
+        let (kv, hasher) = (Arc::clone(kv), Hasher::new(md5, wanted));
         let inline_len_max = kv.profile().inline_len_best;
         let buffer = Vec::new();
         Ok(Body { kv, hasher, length: 0, length_wanted, expected, inline_len_max, buffer, stage: None })
@@ -108,13 +112,13 @@ impl Body {
     }
 }
 
-/// Hashes a piece and hands it to the stage: at the same time where a core is free for it, since MD5 of one body
-/// cannot be split and takes about as long as the device. Where many bodies come at once, each stays on its
+/// Hashes a piece and hands it to the stage: at the same time where a core is free for it, since MD5 and SHA of one body
+/// cannot be split and take about as long as the device. CRCs take less than starting a thread. Where many bodies come at once, each stays on its
 /// caller's thread: nothing would be won.
 fn take(hasher: &mut Hasher, stage: &mut dyn Stage, piece: &[u8]) -> Result<()> {
     let bodies = Busy::enter();
     for part in piece.chunks(STAGE_PIECE_LEN_MAX) {
-        if part.len() < OVERLAP_LEN_MIN || !bodies.leave_a_core() {
+        if part.len() < OVERLAP_LEN_MIN || !hasher.is_slow() || !bodies.leave_a_core() {
             hasher.update(part);
             stage.write(part)?;
             continue;

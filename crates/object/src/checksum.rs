@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - A value is big-endian, as S3 sends it; its length is that of its algorithm.
-//! - Only what was asked for is computed; MD5 always is, for the ETag.
+//! - Only what was asked for is computed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -166,7 +166,7 @@ impl Expected {
 
     /// Checks bytes that are all there: `BadDigest` when they have other digests.
     pub fn verify(&self, bytes: &[u8]) -> Result<()> {
-        let mut hasher = Hasher::new(self.checksums.iter().map(|checksum| checksum.algorithm));
+        let mut hasher = Hasher::new(self.md5.is_some(), self.checksums.iter().map(|checksum| checksum.algorithm));
         hasher.update(bytes);
         hasher.finish().verify(self)
     }
@@ -181,16 +181,24 @@ impl Expected {
 /// The digests of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digests {
-    pub md5: [u8; 16],
+    pub md5: Option<[u8; 16]>,
     pub checksums: Vec<Checksum>,
 }
 
 impl Digests {
+    /// What tells one body from another: the MD5, or else the first checksum.
+    pub fn fingerprint(&self) -> &[u8] {
+        let checksum = self.checksums.first().map_or(&[][..], |checksum| &checksum.value);
+        self.md5.as_ref().map_or(checksum, |md5| md5)
+    }
+
     /// `BadDigest` when a promise was not kept.
     pub fn verify(&self, expected: &Expected) -> Result<()> {
-        if let Some(md5) = expected.md5
-            && md5 != self.md5
-        {
+        if expected.md5.is_some() && self.md5.is_none() {
+            let message = "an MD5 came that was not announced before the body";
+            return Err(Error::new(ErrorKind::InvalidRequest, message));
+        }
+        if expected.md5.is_some() && expected.md5 != self.md5 {
             let message = "the Content-MD5 that was given is not that of the bytes received; nothing was stored";
             return Err(Error::new(ErrorKind::BadDigest, message));
         }
@@ -251,33 +259,41 @@ fn crc_value(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// Computes MD5 and some checksums in one pass.
+/// Computes MD5, where it is wanted, and some checksums in one pass.
 pub(crate) struct Hasher {
-    md5: Md5,
+    md5: Option<Md5>,
     running: Vec<Running>,
 }
 
 impl Hasher {
-    /// MD5 and these, each once.
-    pub fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
+    /// These, each once, and MD5 where it is wanted.
+    pub fn new(md5: bool, algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
         let mut wanted: Vec<_> = algorithms.into_iter().collect();
         wanted.sort_unstable();
         wanted.dedup();
-        Hasher { md5: Md5::new(), running: wanted.into_iter().map(Running::new).collect() }
+        Hasher { md5: md5.then(Md5::new), running: wanted.into_iter().map(Running::new).collect() }
+    }
+
+    /// Whether it has a digest that takes longer than copying, many times over.
+    pub fn is_slow(&self) -> bool {
+        self.md5.is_some() || self.running.iter().any(|digest| !matches!(digest, Running::Crc(..)))
     }
 
     /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         // In steps that stay in the cache while every digest passes over them.
         for step in bytes.chunks(32 << 10) {
-            self.md5.update(step);
+            if let Some(md5) = &mut self.md5 {
+                md5.update(step);
+            }
             self.running.iter_mut().for_each(|digest| digest.update(step));
         }
     }
 
     /// The digests of all bytes added.
     pub fn finish(self) -> Digests {
-        Digests { md5: self.md5.finalize().into(), checksums: self.running.into_iter().map(Running::finish).collect() }
+        let md5 = self.md5.map(|digest| digest.finalize().into());
+        Digests { md5, checksums: self.running.into_iter().map(Running::finish).collect() }
     }
 }
 

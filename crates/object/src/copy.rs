@@ -149,7 +149,8 @@ impl Copy {
                     return Ok(None);
                 }
                 let range = ByteRange { offset: 0, length: record.size };
-                let digests = hash_range(view.as_ref(), source.space, record.id, range, Hasher::new([algorithm]))?;
+                let digests =
+                    hash_range(view.as_ref(), source.space, record.id, range, Hasher::new(false, [algorithm]))?;
                 Ok(digests.checksums.into_iter().next().map(|checksum| (source.standing.version, checksum)))
             },
         )?;

@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - An ETag without a dash is the MD5 of the object's bytes; one with a dash is not.
+//! - No two objects of different bytes have the same ETag with a number that was drawn.
 //! - Quotes belong to the protocol: nothing here has or expects them, but [`EtagMatch::parse`].
 
 use std::fmt;
@@ -20,8 +21,9 @@ pub enum ETag {
     Md5([u8; 16]),
     /// The MD5 of the MD5s of this many parts.
     Multipart([u8; 16], u32),
-    /// Of bytes that were edited or composed: the object's id then, and a number that was drawn for the edit.
-    Edited(ObjectId, u64),
+    /// Of bytes whose MD5 is not known, put, edited or composed: two numbers that no other has, namely the object's id
+    /// then and what was drawn for the commit, or the halves of the request's name.
+    Drawn(ObjectId, u64),
     /// Any other text, with a dash, that no client takes for an MD5.
     Other(String),
 }
@@ -31,10 +33,21 @@ impl fmt::Display for ETag {
         match self {
             ETag::Md5(digest) => f.write_str(&hex::encode(digest)),
             ETag::Multipart(digest, parts) => write!(f, "{}-{parts}", hex::encode(digest)),
-            ETag::Edited(id, edit) => write!(f, "{id}-{edit:016x}"),
+            ETag::Drawn(id, edit) => write!(f, "{id}-{edit:016x}"),
             ETag::Other(text) => f.write_str(text),
         }
     }
+}
+
+/// Which ETag an object gets that is put whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EtagKind {
+    /// One that nothing else has, with a dash; clients of S3 compare it and do not take it for an MD5. It costs nothing.
+    #[default]
+    Drawn,
+    /// The MD5 of the bytes, as S3 gives it. One body's is made by one core, about 650 MB a second. What is put with an
+    /// MD5 to compare has it too.
+    Md5,
 }
 
 /// Which ETags a condition takes.

@@ -49,7 +49,7 @@ pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 pub use collect::{CollectEvent, CollectOptions, Collected, Found, LeftOver};
 pub use edit::EditWriter;
 pub use error::{Error, ErrorKind, Result};
-pub use etag::{ETag, EtagMatch, PutCondition, ReadCondition};
+pub use etag::{ETag, EtagKind, EtagMatch, PutCondition, ReadCondition};
 pub use file::{FileMode, ObjectFile};
 pub use get::ObjectReader;
 pub use info::{

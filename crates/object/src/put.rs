@@ -10,7 +10,7 @@ use crate::body::{Body, Finished};
 use crate::checksum::{Digests, Expected};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, PutCondition};
-use crate::info::ObjectInfo;
+use crate::info::{ObjectId, ObjectInfo};
 use crate::keys;
 use crate::lookup::{find_bucket, find_object, find_space};
 use crate::name::{self, never};
@@ -30,16 +30,25 @@ impl Objects {
         check_tags(&options.tags)?;
         // The same is asked again by the verb; here it spares who may not the body.
         self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_bucket(view, bucket))?;
-        let body = Body::new(self.kv(), options.length, options.expected.clone(), options.checksum)?;
+        let body = Body::new(self.kv(), options.length, options.expected.clone(), options.etag, options.checksum)?;
         Ok(ObjectWriter { objects: self.clone(), bucket: bucket.to_owned(), key: key.to_owned(), options, body })
     }
 }
 
 /// A request named the same with another body is another request: a client that misuses its names loses nothing.
-pub(crate) fn with_body(request: RequestId, md5: &[u8; 16]) -> RequestId {
+pub(crate) fn with_body(request: RequestId, digests: &Digests) -> RequestId {
     let mut id = request.0;
-    id.iter_mut().zip(md5).for_each(|(byte, digest)| *byte ^= digest);
+    id.iter_mut().zip(digests.fingerprint()).for_each(|(byte, digest)| *byte ^= digest);
     RequestId(id)
+}
+
+/// Is drawn with the id.
+const UNDRAWN: ETag = ETag::Drawn(ObjectId(0), 0);
+
+/// The ETag of what a named request puts: a repeat gives the same, also when the object was replaced since.
+fn named_by(request: RequestId) -> ETag {
+    let name = u128::from_be_bytes(request.0);
+    ETag::Drawn(ObjectId((name >> 64) as u64), name as u64)
 }
 
 /// `MetadataTooLarge` above the limit of S3.
@@ -127,14 +136,17 @@ impl Put {
         (payload, size, digests): (Payload, u64, Digests),
         options: PutOptions,
     ) -> Self {
+        let request = options.request.map(|request| with_body(request, &digests));
+        let drawn = request.map_or(UNDRAWN, named_by);
+        let etag = digests.md5.map_or(drawn, ETag::Md5);
         let record = ObjectRecord {
             checksums: digests.checksums,
             headers: options.headers,
             metadata: options.metadata,
             access: ObjectAccess { owner: objects.caller().user(), ..ObjectAccess::default() },
             tags: options.tags,
-            request: options.request.map(|request| with_body(request, &digests.md5)),
-            ..ObjectRecord::new(size, ETag::Md5(digests.md5), objects.now())
+            request,
+            ..ObjectRecord::new(size, etag, objects.now())
         };
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
         Put { bucket, key, condition: options.condition, record, payload }
@@ -175,6 +187,9 @@ impl Verb for Put {
             return Ok(Applied::Doubtful(never(space, &self.key), error));
         }
         self.record.id = scope.draw_id();
+        if self.record.etag == UNDRAWN {
+            self.record.etag = ETag::Drawn(self.record.id, scope.draw_u64());
+        }
         let data = keys::data(self.record.id);
         txn.when(Condition::Absent { space, key: data.clone() });
         name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&self.record))?;

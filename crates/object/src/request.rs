@@ -4,7 +4,7 @@ use koine_env::Timestamp;
 use koine_kv::RequestId;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
-use crate::etag::{PutCondition, ReadCondition};
+use crate::etag::{EtagKind, PutCondition, ReadCondition};
 use crate::info::{BucketInfo, ContentHeaders, ObjectId, ObjectSummary, PartInfo, UploadId, UploadInfo};
 
 /// The largest body of one put or one part, in bytes.
@@ -66,8 +66,10 @@ pub struct PutOptions {
     /// The checksum to compute and store beside those expected; a trailer's must be announced here. Where none
     /// is announced or expected, CRC64NVME is computed.
     pub checksum: Option<ChecksumAlgorithm>,
+    /// Which ETag the object gets.
+    pub etag: EtagKind,
     /// Names this request, so that a repeat after a lost answer learns the first outcome. It must cover
-    /// bucket, key and the client's invocation id; the body's MD5 is added when it is known.
+    /// bucket, key and the client's invocation id; a digest of the body is added when it is known.
     pub request: Option<RequestId>,
 }
 
@@ -312,6 +314,8 @@ pub struct UploadOptions {
     /// The checksum of parts and whole; CRC64NVME of all bytes where none is asked for. Without a kind it is
     /// the algorithm's default kind.
     pub checksum: Option<(ChecksumAlgorithm, Option<ChecksumKind>)>,
+    /// Whether the ETags of parts are MD5s or drawn; that of the whole is made of them, and has a dash.
+    pub etag: EtagKind,
 }
 
 /// How a part is put.

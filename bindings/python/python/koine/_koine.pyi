@@ -39,6 +39,7 @@ class _Made(TypedDict, total=False):
     """What is said of an object that is made."""
 
     metadata: Mapping[str, str] | None
+    md5: bool
     content_type: str | None
     cache_control: str | None
     content_disposition: str | None
@@ -117,7 +118,8 @@ class Bucket:
     def exists(self) -> bool: ...
     def put(self, key: str, data: Buffer, **options: Unpack[_Put]) -> ObjectInfo:
         """Puts an object. ``if_absent``: where none is (else ``FileExistsError``); ``if_present``: where one is;
-        ``if_match``: where one has this ETag; ``if_version``: where one has this version."""
+        ``if_match``: where one has this ETag; ``if_version``: where one has this version. ``md5``: the ETag is the MD5
+        of the bytes, for clients of S3 that compare it."""
 
     def get(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of an object; fewer than ``length`` only at its end."""

@@ -17,8 +17,8 @@ pub struct Job<'a> {
     pub file_len: u64,
     /// How fio reaches it.
     pub manner: Manner,
-    /// fdatasync after each write; else one fsync at the end.
-    pub sync_each: bool,
+    /// fdatasync after so many writes; else one fsync at the end.
+    pub sync_every: Option<u64>,
     /// For so long; without it the file is gone through once.
     pub seconds: Option<f64>,
 }
@@ -74,7 +74,10 @@ pub fn run(job: Job<'_>) -> Result<Rate, Error> {
         Manner::Buffered => ["--direct=0", "--ioengine=psync", "--iodepth=1"],
         Manner::Queued => ["--direct=1", "--ioengine=libaio", "--iodepth=4"],
     });
-    command.arg(if job.sync_each { "--fdatasync=1" } else { "--end_fsync=1" });
+    command.arg(match job.sync_every {
+        Some(writes) => format!("--fdatasync={writes}"),
+        None => "--end_fsync=1".to_owned(),
+    });
     if let Some(seconds) = job.seconds {
         // fio takes whole units of its suffixes.
         let milliseconds = (seconds * 1e3).max(1.0) as u64;

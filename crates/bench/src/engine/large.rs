@@ -134,7 +134,7 @@ fn references(folder: &Path, length: u64, found: &mut [Figures; 4]) -> Result<()
             block_len: PIECE_LEN as u64,
             file_len: length,
             manner,
-            sync_each: false,
+            sync_every: None,
             seconds: None,
         };
         writes.push(manner.name(), Some(fio::run(job("write"))?.bytes / MB));

@@ -69,6 +69,9 @@ pub struct CpArgs {
     /// Only where the target is not there. Of a store.
     #[arg(long)]
     if_absent: bool,
+    /// Give objects the MD5 of their bytes as ETag, for clients of S3 that compare it. It takes a core's time. Of a store.
+    #[arg(long)]
+    md5: bool,
     /// Go on where a copy was interrupted: what is there and has the same checksum is left, files and uploads that were begun are finished.
     /// Of a store.
     #[arg(long, conflicts_with = "if_absent")]
@@ -140,8 +143,8 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
     });
     let door = door.unwrap_or(Door::S3);
     let in_place = args.range.is_some() || args.offset.is_some();
-    if door == Door::S3 && (args.if_absent || args.resume || in_place) {
-        return Err(Failure::usage("--if-absent, --resume, --range and --offset are for koine:// names"));
+    if door == Door::S3 && (args.if_absent || args.md5 || args.resume || in_place) {
+        return Err(Failure::usage("--if-absent, --md5, --resume, --range and --offset are for koine:// names"));
     }
     let holder = args.reach.open(door)?;
     if let Holder::Store(opened) = &holder

@@ -12,10 +12,9 @@ use std::sync::{Mutex, PoisonError, mpsc};
 
 use indicatif::ProgressBar;
 use koine::object::{
-    ChecksumAlgorithm, CompleteOptions, CompletedPart, CopyOptions, ETag, Expected, ObjectInfo, ObjectName, Objects,
-    PartInfo, PartOptions, PutCondition, PutOptions, UploadId, UploadOptions, UploadQuery,
+    Checksum, ChecksumAlgorithm, CompleteOptions, CompletedPart, CopyOptions, ETag, EtagKind, Expected, ObjectInfo,
+    ObjectName, Objects, PartInfo, PartOptions, PutCondition, PutOptions, UploadId, UploadOptions, UploadQuery,
 };
-use md5::{Digest, Md5};
 
 use super::beside::Beside;
 use super::plan::Job;
@@ -96,6 +95,10 @@ impl Shared<'_> {
         if self.args.if_absent { PutCondition::absent() } else { PutCondition::none() }
     }
 
+    fn etag(&self) -> EtagKind {
+        if self.args.md5 { EtagKind::Md5 } else { EtagKind::Drawn }
+    }
+
     fn upload(&self, path: &Path, name: ObjectName<'_>) -> Outcome<Verified> {
         let cannot = |error| Failure::io(path.display(), &error);
         let file = File::open(path).map_err(cannot)?;
@@ -108,7 +111,12 @@ impl Shared<'_> {
         if in_parts {
             return self.upload_in_parts(&file, path, &before, name);
         }
-        let options = PutOptions { length: Some(before.len()), condition: self.condition(), ..PutOptions::default() };
+        let options = PutOptions {
+            length: Some(before.len()),
+            condition: self.condition(),
+            etag: self.etag(),
+            ..PutOptions::default()
+        };
         let mut writer = self.objects.put(name.bucket, name.key, options).map_err(failed)?;
         each_piece(&file, path, (0, before.len()), |piece| {
             writer.write(piece).map_err(failed)?;
@@ -126,13 +134,8 @@ impl Shared<'_> {
         if info.size != size {
             return Ok(false);
         }
-        let Some(stored) = crc_of(&info) else { return Ok(false) };
-        let mut sums = Vec::new();
-        each_piece(file, path, (0, size), |piece| {
-            sums.push((checksum::of(piece), piece.len() as u64));
-            Ok(())
-        })?;
-        Ok(checksum::join(sums) == stored)
+        let Some(stored) = crc_in(&info.checksums) else { return Ok(false) };
+        Ok(crc_of_range(file, path, (0, size))? == stored)
     }
 
     fn upload_in_parts(&self, file: &File, path: &Path, before: &Metadata, name: ObjectName<'_>) -> Outcome<Verified> {
@@ -140,7 +143,8 @@ impl Shared<'_> {
         let (upload, there) = match begun {
             Some(found) => found,
             None => {
-                let upload = self.objects.create_upload(name.bucket, name.key, UploadOptions::default());
+                let options = UploadOptions { etag: self.etag(), ..UploadOptions::default() };
+                let upload = self.objects.create_upload(name.bucket, name.key, options);
                 (upload.wait().map_err(failed)?, HashMap::new())
             }
         };
@@ -168,7 +172,9 @@ impl Shared<'_> {
         let mut completed = Vec::new();
         for (number, range) in (1..).zip(parts(before.len(), self.args.part_size)) {
             let part = match there.get(&number) {
-                Some(part) if part.size == range.1 && part.etag == md5_of(file, path, range)? => {
+                Some(part)
+                    if part.size == range.1 && crc_in(&part.checksums) == Some(crc_of_range(file, path, range)?) =>
+                {
                     self.bar.inc(range.1);
                     part.clone()
                 }
@@ -211,7 +217,7 @@ impl Shared<'_> {
         if self.args.if_absent && target.exists() {
             return Err(Failure::failed(format!("{} is there already", target.display())));
         }
-        if self.args.resume && crc_of(info).is_some_and(|sum| is_same(target, info.size, sum)) {
+        if self.args.resume && crc_in(&info.checksums).is_some_and(|sum| is_same(target, info.size, sum)) {
             self.bar.inc(info.size);
             return Ok(Verified::There);
         }
@@ -255,7 +261,7 @@ fn verify(info: &ObjectInfo, sum: u64, path: &Path) -> Outcome<Verified> {
     let wrong = |what: String| {
         Failure::failed(format!("{}: what arrived is not what is stored ({what}); nothing was kept", info.key))
     };
-    match (crc_of(info), &info.etag) {
+    match (crc_in(&info.checksums), &info.etag) {
         (Some(stored), _) if stored == sum => Ok(Verified::Yes),
         (Some(stored), _) => Err(wrong(format!("CRC-64/NVME {sum:016x}, stored {stored:016x}"))),
         (None, ETag::Md5(stored)) => {
@@ -267,11 +273,10 @@ fn verify(info: &ObjectInfo, sum: u64, path: &Path) -> Outcome<Verified> {
     }
 }
 
-/// The CRC-64/NVME of all of an object's bytes, where it is stored.
-fn crc_of(info: &ObjectInfo) -> Option<u64> {
-    let of_all =
-        |sum: &&koine::object::Checksum| sum.algorithm == ChecksumAlgorithm::Crc64Nvme && sum.composite_parts.is_none();
-    let stored = info.checksums.iter().find(of_all)?;
+/// The CRC-64/NVME of all bytes of an object or part, where it is stored.
+fn crc_in(checksums: &[Checksum]) -> Option<u64> {
+    let of_all = |sum: &&Checksum| sum.algorithm == ChecksumAlgorithm::Crc64Nvme && sum.composite_parts.is_none();
+    let stored = checksums.iter().find(of_all)?;
     <[u8; 8]>::try_from(stored.value.as_slice()).ok().map(u64::from_be_bytes)
 }
 
@@ -280,21 +285,16 @@ fn is_same(path: &Path, size: u64, sum: u64) -> bool {
     if !file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == size) {
         return false;
     }
-    let mut sums = Vec::new();
-    let read = each_piece(&file, path, (0, size), |piece| {
-        sums.push((checksum::of(piece), piece.len() as u64));
-        Ok(())
-    });
-    read.is_ok() && checksum::join(sums) == sum
+    crc_of_range(&file, path, (0, size)).is_ok_and(|found| found == sum)
 }
 
-fn md5_of(file: &File, path: &Path, range: (u64, u64)) -> Outcome<ETag> {
-    let mut digest = Md5::new();
+fn crc_of_range(file: &File, path: &Path, range: (u64, u64)) -> Outcome<u64> {
+    let mut sums = Vec::new();
     each_piece(file, path, range, |piece| {
-        digest.update(piece);
+        sums.push((checksum::of(piece), piece.len() as u64));
         Ok(())
     })?;
-    Ok(ETag::Md5(digest.finalize().into()))
+    Ok(checksum::join(sums))
 }
 
 /// Reads a range of a file in pieces.

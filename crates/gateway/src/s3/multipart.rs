@@ -2,7 +2,7 @@
 
 use koine_object::{
     Checksum as Stored, ChecksumAlgorithm as Algorithm, ChecksumKind, CompleteOptions, CompletedPart as Completed,
-    ObjectName, PartInfo, PartOptions, UploadId, UploadInfo, UploadOptions, UploadQuery,
+    EtagKind, ObjectName, PartInfo, PartOptions, UploadId, UploadInfo, UploadOptions, UploadQuery,
 };
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
@@ -57,6 +57,7 @@ pub(super) async fn create_multipart_upload(
         headers: content_headers(headers),
         metadata: metadata(headers)?,
         checksum: algorithm.map(|algorithm| (algorithm, kind)),
+        etag: EtagKind::Md5,
     };
     let id = settle(front.objects.create_upload(&input.bucket, &input.key, options)).await?;
     let output = CreateMultipartUploadOutput {

@@ -4,7 +4,7 @@
 //! - The object appears only after the whole body came and everything that was promised of it held.
 
 use http::HeaderMap;
-use koine_object::{ContentHeaders, ObjectInfo, PutOptions, RequestId};
+use koine_object::{ContentHeaders, EtagKind, ObjectInfo, PutOptions, RequestId};
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use sha2::{Digest, Sha256};
@@ -30,6 +30,7 @@ pub(super) async fn put_object(
         length: body.length(),
         expected: checksums::expected(headers)?,
         checksum: checksums::announced(headers)?,
+        etag: EtagKind::Md5,
         request: request_id(front, bucket, key, &asked),
     };
     let writer = front.objects.put(bucket, key, options).map_err(errors::s3)?;

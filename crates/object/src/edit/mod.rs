@@ -20,7 +20,7 @@ use crate::body::{Body, Finished};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, combine};
 use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
-use crate::etag::ETag;
+use crate::etag::{ETag, EtagKind};
 use crate::info::{ObjectId, ObjectInfo};
 use crate::keys;
 use crate::lookup::{Standing, find_bucket, find_object, find_space};
@@ -71,7 +71,7 @@ impl Objects {
         // What is appended needs the checksums that the object has, so that they can be combined.
         let stored = stored.filter(|_| place == EditPlace::End);
         let algorithms: Vec<_> = stored.iter().flat_map(|stored| crcs(&stored.record)).collect();
-        let body = Body::new(self.kv(), options.length, options.expected.clone(), algorithms)?;
+        let body = Body::new(self.kv(), options.length, options.expected.clone(), EtagKind::Drawn, algorithms)?;
         Ok(EditWriter { objects: self.clone(), name, place, options, body })
     }
 }
@@ -122,7 +122,7 @@ impl EditWriter {
     /// The same without the commit.
     pub(crate) fn into_verb(mut self, trailers: &Expected) -> Result<Edit> {
         let Finished { payload, size: length, digests } = self.body.finish(trailers)?;
-        self.options.request = self.options.request.map(|request| with_body(request, &digests.md5));
+        self.options.request = self.options.request.map(|request| with_body(request, &digests));
         let change = Change::written(self.place, length, payload, digests.checksums);
         Ok(Edit::new(self.name, self.options, change))
     }
@@ -317,7 +317,7 @@ fn edited(
 
 /// An ETag that nothing had before.
 pub(crate) fn drawn_etag(id: ObjectId, scope: &Scope<'_>) -> ETag {
-    ETag::Edited(id, scope.draw_u64())
+    ETag::Drawn(id, scope.draw_u64())
 }
 
 /// Puts the record of an object that is edited, or made by an edit, and tells where its bytes are.

@@ -152,7 +152,7 @@ impl Complete {
         let choose = |wanted: &CompletedPart| {
             let number = wanted.number;
             let part = there.remove(&number).ok_or_else(|| invalid_part(number, "was not put"))?;
-            if hex::encode(part.md5) != wanted.etag.to_ascii_lowercase() {
+            if hex::encode(part.etag) != wanted.etag.to_ascii_lowercase() {
                 return Err(invalid_part(number, "has another ETag"));
             }
             for checksum in &wanted.checksums {
@@ -180,7 +180,7 @@ impl Complete {
         }
         let checksum = joined_checksum(&upload, parts)?;
         verify(&checksum, &self.options.expected)?;
-        let etag = ETag::Multipart(md5_of_md5s(parts.iter().map(|(_, part)| &part.md5)), count(parts.len()));
+        let etag = ETag::Multipart(md5_of_md5s(parts.iter().map(|(_, part)| &part.etag)), count(parts.len()));
         Ok(ObjectRecord {
             id: scope.draw_id(),
             checksums: vec![checksum],

@@ -53,6 +53,7 @@ impl Objects {
             algorithm,
             kind,
             asked: options.checksum.is_some(),
+            etag: options.etag,
             owner: self.caller().user(),
             headers: options.headers,
             metadata: options.metadata,

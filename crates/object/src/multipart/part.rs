@@ -7,11 +7,11 @@ use koine_kv::{Commit, Payload, Place, Transaction, Version, View};
 
 use super::find_upload;
 use crate::body::{Body, Finished};
-use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, Hasher};
+use crate::checksum::{Checksum, ChecksumAlgorithm, Digests, Expected, Hasher};
 use crate::copy::{Source, find_source, hash_range, share};
 use crate::count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::etag::{ETag, ReadCondition};
+use crate::etag::{ETag, EtagKind, ReadCondition};
 use crate::info::{PartInfo, UploadId};
 use crate::keys::{self, OfPart};
 use crate::lookup::{Lookup, find_bucket, find_object, find_space};
@@ -43,7 +43,7 @@ impl Objects {
         let (target, record) = self.find_target(name, upload, number)?;
         check_algorithms(&record, &options.expected.checksums)?;
         let algorithms = options.checksum.into_iter().chain([record.algorithm]);
-        let body = Body::new(self.kv(), options.length, options.expected, algorithms)?;
+        let body = Body::new(self.kv(), options.length, options.expected, record.etag, algorithms)?;
         Ok(PartWriter { objects: self.clone(), target, record, body })
     }
 
@@ -119,19 +119,33 @@ impl Objects {
         if range.length > BODY_LEN_MAX {
             return Err(Error::new(ErrorKind::EntityTooLarge, format!("a part may have {BODY_LEN_MAX} bytes")));
         }
-        let (md5, checksum) = match (range == whole, &object.etag, stored(&object.checksums, record.algorithm)) {
-            (true, ETag::Md5(md5), Some(checksum)) => (*md5, checksum),
+        let wants_md5 = record.etag == EtagKind::Md5;
+        let known = match &object.etag {
+            ETag::Md5(md5) => Some(Some(*md5)),
+            _ if wants_md5 => None,
+            _ => Some(None),
+        };
+        let digests = match (range == whole, known, stored(&object.checksums, record.algorithm)) {
+            (true, Some(md5), Some(checksums)) => Digests { md5, checksums },
             _ => {
-                let hasher = Hasher::new([record.algorithm]);
-                let digests = hash_range(view, source.space, object.id, range, hasher)?;
-                (digests.md5, digests.checksums)
+                let hasher = Hasher::new(wants_md5, [record.algorithm]);
+                hash_range(view, source.space, object.id, range, hasher)?
             }
         };
         let content = Content::Shared { bucket: from.bucket.to_owned(), key: from.key.to_owned(), version, range };
-        let modified = self.now();
-        let part = PartRecord { size: range.length, md5, modified, checksums: checksum, kept: Vec::new() };
+        let part = part_record(self, range.length, digests);
         Ok(PutPart { target, part, content })
     }
+}
+
+fn part_record(objects: &Objects, size: u64, digests: Digests) -> PartRecord {
+    let drawn = || {
+        let mut etag = [0; 16];
+        objects.random().fill(&mut etag);
+        etag
+    };
+    let etag = digests.md5.unwrap_or_else(drawn);
+    PartRecord { size, etag, modified: objects.now(), checksums: digests.checksums, kept: Vec::new() }
 }
 
 fn stored(checksums: &[Checksum], algorithm: ChecksumAlgorithm) -> Option<Vec<Checksum>> {
@@ -172,8 +186,7 @@ impl PartWriter {
             Ok(finished) => finished,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let modified = self.objects.now();
-        let part = PartRecord { size, md5: digests.md5, modified, checksums: digests.checksums, kept: Vec::new() };
+        let part = part_record(&self.objects, size, digests);
         run(&self.objects, PutPart { target: self.target, part, content: Content::Given(payload) })
     }
 }

@@ -242,7 +242,7 @@ pub(super) fn encode_etag(etag: &ETag) -> Vec<u8> {
     match etag {
         ETag::Md5(digest) => [&[ETAG_MD5], digest.as_slice()].concat(),
         ETag::Multipart(digest, parts) => [&[ETAG_MULTIPART], digest.as_slice(), &parts.to_le_bytes()].concat(),
-        ETag::Edited(id, edit) => [&[ETAG_EDITED], id.0.to_le_bytes().as_slice(), &edit.to_le_bytes()].concat(),
+        ETag::Drawn(id, edit) => [&[ETAG_EDITED], id.0.to_le_bytes().as_slice(), &edit.to_le_bytes()].concat(),
         ETag::Other(text) => [&[ETAG_OTHER], text.as_bytes()].concat(),
     }
 }
@@ -252,7 +252,7 @@ pub(super) fn decode_etag(value: &[u8]) -> Result<ETag> {
     match reader.byte()? {
         ETAG_MD5 => Ok(ETag::Md5(reader.array()?)),
         ETAG_MULTIPART => Ok(ETag::Multipart(reader.array()?, reader.u32()?)),
-        ETAG_EDITED => Ok(ETag::Edited(ObjectId(reader.u64()?), reader.u64()?)),
+        ETAG_EDITED => Ok(ETag::Drawn(ObjectId(reader.u64()?), reader.u64()?)),
         ETAG_OTHER => Ok(ETag::Other(as_text(reader.rest())?)),
         kind => Err(Error::damaged(format!("a record has an ETag of kind {kind}"))),
     }

@@ -9,7 +9,7 @@ use super::fields::{FieldWriter, Reader, TAG_FREE_MIN, put_varint};
 use super::*;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::ErrorKind;
-use crate::etag::ETag;
+use crate::etag::{ETag, EtagKind};
 use crate::info::{ContentHeaders, ObjectId, Quota, UploadId};
 use crate::rights::{AccessList, Grant, Grantee};
 
@@ -24,7 +24,7 @@ fn etag() -> impl Strategy<Value = ETag> {
     prop_oneof![
         any::<[u8; 16]>().prop_map(ETag::Md5),
         any::<([u8; 16], u32)>().prop_map(|(digest, parts)| ETag::Multipart(digest, parts)),
-        any::<(u64, u64)>().prop_map(|(id, edit)| ETag::Edited(ObjectId(id), edit)),
+        any::<(u64, u64)>().prop_map(|(id, edit)| ETag::Drawn(ObjectId(id), edit)),
         "\\PC{0,20}".prop_map(ETag::Other),
     ]
 }
@@ -117,15 +117,15 @@ proptest! {
         headers in headers(), metadata in metadata(), kept in kept(), asked: bool, time: u64, md5: [u8; 16],
         checksums in vec(checksum().prop_map(|sum| Checksum { composite_parts: None, ..sum }), 0..3),
     ) {
-        for (algorithm, kind) in [
-            (ChecksumAlgorithm::Sha256, ChecksumKind::Composite),
-            (ChecksumAlgorithm::Crc32, ChecksumKind::FullObject),
+        for (algorithm, kind, etag) in [
+            (ChecksumAlgorithm::Sha256, ChecksumKind::Composite, EtagKind::Md5),
+            (ChecksumAlgorithm::Crc32, ChecksumKind::FullObject, EtagKind::Drawn),
         ] {
             let (created, headers, metadata, kept) = (Timestamp(time), headers.clone(), metadata.clone(), kept.clone());
-            let upload = UploadRecord { created, algorithm, kind, asked, owner: time, headers, metadata, kept };
+            let upload = UploadRecord { created, algorithm, kind, asked, etag, owner: time, headers, metadata, kept };
             prop_assert_eq!(UploadRecord::decode(&upload.encode()).unwrap(), upload);
         }
-        let part = PartRecord { size: time, md5, modified: Timestamp(time), checksums, kept };
+        let part = PartRecord { size: time, etag: md5, modified: Timestamp(time), checksums, kept };
         prop_assert_eq!(&PartRecord::decode(&part.encode()).unwrap(), &part);
         let table = [(1, part.clone()), (10_000, part)];
         let told: Vec<_> = table.iter().map(|(number, part)| part.info(*number)).collect();
@@ -327,7 +327,7 @@ fn the_group_lab_has_the_bytes_of_the_document() {
 /// What edits and attributes add to it: likewise for ever.
 #[test]
 fn the_bytes_of_an_edited_and_tagged_record_stay_what_they_are() {
-    let etag = ETag::Edited(ObjectId(0x0102_0304_0506_0708), 0xA1A2_A3A4_A5A6_A7A8);
+    let etag = ETag::Drawn(ObjectId(0x0102_0304_0506_0708), 0xA1A2_A3A4_A5A6_A7A8);
     assert_eq!(etag.to_string(), "0102030405060708-a1a2a3a4a5a6a7a8");
     let record = ObjectRecord {
         id: ObjectId(9),

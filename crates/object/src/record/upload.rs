@@ -9,12 +9,13 @@ use super::object::{
 };
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::{Error, Result};
-use crate::etag::ETag;
+use crate::etag::{ETag, EtagKind};
 use crate::info::{ContentHeaders, PartInfo, UploadId, UploadInfo};
 
 const TAG_CREATED: u64 = 1;
 const TAG_WANTED: u64 = 2;
 const TAG_OWNER: u64 = 3;
+const TAG_DRAWN: u64 = 4;
 
 /// What is recorded of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct UploadRecord {
     pub algorithm: ChecksumAlgorithm,
     pub kind: ChecksumKind,
     pub asked: bool,
+    /// Whose ETags its parts get; MD5 where the field is absent.
+    pub etag: EtagKind,
     /// The user who began it; root where the field is absent.
     pub owner: u64,
     pub headers: ContentHeaders,
@@ -39,19 +42,23 @@ impl UploadRecord {
         if self.owner != 0 {
             fields.put_u64(TAG_OWNER, self.owner);
         }
+        if self.etag == EtagKind::Drawn {
+            fields.put(TAG_DRAWN, &[]);
+        }
         encode_headers(&mut fields, &self.headers, &self.metadata);
         self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
         fields.finish()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (mut created, mut wanted, mut owner) = (None, None, 0);
+        let (mut created, mut wanted, mut owner, mut etag) = (None, None, 0, EtagKind::Md5);
         let (mut headers, mut metadata, mut kept) = (ContentHeaders::default(), Vec::new(), Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 TAG_CREATED => created = Some(Timestamp(as_u64(value)?)),
                 TAG_OWNER => owner = as_u64(value)?,
+                TAG_DRAWN => etag = EtagKind::Drawn,
                 TAG_WANTED => wanted = Some(decode_wanted(value)?),
                 TAG_HEADER => decode_header(value, &mut headers)?,
                 TAG_METADATA => metadata.push(decode_pair(value)?),
@@ -60,7 +67,7 @@ impl UploadRecord {
         }
         let (algorithm, kind, asked) = wanted.ok_or_else(|| missing("checksum algorithm"))?;
         let created = created.ok_or_else(|| missing("time of creation"))?;
-        Ok(UploadRecord { created, algorithm, kind, asked, owner, headers, metadata, kept })
+        Ok(UploadRecord { created, algorithm, kind, asked, etag, owner, headers, metadata, kept })
     }
 
     pub fn info(&self, key: String, id: UploadId) -> UploadInfo {
@@ -80,14 +87,15 @@ fn decode_wanted(value: &[u8]) -> Result<(ChecksumAlgorithm, ChecksumKind, bool)
 }
 
 const TAG_SIZE: u64 = 1;
-const TAG_MD5: u64 = 2;
+const TAG_ETAG: u64 = 2;
 const TAG_MODIFIED: u64 = 3;
 
 /// What is recorded of a part of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartRecord {
     pub size: u64,
-    pub md5: [u8; 16],
+    /// The MD5 of its bytes, or drawn, as the upload has it.
+    pub etag: [u8; 16],
     pub modified: Timestamp,
     pub checksums: Vec<Checksum>,
     pub kept: Vec<(u64, Vec<u8>)>,
@@ -97,7 +105,7 @@ impl PartRecord {
     pub fn encode(&self) -> Vec<u8> {
         let mut fields = FieldWriter::new();
         fields.put_u64(TAG_SIZE, self.size);
-        fields.put(TAG_MD5, &self.md5);
+        fields.put(TAG_ETAG, &self.etag);
         fields.put_u64(TAG_MODIFIED, self.modified.0);
         encode_checksums(&mut fields, &self.checksums);
         self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
@@ -105,13 +113,13 @@ impl PartRecord {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (mut size, mut md5, mut modified) = (None, None, None);
+        let (mut size, mut etag, mut modified) = (None, None, None);
         let (mut checksums, mut kept) = (Vec::new(), Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 TAG_SIZE => size = Some(as_u64(value)?),
-                TAG_MD5 => md5 = Some(Reader::new(value).array()?),
+                TAG_ETAG => etag = Some(Reader::new(value).array()?),
                 TAG_MODIFIED => modified = Some(Timestamp(as_u64(value)?)),
                 TAG_CHECKSUM => checksums.push(decode_checksum(value)?),
                 _ => unknown(tag, value, &mut kept)?,
@@ -119,7 +127,7 @@ impl PartRecord {
         }
         Ok(PartRecord {
             size: size.ok_or_else(|| missing("size"))?,
-            md5: md5.ok_or_else(|| missing("MD5"))?,
+            etag: etag.ok_or_else(|| missing("ETag"))?,
             modified: modified.ok_or_else(|| missing("time of modification"))?,
             checksums,
             kept,
@@ -127,20 +135,20 @@ impl PartRecord {
     }
 
     pub fn info(&self, number: u32) -> PartInfo {
-        let etag = ETag::Md5(self.md5);
+        let etag = ETag::Md5(self.etag);
         PartInfo { number, size: self.size, etag, checksums: self.checksums.clone(), modified: self.modified }
     }
 }
 
 /// The table of the parts that an object was joined from: the record's version, then for each part its number
-/// and size, its MD5, and its checksums, each preceded by the code of its algorithm, after their count.
+/// and size, its ETag, and its checksums, each preceded by the code of its algorithm, after their count.
 pub(crate) fn encode_part_table(parts: &[(u32, PartRecord)]) -> Vec<u8> {
     let mut bytes = vec![RECORD_VERSION];
     put_varint(&mut bytes, parts.len() as u64);
     for (number, part) in parts {
         put_varint(&mut bytes, u64::from(*number));
         put_varint(&mut bytes, part.size);
-        bytes.extend_from_slice(&part.md5);
+        bytes.extend_from_slice(&part.etag);
         bytes.extend_from_slice(&part.modified.0.to_le_bytes());
         put_varint(&mut bytes, part.checksums.len() as u64);
         for checksum in &part.checksums {

@@ -20,6 +20,7 @@ use koine_kv::{Transaction as KvTransaction, pause_before_attempt, request_of_at
 use crate::body::{Body, Finished};
 use crate::checksum::{ChecksumAlgorithm, Digests, Expected};
 use crate::error::{Error, ErrorKind, Result};
+use crate::etag::EtagKind;
 use crate::objects::Objects;
 
 /// The most changes, and the most conditions, of a transaction.
@@ -34,6 +35,8 @@ pub struct StageOptions {
     pub expected: Expected,
     /// The checksums to compute beside those expected; CRC64NVME where there are none.
     pub checksums: Vec<ChecksumAlgorithm>,
+    /// Which ETag an object gets that is put with it.
+    pub etag: EtagKind,
 }
 
 /// A body on its way in. Dropped before `finish`, it leaves nothing.
@@ -96,7 +99,7 @@ impl fmt::Debug for Transaction<'_> {
 impl Objects {
     /// Begins a body for a transaction.
     pub fn stage(&self, options: StageOptions) -> Result<BodyWriter> {
-        let body = Body::new(self.kv(), options.length, options.expected, options.checksums)?;
+        let body = Body::new(self.kv(), options.length, options.expected, options.etag, options.checksums)?;
         Ok(BodyWriter { body })
     }
 

@@ -3,8 +3,8 @@
 use crate::support::{bytes, get, keys_in_bucket, kind, names, put, store};
 use koine_object::{
     ByteRange, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteOptions, CompletedPart, ContentHeaders, ErrorKind,
-    EtagMatch, Expected, ObjectInfo, ObjectName, Objects, PartInfo, PartOptions, PutCondition, ReadCondition, Result,
-    UploadId, UploadOptions, UploadQuery,
+    EtagKind, EtagMatch, Expected, ObjectInfo, ObjectName, Objects, PartInfo, PartOptions, PutCondition, ReadCondition,
+    Result, UploadId, UploadOptions, UploadQuery,
 };
 
 const PART: usize = 5 << 20;
@@ -64,6 +64,27 @@ fn parts_become_the_object_and_nothing_else_is_left() {
     assert_eq!(keys_in_bucket(&objects), 3);
     put(&objects, "joined", b"replaced");
     assert_eq!(keys_in_bucket(&objects), 2);
+}
+
+#[test]
+fn etags_of_parts_are_md5s_where_the_upload_asked_for_them() {
+    use md5::Digest;
+    let objects = store();
+    let source = put(&objects, "source", &bytes(PART, 1));
+    for (etag, is_md5) in [(EtagKind::Md5, true), (EtagKind::Drawn, false)] {
+        let options = UploadOptions { etag, ..UploadOptions::default() };
+        let id = objects.create_upload("bucket", "joined", options).wait().unwrap();
+        let copied = objects.copy_part(name("source"), None, &ReadCondition::default(), name("joined"), id, 1);
+        let parts = [copied.wait().unwrap(), put_part(&objects, "joined", id, 2, b"end").unwrap()];
+        for (part, body) in parts.iter().zip([bytes(PART, 1), b"end".to_vec()]) {
+            assert_eq!(part.etag.to_string() == hex::encode(md5::Md5::digest(body)), is_md5);
+        }
+        assert_eq!(parts[0].checksums, source.checksums);
+        assert_eq!(put_part(&objects, "joined", id, 3, b"end").unwrap().etag == parts[1].etag, is_md5);
+        let info = complete(&objects, "joined", id, &parts).unwrap();
+        assert!(info.etag.to_string().ends_with("-2"));
+        assert_eq!(objects.get("bucket", "joined").unwrap().parts().unwrap(), parts);
+    }
 }
 
 #[test]
@@ -252,7 +273,8 @@ fn parts_are_made_from_ranges_of_objects() {
     let objects = store();
     let body = bytes(PART + 1000, 1);
     put(&objects, "source", &body);
-    let id = begin(&objects, "key");
+    let options = UploadOptions { etag: EtagKind::Md5, ..UploadOptions::default() };
+    let id = objects.create_upload("bucket", "key", options).wait().unwrap();
     let none = ReadCondition::default();
     let copy = |range, number| objects.copy_part(name("source"), range, &none, name("key"), id, number).wait();
     let whole = copy(None, 1).unwrap();

@@ -123,13 +123,13 @@ fn sample(place: &mut dyn Place, region: &Region, cell: &Cell, budget: &mut Budg
 /// The same writes by fio: over blocks that were written before, each made durable.
 fn fio_rate(field: &Field, cell: &Cell, object_len: u64, seconds: f64) -> Result<f64, Error> {
     let file = field.spare();
-    let job = |access, block_len, sync_each, seconds| Job {
+    let job = |access, block_len, sync_each: bool, seconds| Job {
         file: &file,
         access,
         block_len,
         file_len: object_len,
         manner: Manner::Direct,
-        sync_each,
+        sync_every: sync_each.then_some(1),
         seconds,
     };
     fio::run(job("write", LARGE_LEN, false, None))?;
