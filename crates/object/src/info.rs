@@ -9,6 +9,7 @@ use koine_kv::{SpaceId, Version};
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::{Error, ErrorKind};
 use crate::etag::ETag;
+use crate::search::Indexed;
 
 /// The identity of an object within its bucket's space: random, stable over write, truncate and rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +106,15 @@ pub struct SnapshotInfo {
     pub space: SpaceId,
     /// When it was made.
     pub created: Timestamp,
+}
+
+/// What is known of an index of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexInfo {
+    /// What it is over.
+    pub of: Indexed,
+    /// Whether it is whole. Until then it is kept and not searched; building it was interrupted or goes on.
+    pub whole: bool,
 }
 
 /// What is known of an object.

@@ -28,7 +28,11 @@ const ACCESS_TIMES: u8 = b'a';
 const BUCKETS: u8 = b'b';
 const SNAPSHOTS: u8 = b'v';
 const COUNTERS: u8 = b'c';
+const INDEXES: u8 = b'x';
 const TERMINATOR: u8 = 0;
+/// How many bytes of a value the key of an index entry has. They may end inside a character, so that what they are
+/// of sorts as they do.
+const INDEXED_LEN_MAX: usize = 256;
 /// Between a bucket's name, which cannot have it, and that of a snapshot of it.
 const SNAPSHOT_MARK: char = '@';
 /// The longest name of a bucket or of a snapshot, in bytes.
@@ -283,6 +287,58 @@ pub(crate) fn counter(count: Count, shard: Shard) -> Bytes {
     Bytes::copy_from_slice(&[COUNTERS, count as u8, shard.0])
 }
 
+/// As much of a value as an index sorts by.
+pub(crate) fn indexed_part(value: &str) -> &[u8] {
+    let bytes = value.as_bytes();
+    bytes.get(..INDEXED_LEN_MAX).unwrap_or(bytes)
+}
+
+/// Begins the keys of all entries of an index.
+pub(crate) fn index(number: u32) -> Bytes {
+    Bytes::from(index_key(number, &[]))
+}
+
+fn index_key(number: u32, value: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(value.len() + 64);
+    key.push(INDEXES);
+    key.extend_from_slice(&number.to_be_bytes());
+    code_name(value, &mut key);
+    key
+}
+
+/// Begins the keys of the entries of an index whose values' parts begin with `value`.
+pub(crate) fn index_values(number: u32, value: &[u8]) -> Bytes {
+    Bytes::from(index_key(number, value))
+}
+
+/// Begins the keys of the entries of an index whose values have this part, and whose names begin with `prefix`.
+pub(crate) fn index_names(number: u32, value: &[u8], prefix: &str) -> Bytes {
+    let mut key = index_key(number, value);
+    key.push(TERMINATOR);
+    code_name(prefix.as_bytes(), &mut key);
+    Bytes::from(key)
+}
+
+/// Is the entry of an index for an object whose value has this part.
+pub(crate) fn index_entry(number: u32, value: &[u8], name: &str) -> Bytes {
+    let mut key = index_names(number, value, name).to_vec();
+    key.push(TERMINATOR);
+    Bytes::from(key)
+}
+
+/// The part of the value and the name of an entry's key.
+pub(crate) fn index_entry_of(key: &[u8]) -> Result<(Vec<u8>, String)> {
+    let parts = match key.split_at_checked(5) {
+        Some(([INDEXES, ..], coded)) => decode_name(coded).and_then(|(value, rest)| Some((value, decode_name(rest)?))),
+        _ => None,
+    };
+    let entry = parts.and_then(|(value, (name, rest))| {
+        let name = String::from_utf8(name).ok().filter(|_| rest.is_empty())?;
+        Some((value, name))
+    });
+    entry.ok_or_else(|| Error::damaged(format!("the key {} is no entry of an index", hex::encode(key))))
+}
+
 /// Whether S3 allows the name for an object.
 pub(crate) fn check_object_key(key: &str) -> Result<()> {
     if key.is_empty() {
@@ -398,6 +454,17 @@ mod tests {
         }
 
         #[test]
+        fn entries_of_indexes_sort_by_value_and_then_by_name(
+            a in ("\\PC{0,3}", "\\PC{1,3}"), b in ("\\PC{0,3}", "\\PC{1,3}"), number: u32,
+        ) {
+            let entry = |(value, name): &(String, String)| index_entry(number, value.as_bytes(), name);
+            prop_assert_eq!(a.cmp(&b), entry(&a).cmp(&entry(&b)));
+            prop_assert_eq!(index_entry_of(&entry(&a)).unwrap(), (a.0.as_bytes().to_vec(), a.1.clone()));
+            prop_assert!(entry(&a).starts_with(&index_values(number, a.0.as_bytes())));
+            prop_assert!(index_entry(number, &[b'\0'; 256], &"\0".repeat(1024)).len() < koine_kv::KEY_LEN_MAX);
+        }
+
+        #[test]
         fn coding_can_be_undone(name in bytes_near_edges(), after in proptest::collection::vec(any::<u8>(), 0..9)) {
             let mut key = coded(&name);
             key.extend_from_slice(&after);
@@ -414,6 +481,7 @@ mod tests {
         #[test]
         fn arbitrary_keys_never_panic(key in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = (name_of(&key), upload_of(&key), part_number_of(&key), bucket_name(&key), snapshot_name(&key));
+            let _ = index_entry_of(&key);
         }
     }
 

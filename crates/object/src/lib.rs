@@ -27,6 +27,7 @@ mod file;
 pub mod fuzzing;
 mod get;
 mod identity;
+mod index;
 mod info;
 mod keys;
 mod list;
@@ -41,6 +42,7 @@ mod record;
 mod rename;
 mod request;
 mod rights;
+mod search;
 mod transaction;
 mod turns;
 mod verb;
@@ -53,8 +55,8 @@ pub use etag::{ETag, EtagKind, EtagMatch, PutCondition, ReadCondition};
 pub use file::{FileMode, ObjectFile};
 pub use get::ObjectReader;
 pub use info::{
-    BucketInfo, BucketUsage, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, Quota, SnapshotInfo,
-    UploadId, UploadInfo,
+    BucketInfo, BucketUsage, ContentHeaders, IndexInfo, ObjectId, ObjectInfo, ObjectSummary, PartInfo, Quota,
+    SnapshotInfo, UploadId, UploadInfo,
 };
 pub use multipart::PartWriter;
 pub use objects::{Objects, RootKey};
@@ -75,6 +77,8 @@ pub use identity::{
 pub use rights::{
     AccessList, Action, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX, Rule,
 };
+
+pub use search::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};
 
 pub use transaction::{BodyWriter, StageOptions, StagedBody, TRANSACTION_CHANGES_MAX, Transaction};
 

@@ -73,8 +73,8 @@ pub(crate) fn find_bucket_to_read(from: &mut (impl Lookup + ?Sized), bucket: &st
     let Some(snapshot) = snapshot else {
         return Ok(record);
     };
-    let SnapshotRecord { space, created, .. } = find_snapshot(from, &record, snapshot)?;
-    Ok(BucketRecord { created, ..record.in_space(space) })
+    let SnapshotRecord { space, created, indexes, .. } = find_snapshot(from, &record, snapshot)?;
+    Ok(BucketRecord { created, indexes, ..record.in_space(space) })
 }
 
 /// The record of a snapshot of a bucket.

@@ -12,6 +12,7 @@ use koine_kv::{Batch, Condition, SpaceId, Transaction, Version};
 
 use crate::count;
 use crate::error::Result;
+use crate::index;
 use crate::keys;
 use crate::lookup::Standing;
 use crate::record::{BucketRecord, ObjectRecord};
@@ -52,6 +53,7 @@ fn put_record(
     new: Option<&ObjectRecord>,
 ) -> Result<()> {
     count::name_changed(txn, bucket, old, new)?;
+    index::name_changed(txn, bucket, key, old, new);
     match new {
         Some(new) => txn.put(bucket.space, keys::name(key), Bytes::from(new.encode())),
         None => txn.delete(bucket.space, keys::name(key)),

@@ -9,13 +9,18 @@ use koine_kv::{Commit, Direction, KeyRange, Operation, SpaceId, Transaction, Vie
 
 use crate::copy::{Copy, Name};
 use crate::error::{Error, ErrorKind, Result};
+use crate::index;
 use crate::keys;
 use crate::lookup::find_bucket;
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::request::{COPY_PREFIX_BATCH, CopiedPrefix, CopyOptions, CopyPrefixOptions, OBJECT_KEY_LEN_MAX, ObjectName};
 use crate::rights::{Action, Rights};
+use crate::transaction::TRANSACTION_CHANGES_MAX;
 use crate::verb::{Applied, Scope, Verb, run};
+
+/// No copy is begun past so many changes of one commit; one changes less than a hundred things.
+const CHANGES_MAX: usize = TRANSACTION_CHANGES_MAX - 100;
 
 impl Objects {
     /// Moves every object whose name begins with `from` to begin with `to`, in one commit. Nothing may have a name
@@ -78,7 +83,8 @@ impl Verb for RenamePrefix {
     }
 
     fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
-        let space = find_bucket(txn, &self.bucket)?.space;
+        let bucket = find_bucket(txn, &self.bucket)?;
+        let space = bucket.space;
         let (from, to) = (keys::names_prefix(&self.from), keys::names_prefix(&self.to));
         if !self.has_names(txn, space)? {
             return Ok(Applied::Done(()));
@@ -90,6 +96,7 @@ impl Verb for RenamePrefix {
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         drop(there);
+        index::prefix_moved(txn, &bucket, &self.from, &self.to)?;
         txn.then(Operation::RenamePrefix { space, from, to });
         Ok(Applied::Changed)
     }
@@ -147,7 +154,14 @@ impl Verb for CopyPrefix {
         if names.is_empty() {
             return Ok(Applied::Done(std::mem::take(&mut self.copied)));
         }
-        for name in names {
+        let mut last = None;
+        for (done, name) in (0..).zip(names) {
+            // Entries of indexes come on top of what a batch of copies was measured for.
+            if txn.operations().len() > CHANGES_MAX {
+                self.copied = CopiedPrefix { objects: done, next: last };
+                break;
+            }
+            last = Some(name.clone());
             let mut copy = self.copy_of(name)?;
             scope.may(txn, |rights| copy.needs(rights))?;
             if let Applied::Doubtful(_, error) = copy.apply(txn, scope)? {

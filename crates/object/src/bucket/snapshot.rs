@@ -95,7 +95,8 @@ impl Verb for Snapshot {
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         self.space = draw_space(scope);
-        let snapshot = SnapshotRecord { space: self.space, created: self.created, kept: Vec::new() };
+        let (space, created, indexes) = (self.space, self.created, record.indexes);
+        let snapshot = SnapshotRecord { space, created, indexes, kept: Vec::new() };
         txn.then(Operation::SnapshotSpace { from: record.space, to: self.space });
         txn.put(keys::CATALOGUE, key, Bytes::from(snapshot.encode()));
         Ok(Applied::Changed)

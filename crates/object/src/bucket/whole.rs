@@ -4,6 +4,7 @@
 //! - Each is one commit, and as much work for any number of objects where the store below clones spaces natively.
 //! - A bucket that gets another space keeps its id, and its record is changed with it: what was planned against the
 //!   old space is planned again.
+//! - Indexes are the space's: a branch has its source's, and a bucket that is restored those of the snapshot.
 
 use bytes::Bytes;
 use koine_env::Timestamp;
@@ -16,7 +17,7 @@ use crate::keys;
 use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::record::BucketRecord;
+use crate::record::{BucketRecord, IndexRecord};
 use crate::rights::{Action, Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
 
@@ -64,6 +65,7 @@ impl Verb for BranchBucket {
         self.space = draw_space(scope);
         let record = BucketRecord {
             origin: Some((source.id(), source.space)),
+            indexes: source.indexes,
             kept: source.kept,
             ..BucketRecord::new(self.space, self.created)
         };
@@ -95,13 +97,20 @@ impl Verb for ReplaceContent {
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
         let record = find_bucket(txn, &self.bucket)?;
         let space = draw_space(scope);
-        let make = match &self.snapshot {
-            None => Operation::CreateSpace { space },
-            Some(name) => Operation::CloneSpace { from: find_snapshot(txn, &record, name)?.space, to: space },
+        let (make, indexes) = match &self.snapshot {
+            // Nothing is left that could miss its entry.
+            None => {
+                let whole = record.indexes.iter().map(|index| IndexRecord { whole: true, ..index.clone() });
+                (Operation::CreateSpace { space }, whole.collect())
+            }
+            Some(name) => {
+                let snapshot = find_snapshot(txn, &record, name)?;
+                (Operation::CloneSpace { from: snapshot.space, to: space }, snapshot.indexes)
+            }
         };
         txn.then(Operation::DropSpace { space: record.space });
         txn.then(make);
-        let record = record.in_space(space);
+        let record = BucketRecord { indexes, ..record.in_space(space) };
         txn.put(keys::CATALOGUE, keys::bucket(&self.bucket), Bytes::from(record.encode()));
         Ok(Applied::Changed)
     }

@@ -4,6 +4,7 @@ use koine_env::Timestamp;
 use koine_kv::SpaceId;
 
 use super::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u32, as_u64, missing, unknown};
+use super::index::{IndexRecord, TAG_INDEX, decode_index, encode_indexes};
 use crate::error::{Error, Result};
 use crate::info::Quota;
 use crate::rights::AccessList;
@@ -115,6 +116,8 @@ pub(crate) struct BucketRecord {
     pub id: Option<u64>,
     pub list: AccessList,
     pub quota: Quota,
+    /// Those whose entries its space holds.
+    pub indexes: Vec<IndexRecord>,
     /// What it was branched from: a bucket's id and the space then.
     pub origin: Option<(u64, SpaceId)>,
     pub kept: Vec<(u64, Vec<u8>)>,
@@ -132,6 +135,7 @@ impl BucketRecord {
             id: None,
             list,
             quota: Quota::default(),
+            indexes: Vec::new(),
             origin: None,
             kept: Vec::new(),
         }
@@ -169,6 +173,7 @@ impl BucketRecord {
         if let Some(objects) = self.quota.objects {
             fields.put_u64(TAG_QUOTA_OBJECTS, objects);
         }
+        encode_indexes(&mut fields, &self.indexes);
         if let Some((bucket, space)) = &self.origin {
             fields.put(TAG_ORIGIN, &[bucket.to_le_bytes(), space.0.to_le_bytes()].concat());
         }
@@ -179,7 +184,7 @@ impl BucketRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (mut space, mut created, mut kept) = (None, None, Vec::new());
         let (mut owner, mut group, mut id, mut list) = (0, 0, None, AccessList::default());
-        let (mut quota, mut origin) = (Quota::default(), None);
+        let (mut quota, mut indexes, mut origin) = (Quota::default(), Vec::new(), None);
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -191,6 +196,7 @@ impl BucketRecord {
                 TAG_LIST => list = AccessList::decode(value)?,
                 TAG_QUOTA_BYTES => quota.bytes = Some(as_u64(value)?),
                 TAG_QUOTA_OBJECTS => quota.objects = Some(as_u64(value)?),
+                TAG_INDEX => indexes.push(decode_index(value)?),
                 TAG_ORIGIN => {
                     let mut reader = Reader::new(value);
                     origin = Some((reader.u64()?, SpaceId(reader.u64()?)));
@@ -206,6 +212,7 @@ impl BucketRecord {
             id,
             list,
             quota,
+            indexes,
             origin,
             kept,
         })
@@ -220,6 +227,8 @@ const TAG_SNAPSHOT_CREATED: u64 = 2;
 pub(crate) struct SnapshotRecord {
     pub space: SpaceId,
     pub created: Timestamp,
+    /// Those whose entries its space holds.
+    pub indexes: Vec<IndexRecord>,
     pub kept: Vec<(u64, Vec<u8>)>,
 }
 
@@ -228,23 +237,26 @@ impl SnapshotRecord {
         let mut fields = FieldWriter::new();
         fields.put_u64(TAG_SNAPSHOT_SPACE, self.space.0);
         fields.put_u64(TAG_SNAPSHOT_CREATED, self.created.0);
+        encode_indexes(&mut fields, &self.indexes);
         self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
         fields.finish()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (mut space, mut created, mut kept) = (None, None, Vec::new());
+        let (mut space, mut created, mut indexes, mut kept) = (None, None, Vec::new(), Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
                 TAG_SNAPSHOT_SPACE => space = Some(SpaceId(as_u64(value)?)),
                 TAG_SNAPSHOT_CREATED => created = Some(Timestamp(as_u64(value)?)),
+                TAG_INDEX => indexes.push(decode_index(value)?),
                 _ => unknown(tag, value, &mut kept)?,
             }
         }
         Ok(SnapshotRecord {
             space: space.ok_or_else(|| missing("space"))?,
             created: created.ok_or_else(|| missing("time of creation"))?,
+            indexes,
             kept,
         })
     }

@@ -7,6 +7,7 @@
 mod catalogue;
 pub(crate) mod fields;
 mod identity;
+mod index;
 mod object;
 mod policy;
 mod upload;
@@ -15,7 +16,8 @@ pub(crate) use catalogue::{BucketRecord, HeadRecord, RootKeyRecord, SnapshotReco
 pub(crate) use identity::{
     AccessKeyRecord, GroupRecord, KeptSecret, Limits, MembershipRecord, State, TokenRecord, UserRecord,
 };
-pub(crate) use object::{ObjectAccess, ObjectRecord, summary};
+pub(crate) use index::IndexRecord;
+pub(crate) use object::{ObjectAccess, ObjectRecord, indexed_value, summary};
 pub(crate) use policy::{DocumentRecord, NamedPrincipal, PolicyRecord, SealingKeyRecord};
 pub(crate) use upload::{PartRecord, UploadRecord, decode_part_table, encode_part_table};
 

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::etag::ETag;
 use crate::info::{ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, UploadId};
 use crate::rights::AccessList;
+use crate::search::Indexed;
 
 const TAG_LAYOUT: u64 = 1;
 const TAG_ID: u64 = 3;
@@ -190,6 +191,15 @@ impl ObjectRecord {
         })
     }
 
+    /// What it has of what an index is over: of entries of one name the first.
+    pub fn indexed(&self, of: &Indexed) -> Option<&str> {
+        let (entries, wanted) = match of {
+            Indexed::Metadata(name) => (&self.metadata, name),
+            Indexed::Tag(name) => (&self.tags, name),
+        };
+        entries.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    }
+
     pub fn into_info(self, key: String, version: Version) -> ObjectInfo {
         ObjectInfo {
             key,
@@ -236,6 +246,22 @@ pub(crate) fn summary(key: String, version: Version, bytes: &[u8]) -> Result<Obj
         etag: etag.ok_or_else(|| missing("ETag"))?,
         checksums,
     })
+}
+
+/// What a record has of what an index is over, without decoding the rest: of entries of one name the first.
+pub(crate) fn indexed_value(of: &Indexed, bytes: &[u8]) -> Result<Option<String>> {
+    let (wanted_tag, wanted_name) = match of {
+        Indexed::Metadata(name) => (TAG_METADATA, name),
+        Indexed::Tag(name) => (TAG_TAG, name),
+    };
+    let mut fields = Fields::new(bytes)?;
+    while let Some((tag, value)) = fields.next()? {
+        let mut reader = Reader::new(value);
+        if tag == wanted_tag && reader.counted()? == wanted_name.as_bytes() {
+            return as_text(reader.rest()).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 pub(super) fn encode_etag(etag: &ETag) -> Vec<u8> {

@@ -12,6 +12,7 @@ use crate::error::ErrorKind;
 use crate::etag::{ETag, EtagKind};
 use crate::info::{ContentHeaders, ObjectId, Quota, UploadId};
 use crate::rights::{AccessList, Grant, Grantee};
+use crate::search::Indexed;
 
 fn checksum() -> impl Strategy<Value = Checksum> {
     let algorithm = proptest::sample::select(ChecksumAlgorithm::ALL.to_vec());
@@ -88,9 +89,15 @@ fn access() -> impl Strategy<Value = ObjectAccess> {
         .prop_map(|(owner, grants)| ObjectAccess { owner, list: AccessList::new(grants).unwrap() })
 }
 
+fn indexes() -> impl Strategy<Value = Vec<IndexRecord>> {
+    let of = prop_oneof!["\\PC{0,9}".prop_map(Indexed::Metadata), "\\PC{0,9}".prop_map(Indexed::Tag)];
+    vec((any::<u32>(), any::<bool>(), of).prop_map(|(number, whole, of)| IndexRecord { number, whole, of }), 0..3)
+}
+
 fn decode_all(bytes: &[u8]) {
     let _ = ObjectRecord::decode(bytes);
     let _ = summary("key".into(), Version(1), bytes);
+    let _ = indexed_value(&Indexed::Tag("a".into()), bytes);
     let _ = UploadRecord::decode(bytes);
     let _ = PartRecord::decode(bytes);
     let _ = BucketRecord::decode(bytes);
@@ -135,14 +142,15 @@ proptest! {
     #[test]
     fn bucket_and_snapshot_records_come_back(
         space: u64, time: u64, id: Option<u64>, group: u64, origin: Option<(u64, u64)>,
-        quota: (Option<u64>, Option<u64>), access in access(), kept in kept(),
+        quota: (Option<u64>, Option<u64>), access in access(), indexes in indexes(), kept in kept(),
     ) {
         let (space, created) = (SpaceId(space), Timestamp(time));
-        let snapshot = SnapshotRecord { space, created, kept: kept.clone() };
+        let snapshot = SnapshotRecord { space, created, indexes: indexes.clone(), kept: kept.clone() };
         prop_assert_eq!(SnapshotRecord::decode(&snapshot.encode()).unwrap(), snapshot);
         let (ObjectAccess { owner, list }, origin) = (access, origin.map(|(bucket, space)| (bucket, SpaceId(space))));
         let quota = Quota { bytes: quota.0, objects: quota.1 };
-        let record = BucketRecord { owner, group, id, list, quota, origin, kept, ..BucketRecord::new(space, created) };
+        let record = BucketRecord { owner, group, id, list, indexes, origin, kept, ..BucketRecord::new(space, created) };
+        let record = BucketRecord { quota, ..record };
         prop_assert_eq!(BucketRecord::decode(&record.encode()).unwrap(), record);
     }
 

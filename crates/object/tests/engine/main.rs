@@ -37,6 +37,8 @@ mod races;
 mod rights;
 #[path = "../suite/sealing.rs"]
 mod sealing;
+#[path = "../suite/search.rs"]
+mod search;
 #[path = "../suite/support.rs"]
 mod support;
 #[path = "../suite/transactions.rs"]

@@ -20,6 +20,7 @@ mod prefixes;
 mod races;
 mod rights;
 mod sealing;
+mod search;
 mod support;
 mod transactions;
 mod usage;

@@ -2,8 +2,9 @@
 
 use koine_object::{
     AccessList, Action, BucketChange, BucketQuery, Caller, Circumstances, CompleteOptions, CompletedPart,
-    CopiedMetadata, CopyOptions, DeleteOptions, ErrorKind, Expected, Grant, Grantee, ListQuery, ObjectName, Objects,
-    PartOptions, PutOptions, ReadCondition, Result, Rule, UploadId, UploadOptions, UploadQuery, UserChange,
+    CopiedMetadata, CopyOptions, DeleteOptions, ErrorKind, Expected, Grant, Grantee, Indexed, ListQuery, ObjectName,
+    Objects, PartOptions, PutOptions, ReadCondition, Result, Rule, SearchQuery, UploadId, UploadOptions, UploadQuery,
+    UserChange,
 };
 
 use crate::support::{group_of, kind, put, put_into, store, user_of};
@@ -29,6 +30,10 @@ const CALLS: &[Call] = &[
     ("restore bucket", |objects, _| objects.restore_bucket("bucket", "taken").wait()),
     ("branch bucket", |objects, _| objects.branch_bucket("bucket@taken", "branch").wait().map(drop)),
     ("purge bucket", |objects, _| objects.purge_bucket("bucket").wait()),
+    ("indexes", |objects, _| objects.indexes("bucket").map(drop)),
+    ("add index", |objects, _| objects.add_index("bucket", Indexed::Tag("new".into())).map(drop)),
+    ("drop index", |objects, _| objects.drop_index("bucket", Indexed::Tag("old".into())).wait()),
+    ("search", |objects, _| objects.search("bucket", &SearchQuery::new(Indexed::Tag("old".into()))).map(drop)),
     ("list", |objects, _| objects.list("bucket", &ListQuery::default()).map(drop)),
     ("get", |objects, _| objects.get("bucket", "old").map(drop)),
     ("head", |objects, _| objects.head("bucket", "old").map(drop)),
@@ -75,6 +80,7 @@ const CALLS: &[Call] = &[
 fn ready() -> (Objects, UploadId) {
     let objects = store();
     put(&objects, "old", b"old");
+    objects.add_index("bucket", Indexed::Tag("old".into())).unwrap();
     objects.snapshot_bucket("bucket", "taken").wait().unwrap();
     let upload = objects.create_upload("bucket", "joined", UploadOptions::default()).wait().unwrap();
     let mut writer = objects.put_part(JOINED, upload, 1, PartOptions::default()).unwrap();
@@ -125,6 +131,10 @@ const TABLE: &[(&str, &str)] = &[
     ("restore bucket", "ynnnnny"),
     ("branch bucket", "ynnnnny"),
     ("purge bucket", "ynnnnny"),
+    ("indexes", "yynynny"),
+    ("add index", "ynnnnny"),
+    ("drop index", "ynnnnny"),
+    ("search", "yynnnny"),
     ("list", "yynynny"),
     ("get", "yynnnyy"),
     ("head", "yynnnyy"),
