@@ -186,6 +186,8 @@ impl Store {
 
     /// Finishes what is under way, makes it durable and gives the medium back.
     pub fn close(&self) -> Result<()> {
+        // Times that cannot be written are lost, as in a crash.
+        drop(self.objects.write_access_times());
         Ok(self.kv.close()?)
     }
 }

@@ -4,26 +4,27 @@
 //! - It is one commit of the record alone; id, bytes, parts, checksums and ETag stay.
 //! - Two changes of different entries at once both succeed: each is planned on what the other left.
 
-use koine_kv::{Commit, RequestId, Transaction};
+use bytes::Bytes;
+use koine_kv::{Commit, RequestId, SpaceId, Transaction};
 
 use crate::copy::Name;
 use crate::edit::check;
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::ObjectInfo;
+use crate::info::{AccessTimes, ObjectId, ObjectInfo};
 use crate::keys;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{check_metadata, check_tags};
-use crate::record::ObjectRecord;
+use crate::record::{BucketRecord, ObjectRecord};
 use crate::rename::{info, made_by, told};
 use crate::request::{AttributeChange, EditOptions, MetadataChange, ObjectName};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
-    /// Changes metadata, tags, headers, mode, numeric owner or time of modification of an object. Of the options,
+    /// Changes metadata, tags, headers, mode, numeric owner, times of modification and access of an object. Of the options,
     /// condition, id and request count.
     pub fn set_attributes(
         &self,
@@ -55,11 +56,11 @@ pub(crate) fn set(
 ) -> Result<impl Verb<Outcome = ObjectInfo>> {
     keys::check_object_key(name.key)?;
     let options = EditOptions { create: false, ..options };
-    Ok(SetAttributes { name: Name::new(name), change, options, record: None })
+    Ok(SetAttributes { name: Name::new(name), change, options, record: None, accessed: None })
 }
 
 impl MetadataChange {
-    fn apply(&self, entries: &mut Vec<(String, String)>) {
+    pub(crate) fn apply(&self, entries: &mut Vec<(String, String)>) {
         match self {
             MetadataChange::Replace(all) => entries.clone_from(all),
             MetadataChange::Merge { set, remove } => {
@@ -101,6 +102,16 @@ struct SetAttributes {
     options: EditOptions,
     /// Of the last attempt.
     record: Option<ObjectRecord>,
+    /// The object whose time of access was set by it.
+    accessed: Option<(SpaceId, ObjectId)>,
+}
+
+fn check_kept(bucket: &BucketRecord, name: &Name) -> Result<()> {
+    if bucket.access_times == AccessTimes::Off {
+        let message = format!("the bucket {:?} keeps no times of access; set that first", name.bucket);
+        return Err(Error::new(ErrorKind::InvalidRequest, message));
+    }
+    Ok(())
 }
 
 impl Verb for SetAttributes {
@@ -139,12 +150,21 @@ impl Verb for SetAttributes {
         self.change.apply(&mut record)?;
         record.changed = scope.now;
         record.request = self.options.request.or(record.request);
+        if let Some(accessed) = self.change.accessed {
+            check_kept(&bucket, &self.name)?;
+            let time = accessed.min(scope.now).0.to_le_bytes();
+            txn.put(bucket.space, keys::access_time(record.id), Bytes::copy_from_slice(&time));
+            self.accessed = Some((bucket.space, record.id));
+        }
         name::set(txn, &bucket, &self.name.key, Some(&standing), Some(&record))?;
         self.record = Some(record);
         Ok(Applied::Changed)
     }
 
     fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+        if let Some((space, id)) = self.accessed {
+            objects.reads().forget(space, id);
+        }
         told(objects, &self.name, self.record, commit)
     }
 }

@@ -147,7 +147,15 @@ fn read_entry(view: &dyn View, entry: &Entry) -> Result<BucketInfo> {
 }
 
 fn info(name: String, record: &BucketRecord) -> BucketInfo {
-    BucketInfo { name, space: record.space, created: record.created, quota: record.quota }
+    BucketInfo {
+        name,
+        space: record.space,
+        created: record.created,
+        quota: record.quota,
+        access_times: record.access_times,
+        metadata: record.metadata.clone(),
+        tags: record.tags.clone(),
+    }
 }
 
 /// A bucket can be made only where none has its name.

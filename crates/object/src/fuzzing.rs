@@ -39,8 +39,8 @@ pub fn key(bytes: &[u8]) {
         assert_eq!(keys::upload(&name, id).as_ref(), bytes);
     }
     if let Ok((value, name)) = keys::index_entry_of(bytes) {
-        let number = bytes.get(1..5).and_then(|number| number.try_into().ok()).map(u32::from_be_bytes);
-        assert_eq!(keys::index_entry(number.unwrap_or(0), &value, &name).as_ref(), bytes);
+        let number = keys::index_number_of(bytes).unwrap_or_default();
+        assert_eq!(keys::index_entry(number, &value, &name).as_ref(), bytes);
     }
     let _ = keys::part_number_of(bytes);
     if let Ok(name) = keys::bucket_name(bytes) {

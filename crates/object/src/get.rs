@@ -12,33 +12,42 @@ use koine_kv::{Place, ReadNow, SpaceId, View};
 use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
 use crate::keys;
-use crate::lookup::{Standing, find_object, find_space, read_value};
+use crate::lookup::{Standing, find_bucket_to_read, find_object, read_value};
 use crate::objects::Objects;
-use crate::record::decode_part_table;
+use crate::record::{BucketRecord, decode_part_table};
 use crate::rights::Action;
 
 impl Objects {
     /// Opens an object as it is now.
     pub fn get(&self, bucket: &str, key: &str) -> Result<ObjectReader> {
-        self.find(bucket, key, |view, space, standing| {
-            let data = keys::data(standing.record.id);
+        self.find(bucket, key, |view, bucket, standing| {
+            self.was_read(bucket, &standing.record);
+            let (space, data) = (bucket.space, keys::data(standing.record.id));
             let info = standing.record.into_info(key.to_owned(), standing.version);
-            ObjectReader { view: Arc::clone(view), space, data, info }
+            Ok(ObjectReader { view: Arc::clone(view), space, data, info })
         })
     }
 
     /// What is known of an object.
     pub fn head(&self, bucket: &str, key: &str) -> Result<ObjectInfo> {
-        self.find(bucket, key, |_, _, standing| standing.record.into_info(key.to_owned(), standing.version))
+        self.find(bucket, key, |view, bucket, standing| {
+            let accessed = self.last_read(view, bucket, &standing.record)?;
+            Ok(ObjectInfo { accessed, ..standing.record.into_info(key.to_owned(), standing.version) })
+        })
     }
 
-    fn find<T>(&self, bucket: &str, key: &str, tell: impl FnOnce(&Arc<dyn View>, SpaceId, Standing) -> T) -> Result<T> {
+    fn find<T>(
+        &self,
+        bucket: &str,
+        key: &str,
+        tell: impl FnOnce(&Arc<dyn View>, &BucketRecord, Standing) -> Result<T>,
+    ) -> Result<T> {
         self.read(
             |rights| rights.object(Action::GetObject, bucket, key),
             |view| {
-                let space = find_space(view, bucket)?;
-                let standing = find_object(view, space, key_or_absent(key)?)?;
-                Ok(tell(view, space, standing.ok_or_else(|| Error::no_such_key(key))?))
+                let bucket = find_bucket_to_read(view, bucket)?;
+                let standing = find_object(view, bucket.space, key_or_absent(key)?)?;
+                tell(view, &bucket, standing.ok_or_else(|| Error::no_such_key(key))?)
             },
         )
     }

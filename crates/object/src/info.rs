@@ -71,6 +71,22 @@ pub struct BucketInfo {
     pub created: Timestamp,
     /// What it may hold at most.
     pub quota: Quota,
+    /// Whether it is kept when its objects were last read.
+    pub access_times: AccessTimes,
+    /// The user's metadata, in the order given.
+    pub metadata: Vec<(String, String)>,
+    /// Its tags, in the order given.
+    pub tags: Vec<(String, String)>,
+}
+
+/// Whether a bucket keeps when its objects were last read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// It does not.
+    Off,
+    /// It does, and a time is renewed where it is older than the last change of its object, or older than a day.
+    #[default]
+    Relative,
 }
 
 /// What a bucket may hold at most.
@@ -134,6 +150,8 @@ pub struct ObjectInfo {
     pub modified: Timestamp,
     /// When its bytes or anything recorded here were last changed.
     pub changed: Timestamp,
+    /// When it was last read, as far as its bucket keeps that. Told by `head` alone.
+    pub accessed: Option<Timestamp>,
     /// Permission bits, for doors that have them.
     pub mode: u32,
     /// What clients compare.

@@ -259,6 +259,11 @@ pub(crate) fn part_table(id: ObjectId) -> Bytes {
     of_id(OfId::PartTable, id)
 }
 
+/// Holds when an object was last read.
+pub(crate) fn access_time(id: ObjectId) -> Bytes {
+    of_id(OfId::AccessTime, id)
+}
+
 /// Holds what an object has in a room of ids.
 pub(crate) fn of_id(room: OfId, id: ObjectId) -> Bytes {
     let mut key = vec![room.room()];
@@ -293,6 +298,11 @@ pub(crate) fn indexed_part(value: &str) -> &[u8] {
     bytes.get(..INDEXED_LEN_MAX).unwrap_or(bytes)
 }
 
+/// Begins the keys of all entries of all indexes.
+pub(crate) fn indexes() -> Bytes {
+    Bytes::from_static(&[INDEXES])
+}
+
 /// Begins the keys of all entries of an index.
 pub(crate) fn index(number: u32) -> Bytes {
     Bytes::from(index_key(number, &[]))
@@ -324,6 +334,11 @@ pub(crate) fn index_entry(number: u32, value: &[u8], name: &str) -> Bytes {
     let mut key = index_names(number, value, name).to_vec();
     key.push(TERMINATOR);
     Bytes::from(key)
+}
+
+/// The number of the index that an entry's key is of.
+pub(crate) fn index_number_of(key: &[u8]) -> Option<u32> {
+    key.get(1..5).and_then(|number| number.try_into().ok()).map(u32::from_be_bytes)
 }
 
 /// The part of the value and the name of an entry's key.

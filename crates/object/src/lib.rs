@@ -10,6 +10,7 @@
 //! - Every call runs as somebody ([`Objects::as_caller`]) and asks whether they may before it tells or changes anything.
 //! - What docs/semantics.md says of names, conditions, listings and uploads holds for every back end.
 
+mod accessed;
 mod attributes;
 mod body;
 mod bucket;
@@ -36,6 +37,7 @@ mod multipart;
 mod name;
 mod objects;
 mod pending;
+mod pin;
 mod prefix;
 mod put;
 mod record;
@@ -55,12 +57,13 @@ pub use etag::{ETag, EtagKind, EtagMatch, PutCondition, ReadCondition};
 pub use file::{FileMode, ObjectFile};
 pub use get::ObjectReader;
 pub use info::{
-    BucketInfo, BucketUsage, ContentHeaders, IndexInfo, ObjectId, ObjectInfo, ObjectSummary, PartInfo, Quota,
-    SnapshotInfo, UploadId, UploadInfo,
+    AccessTimes, BucketInfo, BucketUsage, ContentHeaders, IndexInfo, ObjectId, ObjectInfo, ObjectSummary, PartInfo,
+    Quota, SnapshotInfo, UploadId, UploadInfo,
 };
 pub use multipart::PartWriter;
 pub use objects::{Objects, RootKey};
 pub use pending::Pending;
+pub use pin::Pinned;
 pub use put::ObjectWriter;
 pub use request::{
     AttributeChange, BODY_LEN_MAX, BucketChange, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX,

@@ -74,7 +74,7 @@ pub(crate) fn find_bucket_to_read(from: &mut (impl Lookup + ?Sized), bucket: &st
         return Ok(record);
     };
     let SnapshotRecord { space, created, indexes, .. } = find_snapshot(from, &record, snapshot)?;
-    Ok(BucketRecord { created, indexes, ..record.in_space(space) })
+    Ok(BucketRecord { created, indexes, is_snapshot: true, ..record.in_space(space) })
 }
 
 /// The record of a snapshot of a bucket.

@@ -61,11 +61,12 @@ fn put_record(
     Ok(())
 }
 
-/// An object that no name leads to any more leaves nothing: its bytes go, and its table of parts.
+/// An object that no name leads to any more leaves nothing: its bytes go, its access time and its table of parts.
 fn delete_content(txn: &mut Transaction, space: SpaceId, old: &ObjectRecord, new: Option<&ObjectRecord>) {
     let same = new.filter(|new| new.id == old.id);
     if same.is_none() {
         txn.delete(space, keys::data(old.id));
+        txn.delete(space, keys::access_time(old.id));
     }
     if old.part_count.is_some() && same.is_none_or(|new| new.part_count.is_none()) {
         txn.delete(space, keys::part_table(old.id));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use koine_env::{Clock, Random, Timestamp};
 use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, View};
 
+use crate::accessed::Reads;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Attempts, SealingKeys, key_of_root};
 use crate::keys;
@@ -40,6 +41,9 @@ pub struct Objects {
     attempts: Arc<Attempts>,
     sealing: Arc<Mutex<SealingKeys>>,
     turns: Arc<Turns>,
+    reads: Arc<Reads>,
+    /// What is read instead of the newest version.
+    pinned: Option<Arc<dyn View>>,
 }
 
 impl fmt::Debug for Objects {
@@ -60,6 +64,8 @@ impl Objects {
             attempts: Arc::default(),
             sealing: Arc::default(),
             turns: Arc::default(),
+            reads: Arc::default(),
+            pinned: None,
         };
         if objects.read_head()?.is_none() {
             objects.make_catalogue()?;
@@ -139,6 +145,16 @@ impl Objects {
         &self.turns
     }
 
+    /// What was read and not written down yet.
+    pub(crate) fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    /// The same, reading one version. For reads alone.
+    pub(crate) fn at(&self, view: Arc<dyn View>) -> Objects {
+        Objects { pinned: Some(view), ..self.clone() }
+    }
+
     pub(crate) fn random(&self) -> &dyn Random {
         self.random.as_ref()
     }
@@ -184,18 +200,19 @@ impl Objects {
         &self.caller
     }
 
-    /// Reads at the newest version, once the caller was found to be allowed all that `needs` asks for. Every read
-    /// of this crate gets its view here.
+    /// Reads at the newest version, or at the pinned one, once the caller was found to be allowed all that `needs`
+    /// asks for, by the newest version's rules. Every read of this crate gets its view here.
     pub(crate) fn read<T>(
         &self,
         needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
         read: impl FnOnce(&mut Arc<dyn View>) -> Result<T>,
     ) -> Result<T> {
-        let mut view = self.kv.view()?;
+        let newest = || self.kv.view();
+        let mut view = self.pinned.clone().map_or_else(newest, Ok)?;
         if self.caller.is_owner() {
             return read(&mut view);
         }
-        let mut asked = Arc::clone(&view);
+        let mut asked = if self.pinned.is_some() { newest()? } else { Arc::clone(&view) };
         let mut rights = Rights::new(&mut asked, self);
         needs(&mut rights)?;
         read(&mut view).map_err(|error| rights.hide(error))

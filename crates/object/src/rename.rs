@@ -216,6 +216,7 @@ fn move_content(
     if from.part_count.is_some() {
         rename(keys::part_table(from.id), keys::part_table(to.id));
     }
+    txn.delete(source, keys::access_time(from.id));
 }
 
 /// What stands there, where this very request put it there and its answer was lost.

@@ -5,7 +5,7 @@ use koine_kv::RequestId;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 use crate::etag::{EtagKind, PutCondition, ReadCondition};
-use crate::info::{BucketInfo, ContentHeaders, ObjectId, ObjectSummary, PartInfo, UploadId, UploadInfo};
+use crate::info::{AccessTimes, BucketInfo, ContentHeaders, ObjectId, ObjectSummary, PartInfo, UploadId, UploadInfo};
 
 /// The largest body of one put or one part, in bytes.
 pub const BODY_LEN_MAX: u64 = 5 << 30;
@@ -197,6 +197,8 @@ pub struct AttributeChange {
     pub posix_owner: Option<(u32, u32)>,
     /// The time of the last change of its bytes, as `touch` sets it.
     pub modified: Option<Timestamp>,
+    /// When it was last read, where its bucket keeps that; one in the future counts as now.
+    pub accessed: Option<Timestamp>,
 }
 
 /// How a prefix is copied.
@@ -261,12 +263,18 @@ pub struct BucketQuery {
 }
 
 /// What of a bucket's settings is changed; what is `None` stays.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketChange {
     /// The most bytes; `Some(None)` takes the limit away. A limit below what is there keeps out what would add.
     pub quota_bytes: Option<Option<u64>>,
     /// The most objects, in the same way.
     pub quota_objects: Option<Option<u64>>,
+    /// Whether it is kept when objects were last read.
+    pub access_times: Option<AccessTimes>,
+    /// User metadata, at most [`METADATA_LEN_MAX`].
+    pub metadata: Option<MetadataChange>,
+    /// Tags, at most [`TAGS_MAX`].
+    pub tags: Option<MetadataChange>,
 }
 
 /// A page of buckets, by name.

@@ -1,4 +1,4 @@
-//! Settings of a bucket: what it may hold at most.
+//! Settings of a bucket: what it may hold at most, its metadata and tags, whether it keeps access times.
 //!
 //! Invariant: settings stand in the bucket's record, which every change of the bucket has read: they hold for every
 //! commit after theirs.
@@ -13,6 +13,7 @@ use crate::keys;
 use crate::lookup::find_bucket;
 use crate::objects::Objects;
 use crate::pending::Pending;
+use crate::put::{check_metadata, check_tags};
 use crate::record::BucketRecord;
 use crate::request::BucketChange;
 use crate::rights::{Action, Rights};
@@ -36,6 +37,13 @@ impl Verb for SetBucket {
     type Outcome = BucketInfo;
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        if self.change.tags.is_some() {
+            rights.bucket(Action::PutBucketTagging, &self.bucket)?;
+        }
+        let others = BucketChange { tags: None, ..self.change.clone() };
+        if self.change.tags.is_some() && others == BucketChange::default() {
+            return Ok(());
+        }
         rights.bucket(Action::SetBucket, &self.bucket)
     }
 
@@ -46,6 +54,15 @@ impl Verb for SetBucket {
         }
         if let Some(objects) = self.change.quota_objects {
             record.quota.objects = objects;
+        }
+        record.access_times = self.change.access_times.unwrap_or(record.access_times);
+        if let Some(change) = &self.change.metadata {
+            change.apply(&mut record.metadata);
+            check_metadata(&record.metadata)?;
+        }
+        if let Some(change) = &self.change.tags {
+            change.apply(&mut record.tags);
+            check_tags(&record.tags)?;
         }
         txn.put(keys::CATALOGUE, keys::bucket(&self.bucket), Bytes::from(record.encode()));
         self.record = Some(record);

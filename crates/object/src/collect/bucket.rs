@@ -77,6 +77,7 @@ impl Run<'_> {
             let Some(seen) = self.see(name)? else { return Ok(()) };
             first = self.slice(&seen, from)?;
         }
+        self.entries(name)?;
         self.uploads(name)
     }
 

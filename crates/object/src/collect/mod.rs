@@ -14,6 +14,7 @@
 mod bucket;
 mod catalogue;
 mod counts;
+mod entries;
 mod ids;
 mod pace;
 mod removal;

@@ -5,8 +5,9 @@ use koine_kv::SpaceId;
 
 use super::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u32, as_u64, missing, unknown};
 use super::index::{IndexRecord, TAG_INDEX, decode_index, encode_indexes};
+use super::object::{TAG_METADATA, TAG_TAG, decode_pair, put_pair};
 use crate::error::{Error, Result};
-use crate::info::Quota;
+use crate::info::{AccessTimes, Quota};
 use crate::rights::AccessList;
 
 /// The format that this program writes into the catalogue's head.
@@ -101,7 +102,19 @@ const TAG_BUCKET_ID: u64 = 5;
 const TAG_LIST: u64 = 6;
 const TAG_QUOTA_BYTES: u64 = 8;
 const TAG_QUOTA_OBJECTS: u64 = 9;
+const TAG_ACCESS_TIMES: u64 = 10;
 const TAG_ORIGIN: u64 = 64;
+
+const ACCESS_TIMES_OFF: u8 = 0;
+const ACCESS_TIMES_RELATIVE: u8 = 1;
+
+fn decode_access_times(value: &[u8]) -> Result<AccessTimes> {
+    match as_u8(value)? {
+        ACCESS_TIMES_OFF => Ok(AccessTimes::Off),
+        ACCESS_TIMES_RELATIVE => Ok(AccessTimes::Relative),
+        other => Err(Error::damaged(format!("a bucket keeps access times of kind {other}"))),
+    }
+}
 
 /// A bucket's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +131,11 @@ pub(crate) struct BucketRecord {
     pub quota: Quota,
     /// Those whose entries its space holds.
     pub indexes: Vec<IndexRecord>,
+    pub access_times: AccessTimes,
+    pub metadata: Vec<(String, String)>,
+    pub tags: Vec<(String, String)>,
+    /// Whether it is a snapshot of the bucket that was found. Not recorded.
+    pub is_snapshot: bool,
     /// What it was branched from: a bucket's id and the space then.
     pub origin: Option<(u64, SpaceId)>,
     pub kept: Vec<(u64, Vec<u8>)>,
@@ -136,6 +154,10 @@ impl BucketRecord {
             list,
             quota: Quota::default(),
             indexes: Vec::new(),
+            access_times: AccessTimes::default(),
+            metadata: Vec::new(),
+            tags: Vec::new(),
+            is_snapshot: false,
             origin: None,
             kept: Vec::new(),
         }
@@ -173,7 +195,12 @@ impl BucketRecord {
         if let Some(objects) = self.quota.objects {
             fields.put_u64(TAG_QUOTA_OBJECTS, objects);
         }
+        if self.access_times == AccessTimes::Off {
+            fields.put(TAG_ACCESS_TIMES, &[ACCESS_TIMES_OFF]);
+        }
         encode_indexes(&mut fields, &self.indexes);
+        self.metadata.iter().for_each(|(name, text)| put_pair(&mut fields, TAG_METADATA, name, text));
+        self.tags.iter().for_each(|(name, text)| put_pair(&mut fields, TAG_TAG, name, text));
         if let Some((bucket, space)) = &self.origin {
             fields.put(TAG_ORIGIN, &[bucket.to_le_bytes(), space.0.to_le_bytes()].concat());
         }
@@ -185,6 +212,7 @@ impl BucketRecord {
         let (mut space, mut created, mut kept) = (None, None, Vec::new());
         let (mut owner, mut group, mut id, mut list) = (0, 0, None, AccessList::default());
         let (mut quota, mut indexes, mut origin) = (Quota::default(), Vec::new(), None);
+        let (mut access_times, mut metadata, mut tags) = (AccessTimes::default(), Vec::new(), Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -197,6 +225,9 @@ impl BucketRecord {
                 TAG_QUOTA_BYTES => quota.bytes = Some(as_u64(value)?),
                 TAG_QUOTA_OBJECTS => quota.objects = Some(as_u64(value)?),
                 TAG_INDEX => indexes.push(decode_index(value)?),
+                TAG_ACCESS_TIMES => access_times = decode_access_times(value)?,
+                TAG_METADATA => metadata.push(decode_pair(value)?),
+                TAG_TAG => tags.push(decode_pair(value)?),
                 TAG_ORIGIN => {
                     let mut reader = Reader::new(value);
                     origin = Some((reader.u64()?, SpaceId(reader.u64()?)));
@@ -213,6 +244,10 @@ impl BucketRecord {
             list,
             quota,
             indexes,
+            access_times,
+            metadata,
+            tags,
+            is_snapshot: false,
             origin,
             kept,
         })

@@ -209,6 +209,7 @@ impl ObjectRecord {
             created: self.created,
             modified: self.modified,
             changed: self.changed,
+            accessed: None,
             mode: self.mode,
             etag: self.etag,
             checksums: self.checksums,
@@ -338,7 +339,7 @@ pub(super) fn encode_headers(fields: &mut FieldWriter, headers: &ContentHeaders,
     }
 }
 
-fn put_pair(fields: &mut FieldWriter, tag: u64, name: &str, text: &str) {
+pub(super) fn put_pair(fields: &mut FieldWriter, tag: u64, name: &str, text: &str) {
     let mut value = Vec::with_capacity(name.len() + text.len() + 2);
     put_varint(&mut value, name.len() as u64);
     value.extend_from_slice(name.as_bytes());

@@ -10,7 +10,7 @@ use super::*;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::ErrorKind;
 use crate::etag::{ETag, EtagKind};
-use crate::info::{ContentHeaders, ObjectId, Quota, UploadId};
+use crate::info::{AccessTimes, ContentHeaders, ObjectId, Quota, UploadId};
 use crate::rights::{AccessList, Grant, Grantee};
 use crate::search::Indexed;
 
@@ -142,7 +142,8 @@ proptest! {
     #[test]
     fn bucket_and_snapshot_records_come_back(
         space: u64, time: u64, id: Option<u64>, group: u64, origin: Option<(u64, u64)>,
-        quota: (Option<u64>, Option<u64>), access in access(), indexes in indexes(), kept in kept(),
+        quota: (Option<u64>, Option<u64>), access in access(), indexes in indexes(), kept in kept(), off: bool,
+        metadata in metadata(), tags in metadata(),
     ) {
         let (space, created) = (SpaceId(space), Timestamp(time));
         let snapshot = SnapshotRecord { space, created, indexes: indexes.clone(), kept: kept.clone() };
@@ -150,7 +151,8 @@ proptest! {
         let (ObjectAccess { owner, list }, origin) = (access, origin.map(|(bucket, space)| (bucket, SpaceId(space))));
         let quota = Quota { bytes: quota.0, objects: quota.1 };
         let record = BucketRecord { owner, group, id, list, indexes, origin, kept, ..BucketRecord::new(space, created) };
-        let record = BucketRecord { quota, ..record };
+        let access_times = if off { AccessTimes::Off } else { AccessTimes::Relative };
+        let record = BucketRecord { quota, access_times, metadata, tags, ..record };
         prop_assert_eq!(BucketRecord::decode(&record.encode()).unwrap(), record);
     }
 

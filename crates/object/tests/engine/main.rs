@@ -1,5 +1,7 @@
 //! The suite of `tests/suite` again, over the engine.
 
+#[path = "../suite/accessed.rs"]
+mod accessed;
 #[path = "../suite/attributes.rs"]
 mod attributes;
 mod backend;
@@ -29,6 +31,8 @@ mod multipart;
 mod names;
 #[path = "../suite/objects.rs"]
 mod objects;
+#[path = "../suite/pin.rs"]
+mod pin;
 #[path = "../suite/prefixes.rs"]
 mod prefixes;
 #[path = "../suite/races.rs"]
@@ -39,6 +43,8 @@ mod rights;
 mod sealing;
 #[path = "../suite/search.rs"]
 mod search;
+#[path = "../suite/settings.rs"]
+mod settings;
 #[path = "../suite/support.rs"]
 mod support;
 #[path = "../suite/transactions.rs"]

@@ -1,6 +1,8 @@
 //! The suite of `tests/suite` again, over RocksDB.
 #![cfg(feature = "rocksdb")]
 
+#[path = "../suite/accessed.rs"]
+mod accessed;
 #[path = "../suite/attributes.rs"]
 mod attributes;
 mod backend;
@@ -30,6 +32,8 @@ mod multipart;
 mod names;
 #[path = "../suite/objects.rs"]
 mod objects;
+#[path = "../suite/pin.rs"]
+mod pin;
 #[path = "../suite/prefixes.rs"]
 mod prefixes;
 #[path = "../suite/races.rs"]
@@ -40,6 +44,8 @@ mod rights;
 mod sealing;
 #[path = "../suite/search.rs"]
 mod search;
+#[path = "../suite/settings.rs"]
+mod settings;
 #[path = "../suite/support.rs"]
 mod support;
 #[path = "../suite/transactions.rs"]

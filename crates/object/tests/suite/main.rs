@@ -1,5 +1,6 @@
 //! The tests of this crate over its public calls; docs/semantics.md names them.
 
+mod accessed;
 mod attributes;
 mod backend;
 mod branches;
@@ -16,11 +17,13 @@ mod listing;
 mod multipart;
 mod names;
 mod objects;
+mod pin;
 mod prefixes;
 mod races;
 mod rights;
 mod sealing;
 mod search;
+mod settings;
 mod support;
 mod transactions;
 mod usage;

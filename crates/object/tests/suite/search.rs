@@ -8,9 +8,10 @@ use std::thread;
 use koine_env::{Random, SeededRandom};
 use koine_kv::{Batch, Durability, Error, ErrorKind as KvErrorKind, Kv, Operation, Ticket, pass_on};
 use koine_object::{
-    AttributeChange, CompleteOptions, ComposeOptions, CopiedMetadata, CopyOptions, CopyPrefixOptions, DeleteOptions,
-    EditOptions, ErrorKind, ExchangeOptions, Expected, INDEXES_MAX, Indexed, ListQuery, MetadataChange, ObjectName,
-    Objects, PartOptions, PutOptions, RenameOptions, Result, SearchPage, SearchQuery, Segment, UploadOptions, Wanted,
+    AttributeChange, CollectOptions, CompleteOptions, ComposeOptions, CopiedMetadata, CopyOptions, CopyPrefixOptions,
+    DeleteOptions, EditOptions, ErrorKind, ExchangeOptions, Expected, INDEXES_MAX, Indexed, ListQuery, MetadataChange,
+    ObjectName, Objects, PartOptions, PutOptions, RenameOptions, Result, SearchPage, SearchQuery, Segment,
+    UploadOptions, Wanted,
 };
 use proptest::prelude::*;
 
@@ -308,6 +309,25 @@ fn a_snapshot_and_a_branch_keep_their_indexes() {
         assert_eq!(indexes(bucket), [color()]);
         check(&objects, bucket);
     }
+}
+
+#[test]
+fn the_collector_takes_entries_that_no_object_stands_for() {
+    let objects = store();
+    objects.add_index("bucket", color()).unwrap();
+    colored(&objects, "a", "red");
+    let space = objects.head_bucket("bucket").unwrap().space;
+    let entry = |number: u8, value: &str, name: &str| {
+        let coded = |text: &str| text.bytes().map(|byte| byte + 1).chain([0]).collect::<Vec<_>>();
+        [&[b'x', 0, 0, 0, number][..], &coded(value), &coded(name)].concat()
+    };
+    let strays = [entry(0, "blue", "a"), entry(0, "red", "gone"), entry(9, "red", "a")];
+    let batch = strays.iter().fold(Batch::new(), |batch, key| batch.put(space, key.clone(), Vec::new()));
+    objects.kv().commit(batch, Durability::Sync).unwrap();
+    assert_eq!(search(&objects, "bucket", &SearchQuery::new(color())), [("red".to_owned(), "a".to_owned())]);
+    let collected = objects.collect(&CollectOptions { remove: true, ..CollectOptions::default() }).unwrap();
+    assert_eq!((collected.entries, collected.found(), collected.removed), (3, 3, 3));
+    check(&objects, "bucket");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::thread;
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
 use koine_kv::Kv;
 use koine_object::{
-    CompleteOptions, CompletedPart, EditOptions, EditWriter, ErrorKind, Expected, KeyOptions, ListQuery, ObjectInfo,
-    ObjectName, Objects, PartOptions, PutOptions, Result, UploadOptions,
+    AccessTimes, BucketChange, CompleteOptions, CompletedPart, EditOptions, EditWriter, ErrorKind, Expected,
+    KeyOptions, ListQuery, ObjectInfo, ObjectName, Objects, PartOptions, PutOptions, Result, UploadOptions,
 };
 
 /// An empty store of the back end with one bucket, `bucket`.
@@ -20,11 +20,19 @@ pub fn over(kv: Arc<dyn Kv>) -> Objects {
     over_at(kv, Arc::new(SimulatedClock::new(Timestamp(1_700_000_000_000_000_000))))
 }
 
-/// The same with a clock of the test's own.
+/// The same with a clock of the test's own. The bucket keeps no access times, so that what is known of an object is
+/// the same before and after it was read.
 pub fn over_at(kv: Arc<dyn Kv>, clock: Arc<SimulatedClock>) -> Objects {
     let objects = Objects::open(kv, clock, Arc::new(SeededRandom::new(7))).unwrap();
     objects.create_bucket("bucket").wait().unwrap();
+    keep_access_times(&objects, AccessTimes::Off);
     objects
+}
+
+/// Whether the bucket keeps when its objects were last read.
+pub fn keep_access_times(objects: &Objects, access_times: AccessTimes) {
+    let change = BucketChange { access_times: Some(access_times), ..BucketChange::default() };
+    assert_eq!(objects.set_bucket("bucket", change).wait().unwrap().access_times, access_times);
 }
 
 /// Puts `body` as `key` in pieces of 100,000 bytes.

@@ -221,7 +221,8 @@ fn counting_makes_no_two_writers_conflict() {
 }
 
 fn set_quota(objects: &Objects, bytes: Option<u64>, objects_most: Option<u64>) -> Quota {
-    let change = BucketChange { quota_bytes: Some(bytes), quota_objects: Some(objects_most) };
+    let change =
+        BucketChange { quota_bytes: Some(bytes), quota_objects: Some(objects_most), ..BucketChange::default() };
     let told = objects.set_bucket("bucket", change).wait().unwrap();
     assert_eq!(objects.head_bucket("bucket").unwrap(), told);
     told.quota

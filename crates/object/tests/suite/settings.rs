@@ -1,0 +1,46 @@
+//! Metadata and tags of buckets.
+
+use koine_object::{BucketChange, BucketInfo, ErrorKind, MetadataChange, Objects, Result};
+
+use crate::support::{kind, put, store};
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn set(objects: &Objects, change: BucketChange) -> Result<BucketInfo> {
+    objects.set_bucket("bucket", change).wait()
+}
+
+#[test]
+fn metadata_and_tags_of_a_bucket_are_set_shown_and_kept() {
+    let objects = store();
+    put(&objects, "key", b"body");
+    let metadata = MetadataChange::Replace(pairs(&[("purpose", "tests"), ("since", "2026")]));
+    let tags = MetadataChange::Replace(pairs(&[("team", "storage")]));
+    let told = set(&objects, BucketChange { metadata: Some(metadata), tags: Some(tags), ..BucketChange::default() });
+    assert_eq!(objects.head_bucket("bucket").unwrap(), told.unwrap());
+    let merge = MetadataChange::Merge { set: pairs(&[("purpose", "more")]), remove: vec!["since".into()] };
+    set(&objects, BucketChange { metadata: Some(merge), ..BucketChange::default() }).unwrap();
+    objects.purge_bucket("bucket").wait().unwrap();
+    let info = objects.head_bucket("bucket").unwrap();
+    assert_eq!((info.metadata, info.tags), (pairs(&[("purpose", "more")]), pairs(&[("team", "storage")])));
+    // A branch is a bucket of its own, with the settings of a new one.
+    let branch = objects.branch_bucket("bucket", "branch").wait().unwrap();
+    assert_eq!((branch.metadata, branch.tags), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn metadata_and_tags_of_a_bucket_have_the_limits_of_objects() {
+    let objects = store();
+    let version = objects.kv().view().unwrap().version();
+    let long = MetadataChange::Replace(pairs(&[("name", &"x".repeat(2_045))]));
+    let metadata = BucketChange { metadata: Some(long), ..BucketChange::default() };
+    assert_eq!(kind(set(&objects, metadata)), ErrorKind::MetadataTooLarge);
+    let twice = MetadataChange::Replace(pairs(&[("a", "1"), ("a", "2")]));
+    assert_eq!(
+        kind(set(&objects, BucketChange { tags: Some(twice), ..BucketChange::default() })),
+        ErrorKind::InvalidArgument
+    );
+    assert_eq!(objects.kv().view().unwrap().version(), version);
+}
