@@ -303,6 +303,48 @@ def test_a_download_goes_on_where_it_was_cut(cli, tmp_path):
     assert seeds.digest_file(tmp_path / "out") == digest and not list(tmp_path.glob(".out*"))
 
 
+def test_objects_are_searched_by_metadata_and_tags(cli, tmp_path):
+    for key, camera in [("a/1", "x100"), ("a/2", "x200"), ("b", "z")]:
+        put(cli, tmp_path, key, b"x")
+        cli("set", f"koine://first/{key}", "--metadata", f"camera={camera}", "--tag", "year=2026")
+    keys = lambda *args: [line["key"] for line in told(cli("--json", "search", *args))]
+    for with_index in (False, True):
+        if with_index:
+            cli("bucket", "index", "add", "koine://first", "--metadata", "camera")
+        assert keys("koine://first", "--metadata", "camera") == ["a/1", "a/2", "b"]
+        assert keys("koine://first", "--metadata", "camera=x200") == ["a/2"]
+        assert keys("koine://first", "--metadata", "camera^x") == ["a/1", "a/2"]
+        assert keys("koine://first", "--metadata", "camera", "--between", "x150", "z") == ["a/2", "b"]
+        assert keys("koine://first/a/", "--tag", "year=2026") == ["a/1", "a/2"]
+        assert keys("koine://first", "--metadata", "camera", "--limit", "1") == ["a/1"]
+    assert cli("search", "koine://first", "--metadata", "camera=z").stdout == "koine://first/b  z\n"
+    [index] = told(cli("--json", "bucket", "index", "ls", "koine://first"))
+    assert (index["of"], index["name"], index["whole"]) == ("metadata", "camera", True)
+    assert "metadata  camera" in cli("bucket", "index", "ls", "koine://first").stdout
+    cli("bucket", "index", "rm", "koine://first", "--metadata", "camera")
+    assert cli("bucket", "index", "rm", "koine://first", "--metadata", "camera", check=False).returncode == 4
+    assert cli("search", "koine://first", check=False).returncode == 2
+    assert cli("search", "koine://second", "--tag", "year", check=False).returncode == 4
+
+
+def test_a_bucket_is_set_and_shown_with_what_it_holds(cli, tmp_path):
+    put(cli, tmp_path, "a", b"12345")
+    cli("bucket", "set", "koine://first", "--metadata", "purpose=tests", "--tag", "team=lab", "--quota-bytes", "1MiB")
+    [info] = told(cli("--json", "info", "koine://first"))
+    assert (info["metadata"], info["tags"], info["quota_bytes"]) == ({"purpose": "tests"}, {"team": "lab"}, 1 << 20)
+    assert (info["usage"]["objects"], info["usage"]["bytes"], info["access_times"]) == (1, 5, "relative")
+    cli("cat", "koine://first/a")
+    [read] = told(cli("--json", "info", "koine://first/a"))
+    assert read["accessed"] >= read["modified"]
+    cli("set", "koine://first/a", "--accessed", "2020-01-01T00:00:00Z")
+    assert told(cli("--json", "info", "koine://first/a"))[0]["accessed"].startswith("2020-01-01T00:00:00")
+    told(cli("--json", "bucket", "set", "koine://first", "--access-times", "off", "--quota-bytes", "none", "--remove-tag", "team"))
+    [info] = told(cli("--json", "info", "koine://first"))
+    assert (info["tags"], info["quota_bytes"], info["access_times"]) == ({}, None, "off")
+    assert told(cli("--json", "info", "koine://first/a"))[0]["accessed"] is None
+    assert cli("bucket", "set", "koine://first", check=False).returncode == 2
+
+
 def test_an_upload_goes_on_where_it_was_killed(tmp_path):
     digest = seeds.make_file(tmp_path / "in", seed=72, size=200_000_000)
     store = tmp_path / "store.koine"

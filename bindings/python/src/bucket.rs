@@ -6,8 +6,8 @@ use koine::Session;
 use koine::kv::Version;
 use koine::object::{
     self, AttributeChange, ByteRange, ComposeOptions, CopiedMetadata, CopyOptions, DeleteOptions, EditOptions, Error,
-    ErrorKind, ExchangeOptions, Expected, FileMode, ListQuery, ObjectName, PutCondition, RenameOptions, UploadOptions,
-    UploadQuery,
+    ErrorKind, ExchangeOptions, Expected, FileMode, ListQuery, ObjectName, PutCondition, RenameOptions, SearchQuery,
+    UploadOptions, UploadQuery,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,6 +20,7 @@ use crate::errors;
 use crate::file::RawFile;
 use crate::info::{BucketInfo, ObjectInfo, SnapshotInfo};
 use crate::listing::{ListPage, Listing};
+use crate::search::{self, IndexInfo, Search};
 use crate::store::Hold;
 use crate::transfer;
 use crate::upload::Upload;
@@ -371,6 +372,57 @@ impl Bucket {
         let name = ObjectName::new(&self.name, key);
         let set = self.hold.call(py, |session| session.set_attributes(name, change, EditOptions::default()).wait())?;
         Ok(ObjectInfo(set))
+    }
+
+    #[pyo3(signature = (*, metadata=None, tag=None, equal=None, begins=None, between=None, prefix="", limit=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn search(
+        &self,
+        metadata: Option<String>,
+        tag: Option<String>,
+        equal: Option<String>,
+        begins: Option<String>,
+        between: Option<(String, String)>,
+        prefix: &str,
+        limit: Option<u64>,
+    ) -> PyResult<Search> {
+        let (of, wanted) = (search::indexed(metadata, tag)?, search::wanted(equal, begins, between)?);
+        let query = SearchQuery { wanted, prefix: prefix.to_owned(), ..SearchQuery::new(of) };
+        Ok(Search::new(Arc::clone(&self.hold), self.name.clone(), query, limit.unwrap_or(u64::MAX)))
+    }
+
+    #[pyo3(signature = (*, metadata=None, tag=None))]
+    fn add_index(&self, py: Python<'_>, metadata: Option<String>, tag: Option<String>) -> PyResult<IndexInfo> {
+        let of = search::indexed(metadata, tag)?;
+        self.hold.call(py, |session| session.add_index(&self.name, of)).map(IndexInfo)
+    }
+
+    #[pyo3(signature = (*, metadata=None, tag=None))]
+    fn drop_index(&self, py: Python<'_>, metadata: Option<String>, tag: Option<String>) -> PyResult<()> {
+        let of = search::indexed(metadata, tag)?;
+        self.hold.call(py, |session| session.drop_index(&self.name, of).wait())
+    }
+
+    fn indexes(&self, py: Python<'_>) -> PyResult<Vec<IndexInfo>> {
+        let all = self.hold.call(py, |session| session.indexes(&self.name))?;
+        Ok(all.into_iter().map(IndexInfo).collect())
+    }
+
+    #[pyo3(signature = (**change))]
+    fn set(&self, py: Python<'_>, change: Option<&Bound<'_, PyDict>>) -> PyResult<BucketInfo> {
+        let change = search::change(change)?;
+        self.hold.call(py, |session| session.set_bucket(&self.name, change).wait()).map(BucketInfo)
+    }
+
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let usage = self.hold.call(py, |session| session.bucket_usage(&self.name))?;
+        let all = PyDict::new(py);
+        all.set_item("objects", usage.objects)?;
+        all.set_item("bytes", usage.bytes)?;
+        all.set_item("older", usage.older)?;
+        all.set_item("older_bytes", usage.older_bytes)?;
+        all.set_item("upload_bytes", usage.upload_bytes)?;
+        Ok(all)
     }
 
     fn snapshot(&self, py: Python<'_>, name: &str) -> PyResult<SnapshotInfo> {

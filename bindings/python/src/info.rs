@@ -14,6 +14,15 @@ fn moment<'py>(py: Python<'py>, time: Timestamp) -> PyResult<Bound<'py, PyAny>> 
     epoch.call_method1("__add__", (since,))
 }
 
+/// Entries of metadata, or tags.
+fn pairs<'py>(py: Python<'py>, entries: &[(String, String)]) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    for (name, value) in entries {
+        all.set_item(name, value)?;
+    }
+    Ok(all)
+}
+
 /// What is known of a bucket.
 #[pyclass(frozen, module = "koine", eq)]
 #[derive(Clone, PartialEq)]
@@ -34,6 +43,34 @@ impl BucketInfo {
     #[getter]
     fn created_ns(&self) -> u64 {
         self.0.created.0
+    }
+
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        pairs(py, &self.0.metadata)
+    }
+
+    #[getter]
+    fn tags<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        pairs(py, &self.0.tags)
+    }
+
+    #[getter]
+    fn access_times(&self) -> &'static str {
+        match self.0.access_times {
+            object::AccessTimes::Off => "off",
+            object::AccessTimes::Relative => "relative",
+        }
+    }
+
+    #[getter]
+    fn quota_bytes(&self) -> Option<u64> {
+        self.0.quota.bytes
+    }
+
+    #[getter]
+    fn quota_objects(&self) -> Option<u64> {
+        self.0.quota.objects
     }
 
     fn __repr__(&self) -> String {
@@ -85,20 +122,12 @@ impl ObjectInfo {
 
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let all = PyDict::new(py);
-        for (name, value) in &self.0.metadata {
-            all.set_item(name, value)?;
-        }
-        Ok(all)
+        pairs(py, &self.0.metadata)
     }
 
     #[getter]
     fn tags<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let all = PyDict::new(py);
-        for (name, value) in &self.0.tags {
-            all.set_item(name, value)?;
-        }
-        Ok(all)
+        pairs(py, &self.0.tags)
     }
 
     #[getter]
@@ -168,6 +197,16 @@ impl ObjectInfo {
     #[getter]
     fn changed_ns(&self) -> u64 {
         self.0.changed.0
+    }
+
+    #[getter]
+    fn accessed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.accessed.map(|time| moment(py, time)).transpose()
+    }
+
+    #[getter]
+    fn accessed_ns(&self) -> Option<u64> {
+        self.0.accessed.map(|time| time.0)
     }
 
     fn __repr__(&self) -> String {

@@ -14,6 +14,7 @@ mod errors;
 mod file;
 mod info;
 mod listing;
+mod search;
 mod session;
 mod store;
 mod transfer;
@@ -32,6 +33,8 @@ mod _koine {
     use super::info::{BucketInfo, ObjectInfo, ObjectSummary, PartInfo, Prefix, SnapshotInfo};
     #[pymodule_export]
     use super::listing::{BucketListing, ListPage, Listing};
+    #[pymodule_export]
+    use super::search::{IndexInfo, Search};
     #[pymodule_export]
     use super::session::{Session, connect};
     #[pymodule_export]

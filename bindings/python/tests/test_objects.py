@@ -259,3 +259,48 @@ def test_snapshots_and_branches(session, bucket):
     assert bucket.snapshots() == []
     bucket.purge()
     assert list(bucket) == []
+
+
+def test_objects_are_found_by_metadata_and_tags(bucket):
+    for key, color in [("a/1", "red"), ("a/2", "blue"), ("b", "reddish")]:
+        bucket.put(key, b"", metadata={"color": color})
+    bucket.set_attributes("b", tags={"team": "x"})
+    for with_index in (False, True):
+        if with_index:
+            assert bucket.add_index(metadata="color").whole
+            assert [(index.of, index.name) for index in bucket.indexes()] == [("metadata", "color")]
+        found = [(text, each.key) for text, each in bucket.search(metadata="color")]
+        assert found == [("blue", "a/2"), ("red", "a/1"), ("reddish", "b")]
+        keys = lambda **wanted: [each.key for _, each in bucket.search(metadata="color", **wanted)]
+        assert keys(equal="red") == ["a/1"]
+        assert keys(begins="red") == ["a/1", "b"]
+        assert keys(begins="red", limit=1) == ["a/1"]
+        assert keys(between=("a", "red")) == ["a/2", "a/1"]
+        assert keys(prefix="b") == ["b"]
+        assert [each.key for _, each in bucket.search(tag="team")] == ["b"]
+    bucket.drop_index(metadata="color")
+    assert bucket.indexes() == []
+    with pytest.raises(koine.errors.NoSuchIndex):
+        bucket.drop_index(metadata="color")
+    with pytest.raises(ValueError):
+        bucket.search()
+    with pytest.raises(ValueError):
+        bucket.search(tag="a", equal="b", begins="c")
+
+
+def test_a_bucket_is_set_and_counted(bucket):
+    info = bucket.set(metadata={"a": "b", "c": "d"}, tags={"team": "x"}, quota_bytes=1000, access_times="off")
+    assert (info.metadata, info.tags, info.quota_bytes, info.access_times) == ({"a": "b", "c": "d"}, {"team": "x"}, 1000, "off")
+    assert bucket.set(metadata={"a": None}, quota_bytes="none") == bucket.info()
+    assert (bucket.info().metadata, bucket.info().quota_bytes) == ({"c": "d"}, None)
+    bucket.put("key", b"12345")
+    assert (bucket.usage()["objects"], bucket.usage()["bytes"]) == (1, 5)
+    bucket.get("key")
+    assert bucket.head("key").accessed is None
+    bucket.set(access_times="relative")
+    bucket.get("key")
+    assert bucket.head("key").accessed >= bucket.head("key").modified
+    with pytest.raises(TypeError):
+        bucket.set(colour="blue")
+    with pytest.raises(ValueError):
+        bucket.set(access_times="always")

@@ -121,10 +121,12 @@ enum Command {
     User(object::users::UserArgs),
     /// Groups of users: make, change and delete.
     Group(object::groups::GroupArgs),
-    /// Whose a bucket is, and its policy.
+    /// Whose a bucket is, its policy, its settings and indexes.
     Bucket(object::groups::BucketArgs),
     /// Policies, and a way back for root.
     Identity(object::groups::IdentityArgs),
+    /// Find objects by their metadata or tags.
+    Search(object::search::SearchArgs),
     /// Write the bytes of objects to standard output.
     Cat(object::cat::CatArgs),
     /// What is known of a bucket or an object.
@@ -186,6 +188,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Group(args) => object::groups::run(args, output),
         Command::Bucket(args) => object::groups::bucket(args, output),
         Command::Identity(args) => object::groups::identity(args, output),
+        Command::Search(args) => object::search::run(args, output),
         Command::Cat(args) => object::cat::run(args, output),
         Command::Info(args) => object::info::run(args, output),
         Command::Man(args) => man::run(args, <Program as clap::CommandFactory>::command(), output),

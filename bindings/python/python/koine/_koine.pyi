@@ -13,6 +13,7 @@ __all__ = [
     "Bucket",
     "BucketInfo",
     "BucketListing",
+    "IndexInfo",
     "ListPage",
     "Listing",
     "ObjectInfo",
@@ -20,6 +21,7 @@ __all__ = [
     "PartInfo",
     "Prefix",
     "RawFile",
+    "Search",
     "Session",
     "SnapshotInfo",
     "Upload",
@@ -56,6 +58,16 @@ class _Condition(TypedDict, total=False):
     if_version: int | None
 
 class _Put(_Made, _Condition, total=False): ...
+
+class _Set(TypedDict, total=False):
+    """What is changed of a bucket."""
+
+    metadata: Mapping[str, str | None] | None
+    tags: Mapping[str, str | None] | None
+    replace: bool
+    access_times: Literal["off", "relative"] | None
+    quota_bytes: int | Literal["none"] | None
+    quota_objects: int | Literal["none"] | None
 
 class _Text(_Put, total=False):
     encoding: str | None
@@ -216,6 +228,32 @@ class Bucket:
     ) -> ObjectInfo:
         """Changes what is known of an object. Entries are set, or taken away by ``None``; with ``replace`` no other stays."""
 
+    def search(
+        self,
+        *,
+        metadata: str | None = None,
+        tag: str | None = None,
+        equal: str | None = None,
+        begins: str | None = None,
+        between: tuple[str, str] | None = None,
+        prefix: str = "",
+        limit: int | None = None,
+    ) -> Search:
+        """Objects that have an entry of metadata of this name, or a tag, with what it says: by text, then by key.
+        ``equal``, ``begins`` or ``between`` say what the text is to be, ``prefix`` what keys begin with."""
+
+    def add_index(self, *, metadata: str | None = None, tag: str | None = None) -> IndexInfo:
+        """Makes searching for an entry of metadata, or a tag, cost what it finds. Others may write meanwhile."""
+
+    def drop_index(self, *, metadata: str | None = None, tag: str | None = None) -> None: ...
+    def indexes(self) -> Sequence[IndexInfo]: ...
+    def set(self, **change: Unpack[_Set]) -> BucketInfo:
+        """Changes what is known of the bucket. Entries are set, or taken away by ``None``; with ``replace`` no other
+        stays. A quota that is ``"none"`` is taken away."""
+
+    def usage(self) -> dict[str, int]:
+        """How many objects and bytes it holds, without counting them."""
+
     def snapshot(self, name: str) -> SnapshotInfo:
         """Keeps the bucket as it is now; it is read as the bucket ``BUCKET@NAME``."""
 
@@ -283,6 +321,30 @@ class BucketInfo:
     def created(self) -> datetime: ...
     @property
     def created_ns(self) -> int: ...
+    @property
+    def metadata(self) -> dict[str, str]: ...
+    @property
+    def tags(self) -> dict[str, str]: ...
+    @property
+    def access_times(self) -> str:
+        """``off`` or ``relative``."""
+
+    @property
+    def quota_bytes(self) -> int | None: ...
+    @property
+    def quota_objects(self) -> int | None: ...
+
+@final
+class IndexInfo:
+    @property
+    def of(self) -> str:
+        """``metadata`` or ``tag``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def whole(self) -> bool:
+        """Whether it is built to its end; until then it is not searched."""
 
 @final
 class SnapshotInfo:
@@ -339,6 +401,12 @@ class ObjectInfo:
     def changed(self) -> datetime: ...
     @property
     def changed_ns(self) -> int: ...
+    @property
+    def accessed(self) -> datetime | None:
+        """When it was last read, where the bucket keeps that; told by ``head`` alone."""
+
+    @property
+    def accessed_ns(self) -> int | None: ...
 
 @final
 class ObjectSummary:
@@ -387,6 +455,11 @@ class ListPage:
 class Listing:
     def __iter__(self) -> Self: ...
     def __next__(self) -> ObjectSummary | Prefix: ...
+
+@final
+class Search:
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[str, ObjectSummary]: ...
 
 @final
 class BucketListing:

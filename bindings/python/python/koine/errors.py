@@ -50,6 +50,12 @@ class NoSuchSnapshot(_OfSystem, FileNotFoundError):
     _number = _errno.ENOENT
 
 
+class NoSuchIndex(_OfSystem, FileNotFoundError):
+    """The bucket has no index over this."""
+
+    _number = _errno.ENOENT
+
+
 class NoSuchUpload(_OfSystem, FileNotFoundError):
     """No upload has this id, or it was completed or aborted."""
 

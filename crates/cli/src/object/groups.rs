@@ -7,7 +7,7 @@ use koine::object::{GroupChange, GroupInfo, NameQuery};
 use serde_json::json;
 
 use super::users::{identities, names, read_text};
-use super::{Named, in_store};
+use super::{Named, in_store, settings};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
@@ -21,7 +21,9 @@ const GROUP_EXAMPLES: &str = "Examples:
 const BUCKET_EXAMPLES: &str = "Examples:
   koine bucket owner koine://photos ada         ada owns it, and her home group has it
   koine bucket policy koine://photos policy.json
-  koine bucket policy koine://photos --remove";
+  koine bucket policy koine://photos --remove
+  koine bucket set koine://photos --tag team=lab --quota-bytes 10GiB --access-times off
+  koine bucket index add koine://photos --metadata camera    see koine search";
 
 const IDENTITY_EXAMPLES: &str = "Examples:
   koine identity reset-root --store store.koine     a new key and password for root; all others of root's are taken back
@@ -116,6 +118,10 @@ enum BucketCommand {
     Owner(OwnerArgs),
     /// Show, set or remove a bucket's policy.
     Policy(PolicyArgs),
+    /// Set metadata, tags, quotas, and whether access times are kept.
+    Set(settings::SetArgs),
+    /// Indexes, by which objects are found by metadata and tags: add, list and take away.
+    Index(settings::IndexArgs),
 }
 
 #[derive(Args, Debug)]
@@ -256,6 +262,8 @@ pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
             output.people(format!("{}  owner {}, group {}", named.bucket, printable(&owner), printable(&group)))?;
             output.json(&json!({ "type": "bucket", "bucket": named.bucket, "owner": owner, "group": group }))
         }
+        BucketCommand::Set(args) => settings::set(args, output),
+        BucketCommand::Index(args) => settings::index(args, output),
         BucketCommand::Policy(args) => {
             let named = Named::bucket(&args.bucket)?;
             let document = args.file.as_deref().map(read_text).transpose()?;

@@ -1,7 +1,7 @@
 //! `koine info`: what is known of a bucket or an object.
 
 use clap::Args;
-use koine::object::{ContentHeaders, ObjectInfo};
+use koine::object::{AccessTimes, ContentHeaders, ObjectInfo, Objects};
 use serde_json::{Value, json};
 
 use super::Named;
@@ -48,12 +48,7 @@ pub fn run(args: &InfoArgs, output: Output) -> Outcome {
 fn tell(holder: &Holder, named: &Named) -> Outcome<Value> {
     let Named { bucket, key, .. } = named;
     match holder {
-        Holder::Store(store) if key.is_empty() => {
-            let info = store.objects().head_bucket(bucket).map_err(failed)?;
-            Ok(
-                json!({ "type": "bucket", "bucket": info.name, "created": rfc3339(info.created), "space": info.space.0 }),
-            )
-        }
+        Holder::Store(store) if key.is_empty() => self::bucket(store.objects(), bucket),
         Holder::Store(store) => Ok(object(bucket, &store.objects().head(bucket, key).map_err(failed)?)),
         Holder::S3 { client, runtime } if key.is_empty() => {
             runtime.block_on(client.list(bucket, "", "/", None))?;
@@ -68,19 +63,38 @@ fn tell(holder: &Holder, named: &Named) -> Outcome<Value> {
     }
 }
 
+/// All that is known of a bucket, and what it holds.
+pub(crate) fn bucket(objects: &Objects, name: &str) -> Outcome<Value> {
+    let info = objects.head_bucket(name).map_err(failed)?;
+    let usage = objects.bucket_usage(name).map_err(failed)?;
+    let kept = match info.access_times {
+        AccessTimes::Off => "off",
+        AccessTimes::Relative => "relative",
+    };
+    Ok(json!({
+        "type": "bucket", "bucket": info.name, "created": rfc3339(info.created), "space": info.space.0,
+        "usage": { "objects": usage.objects, "bytes": usage.bytes, "older": usage.older,
+                   "older_bytes": usage.older_bytes, "upload_bytes": usage.upload_bytes },
+        "quota_bytes": info.quota.bytes, "quota_objects": info.quota.objects, "access_times": kept,
+        "metadata": pairs(&info.metadata), "tags": pairs(&info.tags),
+    }))
+}
+
+fn pairs(entries: &[(String, String)]) -> Value {
+    Value::Object(entries.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect())
+}
+
 /// All that is known of an object.
 pub(crate) fn object(bucket: &str, info: &ObjectInfo) -> Value {
     let checksums: serde_json::Map<String, Value> =
         info.checksums.iter().map(|sum| (sum.algorithm.name().to_owned(), sum.to_text().into())).collect();
-    let metadata: serde_json::Map<String, Value> =
-        info.metadata.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
-    let tags: serde_json::Map<String, Value> =
-        info.tags.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     json!({
         "type": "object", "bucket": bucket, "key": info.key, "size": info.size, "etag": info.etag.to_string(),
         "id": info.id.to_string(), "version": info.version.0, "created": rfc3339(info.created),
-        "modified": rfc3339(info.modified), "changed": rfc3339(info.changed), "mode": info.mode,
-        "parts": info.part_count, "checksums": checksums, "headers": headers(&info.headers), "metadata": metadata, "tags": tags,
+        "modified": rfc3339(info.modified), "changed": rfc3339(info.changed),
+        "accessed": info.accessed.map(rfc3339), "mode": info.mode,
+        "parts": info.part_count, "checksums": checksums, "headers": headers(&info.headers), "metadata": pairs(&info.metadata),
+        "tags": pairs(&info.tags),
     })
 }
 

@@ -13,7 +13,9 @@ pub mod multipart;
 pub mod mv;
 pub mod range;
 pub mod rm;
+pub mod search;
 pub mod set;
+pub mod settings;
 pub mod snapshot;
 pub mod users;
 

@@ -51,6 +51,9 @@ pub struct SetArgs {
     /// When its bytes were last changed, as in 2026-01-01T00:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     modified: Option<Timestamp>,
+    /// When it was last read, where its bucket keeps that.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    accessed: Option<Timestamp>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -72,7 +75,7 @@ pub struct ComposeArgs {
     reach: Reach,
 }
 
-fn entry(text: &str) -> Result<(String, String), String> {
+pub(super) fn entry(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no entry; write NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -88,7 +91,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     time.map(Timestamp).ok_or_else(|| format!("{text:?} is no time since 1970; write it as 2026-01-01T00:00:00Z"))
 }
 
-fn change(set: &[(String, String)], remove: &[String]) -> Option<MetadataChange> {
+pub(super) fn change(set: &[(String, String)], remove: &[String]) -> Option<MetadataChange> {
     let any = !set.is_empty() || !remove.is_empty();
     any.then(|| MetadataChange::Merge { set: set.to_vec(), remove: remove.to_vec() })
 }
@@ -101,6 +104,7 @@ pub fn set(args: &SetArgs, output: Output) -> Outcome {
         tags: change(&args.tag, &args.remove_tag),
         mode: args.mode,
         modified: args.modified,
+        accessed: args.accessed,
         ..AttributeChange::default()
     };
     if change == AttributeChange::default() && args.content_type.is_none() {
