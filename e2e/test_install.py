@@ -43,7 +43,8 @@ def environment(prefix):
 def test_everything_is_in_its_place(prefix, environment):
     there = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
     for path in ["bin/koine", "lib/libkoine.so.0", "lib/libkoine.so", "lib/libkoine.a", "lib/pkgconfig/koine.pc",
-                 "include/koine.h", "share/man/man1/koine.1", "share/man/man1/koine-format.1", "share/man/man3/koine.3"]:
+                 "include/koine.h", "share/man/man1/koine.1", "share/man/man1/koine-format.1", "share/man/man3/koine.3",
+                 "share/man/man3/koine-objects.3"]:
         assert path in there, f"{path} is not in {sorted(there)}"
     assert "libkoine.so.0" in run("readelf", "-d", prefix / "lib/libkoine.so.0")
     version = run("koine", "--version", env=environment).split()[1]

@@ -190,6 +190,49 @@ def test_a_bucket_is_kept_branched_and_restored(cli, tmp_path):
     assert cli("snapshot", "create", "koine://first", check=False).returncode == 2
 
 
+def test_versions_are_kept_read_and_deleted(cli, tmp_path):
+    assert "never" in cli("bucket", "versioning", "koine://first").stdout
+    put(cli, tmp_path, "a", b"null")
+    assert "enabled" in cli("bucket", "versioning", "koine://first", "enabled").stdout
+    (info,) = told(cli("--json", "info", "koine://first"))
+    assert info["versioning"] == "enabled"
+    put(cli, tmp_path, "a", b"one")
+    (one,) = told(cli("--json", "info", "koine://first/a"))
+    put(cli, tmp_path, "a", b"two!")
+    cli("rm", "koine://first/a")
+    assert cli("cat", "koine://first/a", check=False).returncode == 4
+    versions = told(cli("--json", "ls", "--versions", "koine://first/a"))
+    assert [(v["type"], v.get("size"), v["newest"]) for v in versions] == [
+        ("marker", None, True),
+        ("version", 4, False),
+        ("version", 3, False),
+        ("version", 4, False),
+    ]
+    assert [v["version_id"] for v in versions][2:] == [one["version_id"], "null"]
+    assert "deleted" in cli("ls", "--versions", "koine://first").stdout
+    assert cli("cat", "--version", one["version_id"], "koine://first/a").stdout == "one"
+    assert cli("cat", "--version", "null", "koine://first/a").stdout == "null"
+    assert told(cli("--json", "info", "--version", one["version_id"], "koine://first/a"))[0]["size"] == 3
+    assert cli("cat", "--version", "0" * 16, "koine://first/a", check=False).returncode == 4
+    assert cli("cat", "--version", "x", "koine://first/a", check=False).returncode == 2
+    assert cli("rb", "koine://first", check=False).returncode == 1
+    cli("rm", "--version", versions[0]["version_id"], "koine://first/a")
+    assert cli("cat", "koine://first/a").stdout == "two!"
+    assert cli("rm", "--version", versions[0]["version_id"], "koine://first/a", check=False).returncode == 4
+    cli("rm", "--force", "--version", versions[0]["version_id"], "koine://first/a")
+    cli("bucket", "versioning", "koine://first", "suspended")
+    put(cli, tmp_path, "a", b"again")
+    left = told(cli("--json", "ls", "--versions", "koine://first/*"))
+    assert [v["version_id"] for v in left] == ["null", versions[1]["version_id"], one["version_id"]]
+    assert cli("ls", "--versions", "koine://first/none", check=False).returncode == 4
+    cli("bucket", "versioning", "koine://first", "enabled")
+    cli("rm", "-r", "koine://first")
+    assert told(cli("--json", "ls", "koine://first")) == []
+    assert len(told(cli("--json", "ls", "--versions", "koine://first"))) == 4
+    cli("rb", "--force", "koine://first")
+    cli("mb", "koine://first")
+
+
 def test_groups_and_users_come_and_go(cli, tmp_path):
     (tmp_path / "password").write_text("correct horse\n")
     (tmp_path / "wrong").write_text("battery staple\n")
@@ -408,3 +451,24 @@ def test_what_no_name_leads_to_is_collected_and_nothing_else(cli, tmp_path):
         assert [(line["bucket"], line["what"], line["key"], line["bytes"]) for line in found] == [("first", "data", orphan, 9)] * left
     assert keys() == before
     assert cli("cat", "koine://first/a").stdout == "stays"
+
+
+def test_users_and_groups_have_quotas_and_usage(cli, tmp_path):
+    cli("group", "add", "lab")
+    cli("user", "add", "ada", "--group", "lab")
+    cli("bucket", "owner", "koine://first", "ada")
+    put(cli, tmp_path, "a", bytes(600))
+    cli("user", "set", "ada", "--quota-bytes", "1000", "--quota-objects", "5")
+    (tmp_path / "more").write_bytes(bytes(401))
+    refused = cli("cp", tmp_path / "more", "koine://first/b", check=False)
+    assert refused.returncode == 1 and "1000" in refused.stdout + refused.stderr
+    usage = told(cli("--json", "user", "info", "ada"))[-1]
+    assert (usage["type"], usage["objects"], usage["bytes"], usage["quota_bytes"], usage["quota_objects"]) == ("usage", 1, 600, 1000, 5)
+    cli("user", "set", "ada", "--quota-bytes", "none")
+    cli("cp", tmp_path / "more", "koine://first/b")
+    cli("group", "set", "lab", "--quota-objects", "2")
+    assert cli("cp", tmp_path / "more", "koine://first/c", check=False).returncode == 1
+    assert told(cli("--json", "group", "info", "lab"))[-1]["bytes"] == 1001
+    assert cli("rb", "--group", "lab", check=False).returncode == 2, "only with --force"
+    cli("rb", "--force", "--group", "lab")
+    assert told(cli("--json", "ls")) == []

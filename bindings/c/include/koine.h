@@ -1,16 +1,24 @@
 /*
- * koine.h: numbered objects on a file or a device, in this process.
+ * koine.h: buckets and objects in a store: a file, a device, or a server that holds one.
  *
- * A store holds objects; an object has a number and bytes. Every call may be made from any thread, also on one
- * object at once; each write is seen whole or not at all.
+ * Two libraries in one. Named objects stand in buckets, as in S3: sessions, `koine_put`, `koine_get`, files, uploads,
+ * snapshots, users, transactions (the second half of this file). Numbered objects are bytes with a number, in a store
+ * of this process: `koine_store_...`, `koine_object_...`, `koine_transaction_...` (the first half). A store has the
+ * ones or the others.
+ *
+ * Threads. Every call may be made from any thread, also on one handle at once; where that means something more it
+ * stands at the handle. Each write is seen whole or not at all.
  *
  * Failures. A call that can fail takes a place for an error as its last argument; NULL is "do not tell". It gives
  * NULL, false or -1 when it fails, and sets the place to an error that the caller frees with koine_error_free. After
  * success the place is untouched.
  *
- * Handles. A koine_store, koine_object, koine_transaction or koine_error pointer is not an address. One that is NULL,
- * was closed, or is of another kind is an error of kind KOINE_INVALID, never a crash. Strings and buffers are
- * addresses: they must be what the call says.
+ * Handles. A koine_store, koine_session, koine_result or other koine_ pointer that a call gave is not an address. One
+ * that is NULL, was closed, or is of another kind is an error of kind KOINE_INVALID, never a crash. Strings, buffers
+ * and structures are addresses: they must be what the call says. None is kept beyond the call unless that is said.
+ *
+ * Texts are UTF-8 and end with a zero, but where a length stands beside them. Sizes and offsets are in bytes and of 64
+ * bits; times are in nanoseconds since 1970.
  *
  * Link with -lkoine (pkg-config koine). See koine(3).
  */
@@ -19,6 +27,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,8 +37,14 @@ typedef struct koine_store koine_store;
 typedef struct koine_object koine_object;
 typedef struct koine_transaction koine_transaction;
 typedef struct koine_error koine_error;
+typedef struct koine_session koine_session;
+typedef struct koine_result koine_result;
+typedef struct koine_reader koine_reader;
+typedef struct koine_writer koine_writer;
+typedef struct koine_file koine_file;
+typedef struct koine_txn koine_txn;
 
-/* ---- Errors ---------------------------------------------------------------------------------------------------- */
+/* ---- Errors ----------------------------------------------------------------------------------------------------- */
 
 /* What to do about an error. Later versions may have more. */
 typedef enum koine_kind {
@@ -47,11 +62,54 @@ typedef enum koine_kind {
     KOINE_UNSUPPORTED = 11,
     KOINE_BUSY = 12,       /* objects are open, or passing; the same call may succeed later */
     KOINE_OTHER = 99,
-    KOINE_PANIC = 100      /* a fault of the library */
+    KOINE_PANIC = 100,     /* a fault of the library */
+    /* Of named objects. Where S3 has a code for it, it has that name. */
+    KOINE_NO_SUCH_BUCKET = 200,
+    KOINE_NO_SUCH_KEY = 201,            /* no object has this name in the bucket */
+    KOINE_NO_SUCH_UPLOAD = 202,         /* or it was completed or aborted */
+    KOINE_NO_SUCH_PART = 203,
+    KOINE_NO_SUCH_VERSION = 204,
+    KOINE_NO_SUCH_SNAPSHOT = 205,
+    KOINE_NO_SUCH_INDEX = 206,
+    KOINE_NO_SUCH_GROUP = 207,
+    KOINE_NO_SUCH_USER = 208,
+    KOINE_NO_SUCH_ACCESS_KEY = 209,
+    KOINE_NO_SUCH_POLICY = 210,
+    KOINE_PRECONDITION_FAILED = 211,    /* a condition of the options does not hold; nothing was changed */
+    KOINE_NOT_MODIFIED = 212,
+    KOINE_BUCKET_ALREADY_OWNED_BY_YOU = 213, /* a bucket of this name exists, and is the caller's */
+    KOINE_BUCKET_ALREADY_EXISTS = 214,
+    KOINE_BUCKET_NOT_EMPTY = 215,
+    KOINE_ALREADY_EXISTS = 216,
+    KOINE_NOT_EMPTY = 217,              /* holds or owns something that goes first */
+    KOINE_ACCESS_DENIED = 218,
+    KOINE_LOG_IN_FAILED = 219,          /* says no more, so that nobody learns which names there are */
+    KOINE_MALFORMED_POLICY = 220,
+    KOINE_READ_ONLY = 221,              /* a snapshot */
+    KOINE_QUOTA_EXCEEDED = 222,         /* deleting still works */
+    KOINE_INVALID_BUCKET_NAME = 223,
+    KOINE_INVALID_REQUEST = 224,        /* not possible as a whole, though each argument is */
+    KOINE_INVALID_RANGE = 225,          /* outside the object */
+    KOINE_BAD_DIGEST = 226,
+    KOINE_INVALID_DIGEST = 227,
+    KOINE_ENTITY_TOO_SMALL = 228,       /* a part other than the last has less than 5 MiB */
+    KOINE_ENTITY_TOO_LARGE = 229,
+    KOINE_INCOMPLETE_BODY = 230,
+    KOINE_INVALID_PART = 231,
+    KOINE_INVALID_PART_ORDER = 232,
+    KOINE_KEY_TOO_LONG = 233,           /* more than 1024 bytes */
+    KOINE_METADATA_TOO_LARGE = 234,     /* more than 2 KiB */
+    KOINE_INVALID_TAG = 235,
+    KOINE_TRANSACTION_TOO_LARGE = 236,
+    KOINE_CONFLICT = 237,               /* others changed the same thing again and again; the same call may succeed later */
+    KOINE_SYSTEM = 238,                 /* a file descriptor of the caller's failed; the message tells why */
+    KOINE_ABORTED = 239                 /* the callback of a transaction gave it up; nothing was changed */
 } koine_kind;
 
 /* The kind of an error; KOINE_OK when it is none. */
 int koine_error_kind(const koine_error *error);
+/* The name of its kind ("NoSuchKey"), until it is freed; "" when it is none. */
+const char *koine_error_name(const koine_error *error);
 /* Its message, until it is freed; "" when it is none. */
 const char *koine_error_message(const koine_error *error);
 /* Frees it. NULL, and an error that was freed before, do nothing. */
@@ -68,7 +126,7 @@ typedef enum koine_sync {
     KOINE_SYNC = 2     /* survives power loss */
 } koine_sync;
 
-/* ---- Hints: none changes what a call gives, only how fast --------------------------------------------------------- */
+/* ---- Hints: none changes what a call gives, only how fast ------------------------------------------------------- */
 
 typedef enum koine_access {
     KOINE_ACCESS_UNKNOWN = 0,
@@ -88,7 +146,7 @@ typedef struct koine_hint {
     uint64_t expected_size;  /* creating fails with KOINE_FULL when so much is not free; 0: not known */
 } koine_hint;
 
-/* ---- Stores ------------------------------------------------------------------------------------------------------ */
+/* ---- Stores ----------------------------------------------------------------------------------------------------- */
 
 typedef struct koine_store_options {
     uint64_t block_size;   /* in which data lies, for ever: a power of two from 4096 to 1048576; 0: 4096 */
@@ -143,7 +201,7 @@ bool koine_store_delete_many(koine_store *store, const uint64_t *numbers, uint64
 int64_t koine_store_list(const koine_store *store, uint64_t from, uint64_t *numbers, uint64_t count,
                          koine_error **error);
 
-/* ---- Objects ------------------------------------------------------------------------------------------------------ */
+/* ---- Objects ---------------------------------------------------------------------------------------------------- */
 
 typedef struct koine_object_status {
     const char *store;  /* the store's path; lives as long as the process */
@@ -178,7 +236,7 @@ bool koine_object_will_need(koine_object *object, uint64_t offset, uint64_t coun
 uint64_t koine_object_number(const koine_object *object);
 bool koine_object_get_status(const koine_object *object, koine_object_status *status, koine_error **error);
 
-/* ---- Transactions --------------------------------------------------------------------------------------------------- */
+/* ---- Transactions ----------------------------------------------------------------------------------------------- */
 
 /* Starts a transaction on an object and any others of its store. Nothing of it is visible before it is executed, then
  * all of it at once, or nothing when that fails. */
@@ -198,6 +256,610 @@ bool koine_transaction_read_later(koine_transaction *transaction, koine_object *
 int64_t koine_transaction_execute(koine_transaction *transaction, int sync, koine_error **error);
 /* Ends a transaction without doing anything of it. */
 bool koine_transaction_abandon(koine_transaction *transaction, koine_error **error);
+
+/* ================================================================================================================ */
+/* Named objects in buckets                                                                                         */
+/* ================================================================================================================ */
+
+/* ---- Structures that grow --------------------------------------------------------------------------------------- */
+
+/* Options and changes are structures whose first member is their size. Set all of one to zero and its size right by
+ *     koine_options options; koine_init(&options);
+ * and then what is wanted of it: a program that was compiled with an older header goes on to work. */
+#define koine_init(structure)                                                                                          \
+    (memset((structure), 0, sizeof *(structure)), (void)((structure)->struct_size = sizeof *(structure)))
+
+/* ---- Names ------------------------------------------------------------------------------------------------------ */
+
+/* A length that stands for "up to the zero at the end". */
+#define KOINE_TERMINATED UINT64_MAX
+
+/* An object's name: a bucket and a key. A key is UTF-8 of 1 to 1024 bytes, a zero among them where a length is told.
+ * BUCKET@SNAPSHOT is a bucket that can be read. */
+typedef struct koine_name {
+    const char *bucket;
+    const char *key;
+    uint64_t key_length; /* or KOINE_TERMINATED */
+} koine_name;
+
+/* The name of `key`, which ends with a zero, in `bucket`. */
+static inline koine_name koine_in(const char *bucket, const char *key)
+{
+    koine_name name;
+    name.bucket = bucket;
+    name.key = key;
+    name.key_length = KOINE_TERMINATED;
+    return name;
+}
+
+/* An entry of metadata or tags; in a list of names the value is not looked at. */
+typedef struct koine_entry {
+    const char *name;
+    const char *value;
+} koine_entry;
+
+/* Some bytes of an object. */
+typedef struct koine_segment {
+    koine_name name;
+    uint64_t offset;
+    uint64_t length;      /* UINT64_MAX with offset 0: all */
+    const char *if_match; /* NULL, or the ETag that the object must have */
+} koine_segment;
+
+/* ---- Results ---------------------------------------------------------------------------------------------------- */
+
+/* What a call tells is a result: rows that have fields. It never changes; any thread may read it. Texts of it live until
+ * koine_result_free, which the caller owes for each result that it got. A field that a row has not, a row that there
+ * is not and a handle that is none read as "" and 0. Calls that tell something aside take a place for a result, which
+ * may be NULL: then nothing is told and nothing is to be freed. */
+typedef enum koine_field {
+    KOINE_NAME = 1,              /* text: an object's key, a common prefix, the name of a bucket, snapshot, user, ... */
+    KOINE_IS_PREFIX = 2,         /* number: 1 for a common prefix of a listing */
+    KOINE_SIZE = 3,              /* number: bytes */
+    KOINE_ETAG = 4,              /* text, without quotes */
+    KOINE_VERSION = 5,           /* number: the commit that last changed it */
+    KOINE_ID = 6,                /* text: the same as long as the object lives, whatever it is named */
+    KOINE_CREATED = 7,           /* number: a time */
+    KOINE_MODIFIED = 8,          /* number: when its bytes changed */
+    KOINE_CHANGED = 9,           /* number: when anything of it changed */
+    KOINE_MODE = 10,             /* number: permission bits */
+    KOINE_PART_COUNT = 11,       /* number, where it was joined from parts */
+    KOINE_CONTENT_TYPE = 12,     /* texts, as they were given */
+    KOINE_CACHE_CONTROL = 13,
+    KOINE_CONTENT_DISPOSITION = 14,
+    KOINE_CONTENT_ENCODING = 15,
+    KOINE_CONTENT_LANGUAGE = 16,
+    KOINE_EXPIRES = 17,
+    KOINE_METADATA = 18,         /* entries */
+    KOINE_TAGS = 19,             /* entries */
+    KOINE_CHECKSUMS = 20,        /* entries: algorithm, text */
+    KOINE_UID = 21,              /* number, where it was set */
+    KOINE_GID = 22,
+    KOINE_BODY = 23,             /* text with a length: bytes of the object */
+    KOINE_EXISTED = 24,          /* number: 1 where there was something to delete */
+    KOINE_ERROR_NAME = 25,       /* text: what koine_error_name tells, where this one of many failed */
+    KOINE_ERROR_MESSAGE = 26,    /* text */
+    KOINE_PART_NUMBER = 27,      /* number: 1 to 10000 */
+    KOINE_UPLOAD = 28,           /* text: the id of an upload */
+    KOINE_OBJECTS = 29,          /* numbers: how much a bucket holds */
+    KOINE_BYTES = 30,
+    KOINE_OLDER_VERSIONS = 31,
+    KOINE_OLDER_BYTES = 32,
+    KOINE_UPLOAD_BYTES = 33,
+    KOINE_QUOTA_BYTES = 34,      /* numbers, where there is a quota */
+    KOINE_QUOTA_OBJECTS = 35,
+    KOINE_DESCRIPTION = 36,      /* text */
+    KOINE_GROUP = 37,            /* text: a user's home, a bucket's group */
+    KOINE_GROUPS = 38,           /* entries without values: other groups of a user */
+    KOINE_POLICIES = 39,         /* entries without values */
+    KOINE_DISABLED = 40,         /* number: 1 for who does not get in */
+    KOINE_ADMINISTRATOR = 41,    /* number */
+    KOINE_HAS_PASSWORD = 42,     /* number */
+    KOINE_TOKEN = 43,            /* text */
+    KOINE_EXPIRES_AT = 44,       /* number: a time */
+    KOINE_SECRET = 45,           /* text: shown this once */
+    KOINE_OWNER = 46,            /* text: a bucket's owner; of a session number: 1 where this process holds the store */
+    KOINE_POLICY = 47,           /* text: a policy's document */
+    KOINE_USERS = 48,            /* numbers: what went with a group */
+    KOINE_BUCKETS = 49,
+    KOINE_BEING_DELETED = 50,    /* number */
+    KOINE_RIGHTS = 51,           /* number: KOINE_RIGHT_... together */
+    KOINE_GRANTEE = 52           /* number: a koine_grantee */
+} koine_field;
+
+/* How many rows there are. */
+uint64_t koine_result_rows(const koine_result *result);
+/* Whether a row has a field. */
+bool koine_result_has(const koine_result *result, uint64_t row, int field);
+/* A text, with a zero behind it; it may have others within: see its length. */
+const char *koine_result_text(const koine_result *result, uint64_t row, int field);
+/* The length of a text in bytes. */
+uint64_t koine_result_length(const koine_result *result, uint64_t row, int field);
+uint64_t koine_result_number(const koine_result *result, uint64_t row, int field);
+/* Entries: how many, and the name and the value of each from 0 on. */
+uint64_t koine_result_entries(const koine_result *result, uint64_t row, int field);
+const char *koine_result_entry_name(const koine_result *result, uint64_t row, int field, uint64_t entry);
+const char *koine_result_entry_value(const koine_result *result, uint64_t row, int field, uint64_t entry);
+/* Whether another page follows, and what its `after` is: a name (of a part: its number) and, of uploads, an upload. */
+bool koine_result_has_next(const koine_result *result);
+const char *koine_result_next(const koine_result *result);
+uint64_t koine_result_next_length(const koine_result *result);
+const char *koine_result_next_upload(const koine_result *result);
+/* Frees a result. NULL, and one that was freed before, do nothing. */
+void koine_result_free(koine_result *result);
+
+/* ---- Sessions --------------------------------------------------------------------------------------------------- */
+
+typedef struct koine_open_options {
+    uint64_t struct_size;
+    int create;          /* not 0: make the store where the file is missing or empty */
+    uint64_t size_max;   /* up to how many bytes a file that is made grows; 0: as far as the disk allows */
+    uint64_t memory;     /* for tables and caches, in bytes; 0: 128 MiB */
+    uint64_t block_size; /* of a store that is made; 0: 4096 */
+    const char *key;     /* what a server over TCP wants to see, or NULL */
+    const char *token;   /* who calls: the user of this token; NULL: who owns the device */
+} koine_open_options;
+
+/* Opens the store at a path, `memory:`, rocksdb:FOLDER, koine+unix:SOCKET or koine+tcp:HOST:PORT. A store that another
+ * process holds and serves is reached through that process; else this one holds it (KOINE_OWNED where it cannot, also
+ * when this process has it open already: share the session). options may be NULL. The caller closes it. A session has
+ * no state of its own: threads share one without waiting for each other. After fork() it is the parent's alone. */
+koine_session *koine_open(const char *place, const koine_open_options *options, koine_error **error);
+/* Ends a session. With the last session of a store everything is finished and the store given back; readers, writers
+ * and files that are still open fail from then on, and still want closing. The handle ends also when this fails. */
+bool koine_close(koine_session *session, koine_error **error);
+/* A row: KOINE_NAME is the place, KOINE_OWNER 1 where this process holds the store. */
+koine_result *koine_session_info(const koine_session *session, koine_error **error);
+/* Logs in: another session of the same store, as that user, to be closed like any. `told`: the token, good for so many
+ * seconds (0: 12 hours; at most 30 days). KOINE_LOG_IN_FAILED. */
+koine_session *koine_log_in(koine_session *session, const char *user, const char *password, uint64_t seconds,
+                            koine_result **told, koine_error **error);
+/* Another session of the same store, as the user of a token; for NULL as one without an identity. */
+koine_session *koine_as(koine_session *session, const char *token, koine_error **error);
+/* Takes a token back: sessions of it may nothing any more. */
+bool koine_log_out(koine_session *session, const char *token, koine_error **error);
+
+/* ---- Options of changes ----------------------------------------------------------------------------------------- */
+
+typedef enum koine_flag {
+    KOINE_IF_ABSENT = 1,          /* nothing may have the name, else KOINE_PRECONDITION_FAILED */
+    KOINE_IF_PRESENT = 2,         /* something must have it, else KOINE_NO_SUCH_KEY */
+    KOINE_IF_VERSION = 4,         /* what has it was last changed by the commit if_version */
+    KOINE_NO_CREATE = 8,          /* edits: an absent object is not made, but KOINE_NO_SUCH_KEY */
+    KOINE_SOURCE_ATTRIBUTES = 16, /* koine_compose: headers, metadata and tags are those of the first segment's object */
+    KOINE_REPLACE_ATTRIBUTES = 32, /* koine_copy: headers and metadata are those given, not the source's */
+    KOINE_REPLACE_TAGS = 64,      /* koine_copy: tags are those given */
+    KOINE_MD5 = 128               /* puts, files and uploads: the ETag is made of the MD5 of the bytes, as S3 gives it;
+                                     else it is drawn, has a dash and costs nothing */
+} koine_flag;
+
+/* What a change asks for beside its arguments. What a call has no use for is KOINE_INVALID: all take conditions; puts,
+ * copies, compositions, files and uploads take headers, metadata and tags; copies and moves a source's ETag. */
+typedef struct koine_options {
+    uint64_t struct_size;
+    uint64_t flags;              /* of koine_flag, together */
+    const char *if_match;        /* NULL, or ETags, separated by commas: what has the name must have one */
+    uint64_t if_version;         /* with KOINE_IF_VERSION */
+    const char *source_if_match; /* the source must have one of these ETags */
+    const char *content_type;    /* headers: stored and given back */
+    const char *cache_control;
+    const char *content_disposition;
+    const char *content_encoding;
+    const char *content_language;
+    const char *expires;
+    const koine_entry *metadata; /* names in lower case; 2 KiB in all */
+    uint64_t metadata_count;
+    const koine_entry *tags;     /* at most 10 */
+    uint64_t tag_count;
+} koine_options;
+
+/* ---- Buckets ---------------------------------------------------------------------------------------------------- */
+
+/* Which rows of a listing. NULL is all of them, from the first on. */
+typedef struct koine_list_options {
+    uint64_t struct_size;
+    const char *prefix;        /* names that begin so; NULL: all */
+    uint64_t prefix_length;    /* 0: up to its zero */
+    const char *delimiter;     /* objects and uploads: what is the same up to the next one is one row, a common prefix */
+    const char *after;         /* names after this one: koine_result_next of the last page */
+    uint64_t after_length;     /* 0: up to its zero */
+    uint64_t limit;            /* the most rows; 0: 1000 */
+    const char *upload_after;  /* uploads: koine_result_next_upload of the last page */
+} koine_list_options;
+
+/* Called with one row, which it does not free and which ends when it returns; it may make any other call. Not 0: the walk
+ * ends there, which is no error. It runs on the thread of the walk. */
+typedef int (*koine_each)(void *context, const koine_result *row);
+
+typedef enum koine_bucket_change_flag {
+    KOINE_CHANGE_QUOTA_BYTES = 1,  /* also of koine_identity_change */
+    KOINE_CHANGE_QUOTA_OBJECTS = 2
+} koine_bucket_change_flag;
+
+typedef struct koine_bucket_change {
+    uint64_t struct_size;
+    uint64_t flags;          /* what is changed; the rest stays */
+    uint64_t quota_bytes;    /* UINT64_MAX: none */
+    uint64_t quota_objects;  /* UINT64_MAX: none */
+} koine_bucket_change;
+
+/* Makes a bucket: 3 to 63 of lower-case letters, digits, dots and hyphens. `told`: what is known of it. */
+bool koine_bucket_create(koine_session *session, const char *bucket, koine_result **told, koine_error **error);
+/* Deletes a bucket. KOINE_BUCKET_NOT_EMPTY where it holds objects, or snapshots unless those go with it. */
+bool koine_bucket_delete(koine_session *session, const char *bucket, int with_snapshots, koine_error **error);
+/* A row: name, time of creation, quotas. */
+koine_result *koine_bucket_info(const koine_session *session, const char *bucket, koine_error **error);
+/* A row: how much it holds. Costs the same however much that is. */
+koine_result *koine_bucket_usage(const koine_session *session, const char *bucket, koine_error **error);
+/* Changes quotas. A quota below what is there keeps out what would add. */
+bool koine_bucket_set(koine_session *session, const char *bucket, const koine_bucket_change *change,
+                      koine_result **told, koine_error **error);
+/* Takes all objects out at once, however many. */
+bool koine_bucket_purge(koine_session *session, const char *bucket, koine_error **error);
+/* A page of buckets by name, of those that the caller may see. options may be NULL. */
+koine_result *koine_bucket_list(const koine_session *session, const koine_list_options *options, koine_error **error);
+/* Calls back for each bucket that begins so; prefix may be NULL. */
+bool koine_bucket_for_each(const koine_session *session, const char *prefix, koine_each each, void *context,
+                           koine_error **error);
+
+/* ---- Snapshots and branches: each in constant time -------------------------------------------------------------- */
+
+/* Keeps a bucket as it is now; it is read as the bucket BUCKET@SNAPSHOT. */
+bool koine_snapshot_create(koine_session *session, const char *bucket, const char *snapshot, koine_result **told,
+                           koine_error **error);
+/* A row each, by name. */
+koine_result *koine_snapshot_list(const koine_session *session, const char *bucket, koine_error **error);
+bool koine_snapshot_delete(koine_session *session, const char *bucket, const char *snapshot, koine_error **error);
+/* Puts a bucket back to what it was. What was put since is gone. */
+bool koine_bucket_restore(koine_session *session, const char *bucket, const char *snapshot, koine_error **error);
+/* Makes a bucket that begins as `from`, a bucket or BUCKET@SNAPSHOT, is, and goes its own way. */
+bool koine_bucket_branch(koine_session *session, const char *from, const char *to, koine_result **told,
+                         koine_error **error);
+
+/* ---- Objects ---------------------------------------------------------------------------------------------------- */
+
+/* Each change is one commit, durable when the call returns. `told` is a row of the object as it is then. options may be
+ * NULL. */
+
+/* Puts an object of `length` bytes, in the place of what has its name. */
+bool koine_put(koine_session *session, koine_name name, const void *data, uint64_t length,
+               const koine_options *options, koine_result **told, koine_error **error);
+/* Puts all that a file descriptor gives, from where it stands to its end. It stays open. */
+bool koine_put_fd(koine_session *session, koine_name name, int descriptor, const koine_options *options,
+                  koine_result **told, koine_error **error);
+/* Reads up to `length` bytes from `offset` on into the buffer; gives how many, fewer only at the object's end. */
+int64_t koine_get(const koine_session *session, koine_name name, uint64_t offset, uint64_t length, void *buffer,
+                  koine_error **error);
+/* Reads all of it: a row of the object with KOINE_BODY, in the library's memory until the result is freed. */
+koine_result *koine_get_all(const koine_session *session, koine_name name, koine_error **error);
+/* Writes up to `length` bytes (UINT64_MAX: all) from `offset` on to a file descriptor, which stays open; gives how many. */
+int64_t koine_get_fd(const koine_session *session, koine_name name, uint64_t offset, uint64_t length, int descriptor,
+                     koine_error **error);
+/* A row of the object. KOINE_NO_SUCH_KEY. */
+koine_result *koine_head(const koine_session *session, koine_name name, koine_error **error);
+/* 1 where it is there, 0 where not, -1 on failure. */
+int koine_exists(const koine_session *session, koine_name name, koine_error **error);
+/* Deletes: 1, 0 where there was nothing, -1 on failure. */
+int koine_delete(koine_session *session, koine_name name, const koine_options *options, koine_error **error);
+/* Deletes up to 1000 objects of one bucket in one commit. A row each: KOINE_EXISTED, or KOINE_ERROR_NAME. */
+koine_result *koine_delete_many(koine_session *session, const koine_name *names, uint64_t count, koine_error **error);
+/* A page of objects and common prefixes, in the order of the bytes of their names. options may be NULL. */
+koine_result *koine_list(const koine_session *session, const char *bucket, const koine_list_options *options,
+                         koine_error **error);
+/* Calls back for each object that begins so; prefix may be NULL. What stays is told once, what comes or goes meanwhile
+ * at most once. */
+bool koine_for_each(const koine_session *session, const char *bucket, const char *prefix, koine_each each,
+                    void *context, koine_error **error);
+/* Copies an object over what has the name, without copying its data, also between buckets. */
+bool koine_copy(koine_session *session, koine_name from, koine_name to, const koine_options *options,
+                koine_result **told, koine_error **error);
+/* Gives an object another name, over what has that. */
+bool koine_move(koine_session *session, koine_name from, koine_name to, const koine_options *options,
+                koine_result **told, koine_error **error);
+/* Swaps two objects. `told`: two rows, as they are named then. */
+bool koine_exchange(koine_session *session, koine_name one, koine_name other, koine_result **told,
+                    koine_error **error);
+/* Copies all objects whose names begin so to names that begin otherwise; gives how many, or -1. In steps of 2500: what
+ * was copied before a failure stays. */
+int64_t koine_copy_prefix(koine_session *session, koine_name from, koine_name to, koine_error **error);
+/* The same for moving, within a bucket and in one commit. */
+bool koine_move_prefix(koine_session *session, koine_name from, koine_name to, koine_error **error);
+
+/* ---- Edits: the object stays the same, its ETag is another ------------------------------------------------------ */
+
+/* Writes at an offset; the object grows as needed, a gap reads as zeros. */
+bool koine_write_at(koine_session *session, koine_name name, uint64_t offset, const void *data, uint64_t length,
+                    const koine_options *options, koine_result **told, koine_error **error);
+/* Writes behind what is there by then. */
+bool koine_append(koine_session *session, koine_name name, const void *data, uint64_t length,
+                  const koine_options *options, koine_result **told, koine_error **error);
+/* As koine_write_at, all that a file descriptor gives. It stays open. */
+bool koine_write_fd(koine_session *session, koine_name name, uint64_t offset, int descriptor,
+                    const koine_options *options, koine_result **told, koine_error **error);
+/* Gives an object another size; what is added reads as zeros. */
+bool koine_truncate(koine_session *session, koine_name name, uint64_t size, const koine_options *options,
+                    koine_result **told, koine_error **error);
+/* Writes a segment, which tells its length, at an offset of another object, without copying data. */
+bool koine_write_copy(koine_session *session, const koine_segment *from, koine_name to, uint64_t offset,
+                      const koine_options *options, koine_result **told, koine_error **error);
+/* Makes an object of up to 10000 segments, one behind the other, without copying data. */
+bool koine_compose(koine_session *session, const koine_segment *segments, uint64_t count, koine_name to,
+                   const koine_options *options, koine_result **told, koine_error **error);
+
+typedef enum koine_change_flag {
+    KOINE_CHANGE_ALL_METADATA = 1, /* the metadata are those set, and no others */
+    KOINE_CHANGE_ALL_TAGS = 2,
+    KOINE_CHANGE_HEADERS = 4,      /* all headers are those of `headers` */
+    KOINE_CHANGE_MODE = 8,
+    KOINE_CHANGE_OWNER = 16,
+    KOINE_CHANGE_MODIFIED = 32
+} koine_change_flag;
+
+/* What is changed of an object beside its bytes; the rest stays. */
+typedef struct koine_change {
+    uint64_t struct_size;
+    uint64_t flags;
+    const koine_entry *set_metadata;    /* added, or put in the place of those of their names */
+    uint64_t set_metadata_count;
+    const koine_entry *remove_metadata; /* their values are not looked at */
+    uint64_t remove_metadata_count;
+    const koine_entry *set_tags;
+    uint64_t set_tag_count;
+    const koine_entry *remove_tags;
+    uint64_t remove_tag_count;
+    uint64_t mode;                      /* permission bits */
+    uint64_t uid;
+    uint64_t gid;
+    uint64_t modified;                  /* a time */
+    const koine_options *headers;       /* only its headers are looked at; NULL: none */
+} koine_change;
+
+bool koine_set(koine_session *session, koine_name name, const koine_change *change, const koine_options *options,
+               koine_result **told, koine_error **error);
+
+/* ---- Readers and writers ---------------------------------------------------------------------------------------- */
+
+/* A reader reads an object as it was when it was opened, whatever becomes of it. Threads read side by side. */
+koine_reader *koine_reader_open(const koine_session *session, koine_name name, koine_error **error);
+/* A row of the object. */
+koine_result *koine_reader_info(const koine_reader *reader, koine_error **error);
+/* As koine_get. */
+int64_t koine_reader_read(const koine_reader *reader, uint64_t offset, uint64_t length, void *buffer,
+                          koine_error **error);
+bool koine_reader_close(koine_reader *reader, koine_error **error);
+
+/* A writer takes a body piece by piece; nothing is seen of it before koine_writer_finish, then all at once. Threads that
+ * share one are taken one after the other. */
+koine_writer *koine_writer_open(koine_session *session, koine_name name, const koine_options *options,
+                                koine_error **error);
+/* The same for an edit: at an offset, or for UINT64_MAX at the end. */
+koine_writer *koine_writer_open_at(koine_session *session, koine_name name, uint64_t offset,
+                                   const koine_options *options, koine_error **error);
+/* Adds a piece; gives its length. */
+int64_t koine_writer_write(koine_writer *writer, const void *data, uint64_t length, koine_error **error);
+/* Commits. The handle ends also when this fails; then nothing was changed. */
+bool koine_writer_finish(koine_writer *writer, koine_result **told, koine_error **error);
+/* Gives up what was written. The handle ends. */
+bool koine_writer_drop(koine_writer *writer, koine_error **error);
+
+/* ---- Files ------------------------------------------------------------------------------------------------------ */
+
+typedef enum koine_whence {
+    KOINE_FROM_START = 0,
+    KOINE_FROM_HERE = 1,
+    KOINE_FROM_END = 2
+} koine_whence;
+
+/* Opens an object as a file: "r" to read what is there; "r+" to read and write over it; "w" to put it anew; "x" the same
+ * where nothing is; "a" to write behind what is there. "w" and "x" change nothing before koine_file_close, which is
+ * one commit; "r+" and "a" change the object at koine_file_flush and koine_file_close. What is read is the object as
+ * it was opened, and what was written here. Threads that share a file are taken one after the other. */
+koine_file *koine_file_open(koine_session *session, koine_name name, const char *mode, const koine_options *options,
+                            koine_error **error);
+/* Reads where the file stands; gives how many bytes, fewer only at its end. */
+int64_t koine_file_read(koine_file *file, uint64_t length, void *buffer, koine_error **error);
+/* Writes where the file stands; gives the length. */
+int64_t koine_file_write(koine_file *file, const void *data, uint64_t length, koine_error **error);
+/* Moves; gives the place from the beginning. (file, 0, KOINE_FROM_HERE, ...) tells where it stands. */
+int64_t koine_file_seek(koine_file *file, int64_t offset, int whence, koine_error **error);
+/* How long it is, with what was written here; -1 on failure. */
+int64_t koine_file_size(const koine_file *file, koine_error **error);
+/* Of "r+": gives it another size, seen from the next flush on. */
+bool koine_file_truncate(koine_file *file, uint64_t size, koine_error **error);
+bool koine_file_flush(koine_file *file, koine_error **error);
+/* Makes what was written visible, and closes. `told` is not set for "r". The handle ends also when this fails. */
+bool koine_file_close(koine_file *file, koine_result **told, koine_error **error);
+/* Closes and gives up what was not flushed. */
+bool koine_file_drop(koine_file *file, koine_error **error);
+
+/* ---- Uploads in parts ------------------------------------------------------------------------------------------- */
+
+/* A part as a completion names it. */
+typedef struct koine_part {
+    uint64_t number;
+    const char *etag;
+} koine_part;
+
+/* Begins an upload: a row with KOINE_UPLOAD, its id, by which any process goes on with it until it is completed or
+ * aborted. Options: headers and metadata. */
+koine_result *koine_upload_create(koine_session *session, koine_name name, const koine_options *options,
+                                  koine_error **error);
+/* Puts part 1 to 10000, over what has the number; all but the last have 5 MiB or more. `told`: a row of the part. */
+bool koine_upload_part(koine_session *session, koine_name name, const char *upload, uint64_t number, const void *data,
+                       uint64_t length, koine_result **told, koine_error **error);
+bool koine_upload_part_fd(koine_session *session, koine_name name, const char *upload, uint64_t number,
+                          int descriptor, koine_result **told, koine_error **error);
+/* The part is a segment of an object, whose data is not copied. */
+bool koine_upload_part_copy(koine_session *session, const koine_segment *from, koine_name name, const char *upload,
+                            uint64_t number, koine_result **told, koine_error **error);
+/* Parts after this number, at most `limit` (0: 1000). */
+koine_result *koine_upload_parts(const koine_session *session, koine_name name, const char *upload, uint64_t after,
+                                 uint64_t limit, koine_error **error);
+/* Makes the object of these parts in ascending order; with NULL and 0 of all that were put. */
+bool koine_upload_complete(koine_session *session, koine_name name, const char *upload, const koine_part *parts,
+                           uint64_t count, const koine_options *options, koine_result **told, koine_error **error);
+bool koine_upload_abort(koine_session *session, koine_name name, const char *upload, koine_error **error);
+/* A page of uploads by name and then by age. options may be NULL. */
+koine_result *koine_upload_list(const koine_session *session, const char *bucket, const koine_list_options *options,
+                                koine_error **error);
+
+/* ---- Transactions ----------------------------------------------------------------------------------------------- */
+
+/* Called by koine_transact with a transaction that ends when it returns: 0 to commit, anything else to give up. It is
+ * called again where others changed what it read, so it does nothing else that cannot be done twice. */
+typedef int (*koine_txn_body)(koine_txn *transaction, void *context);
+
+/* Runs the callback on this thread and commits all that it changed at once, durably; or changes nothing: KOINE_ABORTED
+ * where it gave up, KOINE_BUSY where others were faster 500 times. `told`: KOINE_VERSION, the commit. */
+bool koine_transact(koine_session *session, koine_txn_body body, void *context, koine_result **told,
+                    koine_error **error);
+/* What these read they see with the changes made before in the transaction, and it is a condition of the commit. They are
+ * made on the callback's thread. */
+/* A row, or none where there is no such object. */
+koine_result *koine_txn_head(koine_txn *transaction, koine_name name, koine_error **error);
+/* As koine_get; but not bytes that the transaction itself has written. */
+int64_t koine_txn_get(koine_txn *transaction, koine_name name, uint64_t offset, uint64_t length, void *buffer,
+                      koine_error **error);
+/* A page; that no name comes or goes in it is a condition of the commit. */
+koine_result *koine_txn_list(koine_txn *transaction, const char *bucket, const koine_list_options *options,
+                             koine_error **error);
+bool koine_txn_put(koine_txn *transaction, koine_name name, const void *data, uint64_t length,
+                   const koine_options *options, koine_error **error);
+/* At an offset, or for UINT64_MAX at the end. */
+bool koine_txn_write(koine_txn *transaction, koine_name name, uint64_t offset, const void *data, uint64_t length,
+                     const koine_options *options, koine_error **error);
+bool koine_txn_truncate(koine_txn *transaction, koine_name name, uint64_t size, const koine_options *options,
+                        koine_error **error);
+bool koine_txn_write_copy(koine_txn *transaction, const koine_segment *from, koine_name to, uint64_t offset,
+                          const koine_options *options, koine_error **error);
+bool koine_txn_compose(koine_txn *transaction, const koine_segment *segments, uint64_t count, koine_name to,
+                       const koine_options *options, koine_error **error);
+bool koine_txn_copy(koine_txn *transaction, koine_name from, koine_name to, const koine_options *options,
+                    koine_error **error);
+bool koine_txn_move(koine_txn *transaction, koine_name from, koine_name to, const koine_options *options,
+                    koine_error **error);
+bool koine_txn_exchange(koine_txn *transaction, koine_name one, koine_name other, koine_error **error);
+int koine_txn_delete(koine_txn *transaction, koine_name name, const koine_options *options, koine_error **error);
+bool koine_txn_set(koine_txn *transaction, koine_name name, const koine_change *change, const koine_options *options,
+                   koine_error **error);
+/* Keys and values of a space of the caller's, 32 to 2^32-1, made when it is first written to; for who owns the device
+ * alone. A row with KOINE_BODY, or none. */
+koine_result *koine_txn_key_get(koine_txn *transaction, uint64_t space, const void *key, uint64_t key_length,
+                                koine_error **error);
+bool koine_txn_key_put(koine_txn *transaction, uint64_t space, const void *key, uint64_t key_length,
+                       const void *value, uint64_t length, koine_error **error);
+bool koine_txn_key_delete(koine_txn *transaction, uint64_t space, const void *key, uint64_t key_length,
+                          koine_error **error);
+
+/* ---- Groups, users, keys ---------------------------------------------------------------------------------------- */
+
+typedef enum koine_identity_change_flag {
+    /* KOINE_CHANGE_QUOTA_BYTES = 1, KOINE_CHANGE_QUOTA_OBJECTS = 2: of all buckets together */
+    KOINE_CHANGE_POLICIES = 4,
+    KOINE_CHANGE_DISABLED = 8,        /* this and the next two: users only */
+    KOINE_CHANGE_ADMINISTRATOR = 16,
+    KOINE_CHANGE_UID = 32             /* the user of this machine that it is */
+} koine_identity_change_flag;
+
+typedef struct koine_identity_change {
+    uint64_t struct_size;
+    uint64_t flags;
+    const char *name;            /* another name, or NULL */
+    const char *description;     /* of a user: what people call it; NULL: as it is */
+    const koine_entry *policies; /* values are not looked at */
+    uint64_t policy_count;
+    uint64_t quota_bytes;        /* UINT64_MAX: none */
+    uint64_t quota_objects;
+    uint64_t disabled;
+    uint64_t administrator;
+    uint64_t uid;
+} koine_identity_change;
+
+/* description may be NULL. */
+bool koine_group_create(koine_session *session, const char *group, const char *description, koine_result **told,
+                        koine_error **error);
+/* Deletes a group with the users at home in it and all of its buckets. `told`: KOINE_USERS and KOINE_BUCKETS. */
+bool koine_group_delete(koine_session *session, const char *group, koine_result **told, koine_error **error);
+koine_result *koine_group_info(const koine_session *session, const char *group, koine_error **error);
+koine_result *koine_group_list(const koine_session *session, const koine_list_options *options, koine_error **error);
+bool koine_group_set(koine_session *session, const char *group, const koine_identity_change *change,
+                     koine_result **told, koine_error **error);
+/* Makes a user at home in a group; without a password (NULL) it comes by access keys or as a user of this machine. */
+bool koine_user_create(koine_session *session, const char *group, const char *user, const char *password,
+                       koine_result **told, koine_error **error);
+/* KOINE_NOT_EMPTY while it owns buckets. */
+bool koine_user_delete(koine_session *session, const char *user, koine_error **error);
+koine_result *koine_user_info(const koine_session *session, const char *user, koine_error **error);
+/* Users of a group; of all for NULL. */
+koine_result *koine_user_list(const koine_session *session, const char *group, const koine_list_options *options,
+                              koine_error **error);
+bool koine_user_set(koine_session *session, const char *user, const koine_identity_change *change,
+                    koine_result **told, koine_error **error);
+bool koine_user_set_password(koine_session *session, const char *user, const char *password, koine_error **error);
+bool koine_member_add(koine_session *session, const char *group, const char *user, int administrator,
+                      koine_error **error);
+bool koine_member_remove(koine_session *session, const char *group, const char *user, koine_error **error);
+
+typedef struct koine_key_options {
+    uint64_t struct_size;
+    uint64_t seconds;        /* how long it is good; 0: until it is deleted */
+    const char *access_key;  /* with `secret`: not drawn but these; or NULL */
+    const char *secret;
+    const char *policy;      /* narrows what it may be used for; or NULL */
+    const char *description;
+} koine_key_options;
+
+/* Makes an access key for S3: a row with KOINE_NAME and KOINE_SECRET, which is shown this once. options may be NULL. */
+koine_result *koine_key_create(koine_session *session, const char *user, const koine_key_options *options,
+                               koine_error **error);
+koine_result *koine_key_list(const koine_session *session, const char *user, koine_error **error);
+bool koine_key_delete(koine_session *session, const char *user, const char *access_key, koine_error **error);
+
+/* ---- Policies and access lists ---------------------------------------------------------------------------------- */
+
+typedef enum koine_grantee {
+    KOINE_TO_USER = 1,
+    KOINE_TO_GROUP = 2,
+    KOINE_TO_EVERY_USER = 3,
+    KOINE_TO_EVERYONE = 4    /* where public access is on */
+} koine_grantee;
+
+typedef enum koine_right {
+    KOINE_RIGHT_READ = 1,       /* of a bucket: listing it */
+    KOINE_RIGHT_WRITE = 2,      /* of a bucket: putting and deleting in it */
+    KOINE_RIGHT_READ_LIST = 4,
+    KOINE_RIGHT_WRITE_LIST = 8
+} koine_right;
+
+/* A line of an access list. */
+typedef struct koine_grant {
+    uint64_t grantee;  /* a koine_grantee */
+    const char *name;  /* of the user or group; else NULL */
+    uint64_t rights;   /* of koine_right, together */
+} koine_grant;
+
+/* Sets a policy (a document in the language of S3) that users and groups are given by name; NULL deletes it. */
+bool koine_policy_set(koine_session *session, const char *policy, const char *document, koine_error **error);
+/* A row with KOINE_POLICY. */
+koine_result *koine_policy_get(const koine_session *session, const char *policy, koine_error **error);
+/* The same for the one policy of a bucket. */
+bool koine_bucket_set_policy(koine_session *session, const char *bucket, const char *document, koine_error **error);
+koine_result *koine_bucket_get_policy(const koine_session *session, const char *bucket, koine_error **error);
+/* Gives a bucket to a user; group: NULL for the user's home. */
+bool koine_bucket_set_owner(koine_session *session, const char *bucket, const char *owner, const char *group,
+                            koine_error **error);
+/* A row with KOINE_OWNER and KOINE_GROUP. */
+koine_result *koine_bucket_get_owner(const koine_session *session, const char *bucket, koine_error **error);
+/* Sets an access list of at most 100 grants; with 0 it grants nothing. */
+bool koine_bucket_set_access(koine_session *session, const char *bucket, const koine_grant *grants, uint64_t count,
+                             koine_error **error);
+/* A row for each grant: KOINE_GRANTEE, KOINE_RIGHTS, and KOINE_ID of a user or group. */
+koine_result *koine_bucket_get_access(const koine_session *session, const char *bucket, koine_error **error);
+bool koine_set_access(koine_session *session, koine_name name, const koine_grant *grants, uint64_t count,
+                      koine_error **error);
+koine_result *koine_get_access(const koine_session *session, koine_name name, koine_error **error);
+/* Whether what policies and lists give to everyone is given. */
+bool koine_set_public_access(koine_session *session, int on, koine_error **error);
 
 #ifdef __cplusplus
 }

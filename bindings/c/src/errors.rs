@@ -4,10 +4,12 @@
 //! - An error is written where the caller wants it only when a call fails; after success the place is untouched.
 //! - An error's message lives until the error is freed; freeing NULL or a second time does nothing.
 
+use std::borrow::Cow;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use koine::numbered::ErrorKind;
+use koine::object;
 
 use crate::handles::Handles;
 
@@ -19,21 +21,41 @@ pub enum Error {}
 pub struct Failure {
     /// One of the constants of the header.
     pub kind: c_int,
+    /// The kind's name.
+    pub name: Cow<'static, str>,
     /// For people.
     pub message: String,
 }
 
 /// `KOINE_INVALID` of the header.
 const INVALID: c_int = 2;
+/// `KOINE_OTHER` of the header.
+const OTHER: c_int = 99;
 /// `KOINE_PANIC` of the header.
 const PANIC: c_int = 100;
 
-static ERRORS: Handles<(c_int, CString)> = Handles::new("error");
+/// `KOINE_SYSTEM` of the header.
+const SYSTEM: c_int = 238;
+/// `KOINE_ABORTED` of the header.
+const ABORTED: c_int = 239;
+
+/// An error as C holds it: kind, its name, message.
+static ERRORS: Handles<(c_int, CString, CString)> = Handles::new("error");
 
 impl Failure {
     /// A wrong argument.
     pub fn invalid(message: impl Into<String>) -> Failure {
-        Failure { kind: INVALID, message: message.into() }
+        Failure { kind: INVALID, name: "InvalidArgument".into(), message: message.into() }
+    }
+
+    /// A file descriptor of the caller's that failed.
+    pub fn system(what: &str, error: &std::io::Error) -> Failure {
+        Failure { kind: SYSTEM, name: "System".into(), message: format!("cannot {what} the file descriptor: {error}") }
+    }
+
+    /// A callback that gave up.
+    pub fn aborted(message: String) -> Failure {
+        Failure { kind: ABORTED, name: "Aborted".into(), message }
     }
 }
 
@@ -53,26 +75,103 @@ fn kind_number(kind: ErrorKind) -> c_int {
         ErrorKind::Unsupported => 11,
         ErrorKind::Busy => 12,
         // A kind that is newer than this binding.
-        _ => 99,
+        _ => OTHER,
     }
 }
 
 impl From<koine::numbered::Error> for Failure {
     fn from(error: koine::numbered::Error) -> Self {
-        Failure { kind: kind_number(error.kind()), message: error.to_string() }
+        let kind = error.kind();
+        Failure { kind: kind_number(kind), name: format!("{kind:?}").into(), message: error.to_string() }
+    }
+}
+
+/// The constants `KOINE_…` of the kinds of named objects. A kind has one number for ever.
+fn object_kind_number(kind: object::ErrorKind) -> c_int {
+    use object::ErrorKind as Kind;
+    const FROM_200: &[Kind] = &[
+        Kind::NoSuchBucket,
+        Kind::NoSuchKey,
+        Kind::NoSuchUpload,
+        Kind::NoSuchPart,
+        Kind::NoSuchVersion,
+        Kind::NoSuchSnapshot,
+        Kind::NoSuchIndex,
+        Kind::NoSuchGroup,
+        Kind::NoSuchUser,
+        Kind::NoSuchAccessKey,
+        Kind::NoSuchPolicy,
+        Kind::PreconditionFailed,
+        Kind::NotModified,
+        Kind::BucketAlreadyOwnedByYou,
+        Kind::BucketAlreadyExists,
+        Kind::BucketNotEmpty,
+        Kind::AlreadyExists,
+        Kind::NotEmpty,
+        Kind::AccessDenied,
+        Kind::LogInFailed,
+        Kind::MalformedPolicy,
+        Kind::ReadOnly,
+        Kind::QuotaExceeded,
+        Kind::InvalidBucketName,
+        Kind::InvalidRequest,
+        Kind::InvalidRange,
+        Kind::BadDigest,
+        Kind::InvalidDigest,
+        Kind::EntityTooSmall,
+        Kind::EntityTooLarge,
+        Kind::IncompleteBody,
+        Kind::InvalidPart,
+        Kind::InvalidPartOrder,
+        Kind::KeyTooLong,
+        Kind::MetadataTooLarge,
+        Kind::InvalidTag,
+        Kind::TransactionTooLarge,
+        Kind::Conflict,
+    ];
+    let below = match kind {
+        Kind::InvalidArgument => ErrorKind::Invalid,
+        Kind::Full => ErrorKind::Full,
+        Kind::Expired => ErrorKind::Expired,
+        Kind::Damaged => ErrorKind::Damaged,
+        Kind::Device => ErrorKind::Device,
+        Kind::Stopped => ErrorKind::Stopped,
+        Kind::Unsupported => ErrorKind::Unsupported,
+        Kind::Busy => ErrorKind::Busy,
+        kind => return FROM_200.iter().position(|of| *of == kind).map_or(OTHER, |at| 200 + at as c_int),
+    };
+    kind_number(below)
+}
+
+impl From<object::Error> for Failure {
+    fn from(error: object::Error) -> Self {
+        let kind = error.kind();
+        let name = format!("{kind:?}").into();
+        Failure { kind: object_kind_number(kind), name, message: error.message().to_owned() }
+    }
+}
+
+/// Of an object that is open as a file.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<object::Error>());
+        inner.map_or_else(|| Failure::system("use", &error), |inner| inner.clone().into())
     }
 }
 
 impl From<koine::Error> for Failure {
     fn from(error: koine::Error) -> Self {
+        if let koine::Error::Objects(error) = error {
+            return error.into();
+        }
         let kind = match &error {
             koine::Error::BadPlace(_) | koine::Error::BadSize(_) => ErrorKind::Invalid,
-            koine::Error::Missing(_) => ErrorKind::NotFound,
+            koine::Error::Missing(_) | koine::Error::MissingAt(_) => ErrorKind::NotFound,
             koine::Error::Occupied { .. } => ErrorKind::Unknown,
             koine::Error::Io { .. } => ErrorKind::Device,
             other => other.store_kind().unwrap_or(ErrorKind::Device),
         };
-        Failure { kind: kind_number(kind), message: error.to_string() }
+        Failure { kind: kind_number(kind), name: format!("{kind:?}").into(), message: error.to_string() }
     }
 }
 
@@ -81,15 +180,17 @@ pub fn call<T>(error: *mut *mut Error, failed: T, work: impl FnOnce() -> Result<
     let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(Failure { kind: PANIC, message: format!("the library failed within; close the store: {text}") })
+        let message = format!("the library failed within; close the store: {text}");
+        Err(Failure { kind: PANIC, name: "Panic".into(), message })
     });
     match done {
         Ok(result) => result,
         Err(failure) => {
             if !error.is_null() {
-                let message = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
+                let plain = |text: &str| CString::new(text.replace('\0', " ")).unwrap_or_default();
+                let (name, message) = (plain(&failure.name), plain(&failure.message));
                 // SAFETY: the caller gives NULL or a place for one pointer.
-                unsafe { error.write(ERRORS.add((failure.kind, message))) };
+                unsafe { error.write(ERRORS.add((failure.kind, name, message))) };
             }
             failed
         }
@@ -102,11 +203,17 @@ pub extern "C" fn koine_error_kind(error: *const Error) -> c_int {
     catch_unwind(|| ERRORS.get(error).map_or(0, |error| error.0)).unwrap_or(PANIC)
 }
 
+/// The name of the kind of an error, until it is freed; an empty one when it is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn koine_error_name(error: *const Error) -> *const c_char {
+    catch_unwind(|| ERRORS.get(error).map_or(c"".as_ptr(), |error| error.1.as_ptr())).unwrap_or(c"".as_ptr())
+}
+
 /// The message of an error, until it is freed; an empty one when it is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_error_message(error: *const Error) -> *const c_char {
     // The error itself lies in the table, so that its text stays where it is until it is removed there.
-    catch_unwind(|| ERRORS.get(error).map_or(c"".as_ptr(), |error| error.1.as_ptr())).unwrap_or(c"".as_ptr())
+    catch_unwind(|| ERRORS.get(error).map_or(c"".as_ptr(), |error| error.2.as_ptr())).unwrap_or(c"".as_ptr())
 }
 
 /// Frees an error.

@@ -1,4 +1,4 @@
-//! `libkoine`: the C face of numbered objects. The header is `include/koine.h`.
+//! `libkoine`: the C face of buckets, named and numbered objects. The header is `include/koine.h`.
 //!
 //! Invariants:
 //! - A handle is a number in the guise of a pointer, never an address: one that is NULL, closed or made up is an
@@ -9,13 +9,21 @@
 
 // The names of the calls are exported, and the caller's memory is reached by its pointers.
 #![allow(unsafe_code)]
+// What C passes one by one.
+#![allow(clippy::too_many_arguments)]
+// Changes and queries of the object library grow; what a call does not set of them is as by default.
+#![allow(clippy::needless_update)]
 
 mod arguments;
 mod errors;
 mod handles;
+mod named;
 mod names;
 mod objects;
+mod rows;
+mod session;
 mod stores;
+mod table;
 mod transactions;
 
 use std::ffi::c_char;

@@ -72,7 +72,7 @@ unsafe fn creation(options: *const StoreOptions) -> CreateStore {
 }
 
 /// An open file of the caller's, which stays open.
-fn file(descriptor: c_int) -> Result<ManuallyDrop<File>, Failure> {
+pub fn file(descriptor: c_int) -> Result<ManuallyDrop<File>, Failure> {
     if descriptor < 0 {
         return Err(Failure::invalid(format!("{descriptor} is no file descriptor")));
     }

@@ -1,7 +1,10 @@
 //! Keyword arguments that several calls share.
 
 use koine::kv::Version;
-use koine::object::{ContentHeaders, EditOptions, EtagKind, EtagMatch, PutCondition, PutOptions};
+use koine::object::{
+    ContentHeaders, CopiedMetadata, CopyOptions, EditOptions, EtagKind, EtagMatch, PutCondition, PutOptions,
+    UploadOptions,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
@@ -100,6 +103,23 @@ impl Making {
     /// For an edit.
     pub fn edit(self, call: &str, create: bool) -> PyResult<EditOptions> {
         Ok(EditOptions { condition: self.condition_alone(call)?, create, ..EditOptions::default() })
+    }
+
+    /// For a copy: what is described takes the place of what the source has.
+    pub fn copy(self) -> CopyOptions {
+        let metadata = match self.described {
+            true => CopiedMetadata::Replace { headers: self.headers, metadata: self.metadata },
+            false => CopiedMetadata::Copy,
+        };
+        CopyOptions { metadata, condition: self.condition, ..CopyOptions::default() }
+    }
+
+    /// For an upload in parts.
+    pub fn upload(self) -> PyResult<UploadOptions> {
+        if self.condition != PutCondition::none() {
+            return Err(PyValueError::new_err("conditions are given to complete()"));
+        }
+        Ok(UploadOptions { headers: self.headers, metadata: self.metadata, checksum: None, etag: self.etag })
     }
 
     /// For a put of so many bytes, where that is known.

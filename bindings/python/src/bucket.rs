@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use koine::Session;
 use koine::kv::Version;
 use koine::object::{
-    self, AttributeChange, ByteRange, ComposeOptions, CopiedMetadata, CopyOptions, DeleteOptions, EditOptions, Error,
-    ErrorKind, ExchangeOptions, Expected, FileMode, ListQuery, ObjectName, PutCondition, RenameOptions, SearchQuery,
-    UploadOptions, UploadQuery,
+    self, AttributeChange, ByteRange, ComposeOptions, DeleteOptions, EditOptions, Error, ErrorKind, ExchangeOptions,
+    FileMode, ListQuery, ObjectName, PutCondition, RenameOptions, SearchQuery,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,13 +15,14 @@ use crate::arguments::Making;
 use crate::buffers::{Lent, filled};
 use crate::edits;
 use crate::errors;
-use crate::file::RawFile;
-use crate::info::{BucketInfo, ObjectInfo, SnapshotInfo};
+use crate::file::{self, RawFile};
+use crate::info::{self, BucketInfo, ObjectInfo, SnapshotInfo};
 use crate::listing::{ListPage, Listing};
 use crate::search::{self, IndexInfo, Search};
 use crate::store::Hold;
 use crate::transfer;
-use crate::upload::Upload;
+use crate::upload::{self, Upload};
+use crate::versions::{self, VersionListing, version_id};
 
 /// A bucket of a store, whether it is there or not.
 #[pyclass(frozen, module = "koine")]
@@ -47,13 +46,6 @@ impl Bucket {
 /// What raises for a change that the caller may have wanted for a new name only.
 pub fn raise(is_new: bool) -> fn(&Error) -> PyErr {
     if is_new { errors::of_new } else { errors::of_objects }
-}
-
-/// Puts bytes that are all there.
-fn put(session: &Session, bucket: &str, key: &str, making: Making, bytes: &[u8]) -> Result<object::ObjectInfo, Error> {
-    let mut writer = session.put(bucket, key, making.put(Some(bytes.len() as u64)))?;
-    writer.write(bytes)?;
-    writer.finish(&Expected::none()).wait()
 }
 
 #[pymethods]
@@ -83,14 +75,23 @@ impl Bucket {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<ObjectInfo> {
         let making = Making::read("put", options)?;
-        let lent = Lent::of(data)?;
-        let (bytes, raise) = (lent.bytes(), raise(making.is_new()));
-        self.hold.call_or(py, |session| put(session, &self.name, key, making, bytes), raise).map(ObjectInfo)
+        transfer::put_bytes(py, &self.hold, ObjectName::new(&self.name, key), data, making).map(ObjectInfo)
     }
 
-    #[pyo3(signature = (key, *, offset=0, length=None))]
-    fn get<'py>(&self, py: Python<'py>, key: &str, offset: u64, length: Option<u64>) -> PyResult<Bound<'py, PyBytes>> {
-        let reader = self.hold.call(py, |session| session.get(&self.name, key))?;
+    #[pyo3(signature = (key, *, offset=0, length=None, version=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+        offset: u64,
+        length: Option<u64>,
+        version: Option<&str>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let name = ObjectName::new(&self.name, key);
+        let reader = match version_id(version)? {
+            None => self.hold.call(py, |session| session.get(&self.name, key))?,
+            Some(version) => self.hold.call(py, |session| session.get_version(name, version))?,
+        };
         let range = Bucket::range(&reader, offset, length);
         let length = usize::try_from(range.length)?;
         filled(py, length, move |target| reader.read(range.offset, target).map_err(|error| errors::of_objects(&error)))
@@ -103,8 +104,14 @@ impl Bucket {
         self.hold.call(py, |session| session.get(&self.name, key)?.read(offset, target))
     }
 
-    fn head(&self, py: Python<'_>, key: &str) -> PyResult<ObjectInfo> {
-        self.hold.call(py, |session| session.head(&self.name, key)).map(ObjectInfo)
+    #[pyo3(signature = (key, *, version=None))]
+    fn head(&self, py: Python<'_>, key: &str, version: Option<&str>) -> PyResult<ObjectInfo> {
+        let name = ObjectName::new(&self.name, key);
+        let info = match version_id(version)? {
+            None => self.hold.call(py, |session| session.head(&self.name, key)),
+            Some(version) => self.hold.call(py, |session| session.head_version(name, version)),
+        };
+        info.map(ObjectInfo)
     }
 
     fn __contains__(&self, py: Python<'_>, key: &str) -> PyResult<bool> {
@@ -114,8 +121,23 @@ impl Bucket {
         })
     }
 
-    #[pyo3(signature = (key, *, if_match=None, if_version=None))]
-    fn delete(&self, py: Python<'_>, key: &str, if_match: Option<&str>, if_version: Option<u64>) -> PyResult<bool> {
+    #[pyo3(signature = (key, *, if_match=None, if_version=None, version=None))]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        if_match: Option<&str>,
+        if_version: Option<u64>,
+        version: Option<&str>,
+    ) -> PyResult<bool> {
+        if let Some(version) = version_id(version)? {
+            if if_match.is_some() || if_version.is_some() {
+                return Err(PyValueError::new_err(
+                    "a version id says which object is meant: leave if_match and if_version out",
+                ));
+            }
+            return versions::delete(py, &self.hold, ObjectName::new(&self.name, key), version);
+        }
         let if_match = if_match.map(object::EtagMatch::parse);
         let condition = PutCondition { if_match, if_version: if_version.map(Version), ..PutCondition::none() };
         let options = DeleteOptions { condition };
@@ -153,6 +175,16 @@ impl Bucket {
         self.hold.call(py, |session| session.list(&self.name, &query)).map(ListPage)
     }
 
+    #[pyo3(signature = (prefix=""))]
+    fn versions(&self, prefix: &str) -> VersionListing {
+        VersionListing::new(Arc::clone(&self.hold), self.name.clone(), prefix)
+    }
+
+    fn set_versioning(&self, py: Python<'_>, versioning: &str) -> PyResult<()> {
+        let versioning = versions::versioning(versioning)?;
+        self.hold.call(py, |session| session.set_versioning(&self.name, versioning).wait())
+    }
+
     #[pyo3(signature = (key, to, *, bucket=None, **options))]
     fn copy(
         &self,
@@ -164,11 +196,7 @@ impl Bucket {
     ) -> PyResult<ObjectInfo> {
         let making = Making::read("copy", options)?;
         let raise = raise(making.is_new());
-        let metadata = match making.described {
-            true => CopiedMetadata::Replace { headers: making.headers, metadata: making.metadata },
-            false => CopiedMetadata::Copy,
-        };
-        let options = CopyOptions { metadata, condition: making.condition, ..CopyOptions::default() };
+        let options = making.copy();
         let from = ObjectName::new(&self.name, key);
         let to = ObjectName::new(bucket.unwrap_or(&self.name), to);
         self.hold.call_or(py, |session| session.copy(from, to, options).wait(), raise).map(ObjectInfo)
@@ -220,14 +248,7 @@ impl Bucket {
         mode: &str,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<RawFile> {
-        let file_mode = match mode {
-            "r" => FileMode::Read,
-            "r+" => FileMode::ReadWrite,
-            "a" => FileMode::Append,
-            "w" => FileMode::Create,
-            "x" => FileMode::CreateNew,
-            _ => return Err(PyValueError::new_err(format!("{mode:?} is no mode of a file: r, r+, w, x or a"))),
-        };
+        let file_mode = file::mode_of(mode)?;
         let put = Making::read("open", options)?.put(None);
         let name = ObjectName::new(&self.name, key);
         let raise = raise(file_mode == FileMode::CreateNew);
@@ -237,28 +258,14 @@ impl Bucket {
 
     #[pyo3(signature = (key, **options))]
     fn upload(&self, py: Python<'_>, key: String, options: Option<&Bound<'_, PyDict>>) -> PyResult<Upload> {
-        let making = Making::read("upload", options)?;
-        if making.condition != PutCondition::none() {
-            return Err(PyValueError::new_err("conditions are given to complete()"));
-        }
-        let options =
-            UploadOptions { headers: making.headers, metadata: making.metadata, checksum: None, etag: making.etag };
+        let options = Making::read("upload", options)?.upload()?;
         let id = self.hold.call(py, |session| session.create_upload(&self.name, &key, options).wait())?;
         Ok(Upload::new(Arc::clone(&self.hold), self.name.clone(), key, id))
     }
 
     #[pyo3(signature = (prefix=""))]
     fn uploads(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<Upload>> {
-        let mut query = UploadQuery { prefix: prefix.to_owned(), limit: 1000, ..UploadQuery::default() };
-        let mut all = Vec::new();
-        loop {
-            let page = self.hold.call(py, |session| session.list_uploads(&self.name, &query))?;
-            let made =
-                |found: object::UploadInfo| Upload::new(Arc::clone(&self.hold), self.name.clone(), found.key, found.id);
-            all.extend(page.uploads.into_iter().map(made));
-            let Some((key, upload)) = page.next else { return Ok(all) };
-            (query.key_after, query.upload_after) = (Some(key), upload);
-        }
+        upload::all_of(py, &self.hold, &self.name, prefix)
     }
 
     #[pyo3(signature = (key, data, *, create=true, **options))]
@@ -286,6 +293,40 @@ impl Bucket {
     ) -> PyResult<ObjectInfo> {
         let editing = Making::read("write_at", options)?.edit("write_at", create)?;
         edits::write(py, &self.hold, ObjectName::new(&self.name, key), Some(offset), data, editing).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, to, *, range, offset, bucket=None, create=true, **options))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn write_copy(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        to: &str,
+        range: (u64, u64),
+        offset: u64,
+        bucket: Option<&str>,
+        create: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let editing = Making::read("write_copy", options)?.edit("write_copy", create)?;
+        let (from, to) = (ObjectName::new(&self.name, key), ObjectName::new(bucket.unwrap_or(&self.name), to));
+        let range = ByteRange { offset: range.0, length: range.1 };
+        self.hold.call(py, |session| session.write_copy(from, range, to, offset, editing).wait()).map(ObjectInfo)
+    }
+
+    #[pyo3(signature = (key, offset, source, *, create=true, **options))]
+    fn write_file(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        offset: u64,
+        source: &Bound<'_, PyAny>,
+        create: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<ObjectInfo> {
+        let editing = Making::read("write_file", options)?.edit("write_file", create)?;
+        let name = ObjectName::new(&self.name, key);
+        transfer::write(py, &self.hold, name, offset, source, editing).map(ObjectInfo)
     }
 
     #[pyo3(signature = (key, size, **options))]
@@ -415,14 +456,7 @@ impl Bucket {
     }
 
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let usage = self.hold.call(py, |session| session.bucket_usage(&self.name))?;
-        let all = PyDict::new(py);
-        all.set_item("objects", usage.objects)?;
-        all.set_item("bytes", usage.bytes)?;
-        all.set_item("older", usage.older)?;
-        all.set_item("older_bytes", usage.older_bytes)?;
-        all.set_item("upload_bytes", usage.upload_bytes)?;
-        Ok(all)
+        info::usage(py, self.hold.call(py, |session| session.bucket_usage(&self.name))?)
     }
 
     fn snapshot(&self, py: Python<'_>, name: &str) -> PyResult<SnapshotInfo> {

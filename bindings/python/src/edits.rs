@@ -1,7 +1,8 @@
 //! What edits, composes and describes objects that are there.
 
-use koine::Session;
-use koine::object::{CopyPrefixOptions, EditOptions, Error, Expected, MetadataChange, ObjectInfo, ObjectName, Segment};
+use koine::object::{
+    CopyPrefixOptions, EditOptions, Error, Expected, MetadataChange, ObjectInfo, ObjectName, Objects, Segment,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyMapping;
 
@@ -47,7 +48,7 @@ impl Source {
 }
 
 /// Copies all that begins so, batch by batch.
-pub fn copy_prefix(session: &Session, from: ObjectName<'_>, to: ObjectName<'_>) -> Result<u64, Error> {
+pub fn copy_prefix(session: &Objects, from: ObjectName<'_>, to: ObjectName<'_>) -> Result<u64, Error> {
     let (mut count, mut options) = (0, CopyPrefixOptions::default());
     loop {
         let copied = session.copy_prefix(from, to, options.clone())?;

@@ -16,6 +16,18 @@ use crate::errors;
 use crate::info::ObjectInfo;
 use crate::store::Hold;
 
+/// A mode by its letter.
+pub fn mode_of(mode: &str) -> PyResult<FileMode> {
+    match mode {
+        "r" => Ok(FileMode::Read),
+        "r+" => Ok(FileMode::ReadWrite),
+        "a" => Ok(FileMode::Append),
+        "w" => Ok(FileMode::Create),
+        "x" => Ok(FileMode::CreateNew),
+        _ => Err(PyValueError::new_err(format!("{mode:?} is no mode of a file: r, r+, w, x or a"))),
+    }
+}
+
 /// An object that is open as a file, in bytes.
 #[pyclass(frozen, module = "koine")]
 pub struct RawFile {

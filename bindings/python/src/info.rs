@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyDictMethods};
 
 /// A moment as an aware `datetime`, which ends at microseconds.
-fn moment<'py>(py: Python<'py>, time: Timestamp) -> PyResult<Bound<'py, PyAny>> {
+pub fn moment<'py>(py: Python<'py>, time: Timestamp) -> PyResult<Bound<'py, PyAny>> {
     let module = py.import("datetime")?;
     let utc = module.getattr("timezone")?.getattr("utc")?;
     let epoch = module.getattr("datetime")?.call1((1970, 1, 1, 0, 0, 0, 0, utc))?;
@@ -20,6 +20,17 @@ fn pairs<'py>(py: Python<'py>, entries: &[(String, String)]) -> PyResult<Bound<'
     for (name, value) in entries {
         all.set_item(name, value)?;
     }
+    Ok(all)
+}
+
+/// What a bucket holds.
+pub fn usage(py: Python<'_>, usage: object::BucketUsage) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    all.set_item("objects", usage.objects)?;
+    all.set_item("bytes", usage.bytes)?;
+    all.set_item("older", usage.older)?;
+    all.set_item("older_bytes", usage.older_bytes)?;
+    all.set_item("upload_bytes", usage.upload_bytes)?;
     Ok(all)
 }
 
@@ -43,6 +54,11 @@ impl BucketInfo {
     #[getter]
     fn created_ns(&self) -> u64 {
         self.0.created.0
+    }
+
+    #[getter]
+    fn versioning(&self) -> &'static str {
+        self.0.versioning.name()
     }
 
     #[getter]
@@ -98,6 +114,11 @@ impl ObjectInfo {
     #[getter]
     fn version(&self) -> u64 {
         self.0.version.0
+    }
+
+    #[getter]
+    fn version_id(&self) -> String {
+        self.0.version_id.to_string()
     }
 
     #[getter]

@@ -6,12 +6,16 @@
 //! - Bytes go between the caller's memory and the store without a copy in between.
 //! - `unsafe` stands in `buffers` alone, where the caller's memory is reached.
 
+// Changes and queries of the object library grow; what a call does not set of them is as by default.
+#![allow(clippy::needless_update)]
+
 mod arguments;
 mod bucket;
 mod buffers;
 mod edits;
 mod errors;
 mod file;
+mod identity;
 mod info;
 mod listing;
 mod search;
@@ -19,6 +23,7 @@ mod session;
 mod store;
 mod transfer;
 mod upload;
+mod versions;
 
 use pyo3::prelude::*;
 
@@ -30,6 +35,8 @@ mod _koine {
     #[pymodule_export]
     use super::file::RawFile;
     #[pymodule_export]
+    use super::identity::{GroupInfo, UserInfo};
+    #[pymodule_export]
     use super::info::{BucketInfo, ObjectInfo, ObjectSummary, PartInfo, Prefix, SnapshotInfo};
     #[pymodule_export]
     use super::listing::{BucketListing, ListPage, Listing};
@@ -39,6 +46,8 @@ mod _koine {
     use super::session::{Session, connect};
     #[pymodule_export]
     use super::upload::Upload;
+    #[pymodule_export]
+    use super::versions::{Version, VersionListing};
 
     use pyo3::prelude::*;
 

@@ -38,18 +38,6 @@ pub fn wanted(equal: Option<String>, begins: Option<String>, between: Option<(St
     }
 }
 
-/// A limit, or none where the text is `none`.
-fn limit(given: &Bound<'_, PyAny>) -> PyResult<Option<Option<u64>>> {
-    if given.is_none() {
-        return Ok(None);
-    }
-    match given.extract::<String>() {
-        Ok(text) if text == "none" => Ok(Some(None)),
-        Ok(text) => Err(PyValueError::new_err(format!("{text:?} is no limit; give a number or \"none\""))),
-        Err(_) => Ok(Some(Some(given.extract()?))),
-    }
-}
-
 /// What the arguments of `set` change of a bucket.
 pub fn change(given: Option<&Bound<'_, PyDict>>) -> PyResult<BucketChange> {
     let mut change = BucketChange::default();
@@ -60,8 +48,8 @@ pub fn change(given: Option<&Bound<'_, PyDict>>) -> PyResult<BucketChange> {
             "replace" => {}
             "metadata" => change.metadata = edits::change(Some(&value), replace)?,
             "tags" => change.tags = edits::change(Some(&value), replace)?,
-            "quota_bytes" => change.quota_bytes = limit(&value)?,
-            "quota_objects" => change.quota_objects = limit(&value)?,
+            "quota_bytes" => change.quota_bytes = Some(value.extract()?),
+            "quota_objects" => change.quota_objects = Some(value.extract()?),
             "access_times" => {
                 change.access_times = match value.extract::<Option<String>>()?.as_deref() {
                     None => None,

@@ -2,21 +2,24 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use koine::OpenOptions;
 use koine::kv::wire::Key;
-use koine::object::BucketQuery;
+use koine::object::{BucketQuery, Caller, KeyOptions, Login, Token};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::bucket::Bucket;
 use crate::errors;
-use crate::info::BucketInfo;
+use crate::identity::{self, GroupInfo, UserInfo};
+use crate::info::{BucketInfo, moment};
 use crate::listing::BucketListing;
 use crate::store::Hold;
 
 /// Opens the store at a path or URL.
 #[pyfunction]
-#[pyo3(signature = (place, *, create=false, size=None, memory=None, key_file=None))]
+#[pyo3(signature = (place, *, create=false, size=None, memory=None, key_file=None, token=None))]
 pub fn connect(
     py: Python<'_>,
     place: PathBuf,
@@ -24,13 +27,18 @@ pub fn connect(
     size: Option<u64>,
     memory: Option<u64>,
     key_file: Option<PathBuf>,
+    token: Option<String>,
 ) -> PyResult<Session> {
     let place = place.into_os_string().into_string();
     let place = place.map_err(|_| errors::raised("InvalidArgument", "the place of a store is not UTF-8"))?;
     py.detach(|| {
         let key = key_file.map(|path| read_key(&path)).transpose()?;
         let options = OpenOptions { create, size_max: size, memory, key, ..OpenOptions::default() };
-        Ok(Session { hold: Arc::new(Hold::open(&place, &options)?) })
+        PyResult::Ok(Session { hold: Arc::new(Hold::open(&place, &options)?), login: None })
+    })
+    .and_then(|session| match token {
+        Some(token) => session.as_token(py, &token),
+        None => Ok(session),
     })
 }
 
@@ -44,6 +52,14 @@ fn read_key(path: &std::path::Path) -> PyResult<Key> {
 #[pyclass(frozen, module = "koine")]
 pub struct Session {
     hold: Arc<Hold>,
+    /// Of a session of somebody who logged in.
+    login: Option<Login>,
+}
+
+impl Session {
+    fn of_caller(&self, caller: Caller, login: Option<Login>) -> PyResult<Session> {
+        Ok(Session { hold: Arc::new(self.hold.of_caller(caller)?), login })
+    }
 }
 
 #[pymethods]
@@ -81,12 +97,139 @@ impl Session {
     }
 
     fn bucket_info(&self, py: Python<'_>, name: &str) -> PyResult<BucketInfo> {
-        self.hold.call(py, |session| session.head_bucket(name)).map(BucketInfo)
+        let info = self.hold.call(py, |session| session.head_bucket(name))?;
+        Ok(BucketInfo(info))
     }
 
     #[pyo3(signature = (prefix="", *, after=None))]
     fn buckets(&self, prefix: &str, after: Option<String>) -> BucketListing {
-        BucketListing::new(Arc::clone(&self.hold), BucketQuery { prefix: prefix.to_owned(), after, limit: 0 })
+        BucketListing::new(
+            Arc::clone(&self.hold),
+            BucketQuery { prefix: prefix.to_owned(), after, ..BucketQuery::default() },
+        )
+    }
+
+    #[pyo3(signature = (user, password, *, seconds=43200))]
+    fn log_in(&self, py: Python<'_>, user: &str, password: &str, seconds: u64) -> PyResult<Session> {
+        let (login, caller) = self.hold.call(py, |session| {
+            let identities = session.identities();
+            let login = identities.log_in(user, password, Duration::from_secs(seconds))?;
+            let caller = identities.by_token(&login.token)?;
+            Ok((login, caller))
+        })?;
+        self.of_caller(caller, Some(login))
+    }
+
+    fn as_token(&self, py: Python<'_>, token: &str) -> PyResult<Session> {
+        let caller = self.hold.call(py, |session| session.identities().by_token(&Token::new(token)))?;
+        self.of_caller(caller, None)
+    }
+
+    #[pyo3(signature = (token=None))]
+    fn log_out(&self, py: Python<'_>, token: Option<String>) -> PyResult<()> {
+        let own = || self.login.as_ref().map(|login| login.token.clone());
+        let token = token.map(Token::new).or_else(own);
+        let token = token.ok_or_else(|| errors::raised("InvalidArgument", "nobody has logged in; name a token"))?;
+        self.hold.call(py, |session| session.identities().log_out(&token).wait())
+    }
+
+    #[getter]
+    fn user(&self) -> Option<&str> {
+        self.login.as_ref().map(|login| login.user.as_str())
+    }
+
+    #[getter]
+    fn token(&self) -> Option<&str> {
+        self.login.as_ref().map(|login| login.token.expose())
+    }
+
+    #[getter]
+    fn token_expires<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.login.as_ref().map(|login| moment(py, login.expires)).transpose()
+    }
+
+    #[pyo3(signature = (name, description=""))]
+    fn create_group(&self, py: Python<'_>, name: &str, description: &str) -> PyResult<GroupInfo> {
+        self.hold.call(py, |session| session.identities().create_group(name, description).wait()).map(GroupInfo)
+    }
+
+    fn delete_group(&self, py: Python<'_>, name: &str) -> PyResult<(u64, u64)> {
+        let gone = self.hold.call(py, |session| session.identities().delete_group(name))?;
+        Ok((gone.users, gone.buckets))
+    }
+
+    fn group(&self, py: Python<'_>, name: &str) -> PyResult<GroupInfo> {
+        self.hold.call(py, |session| session.identities().group(name)).map(GroupInfo)
+    }
+
+    #[pyo3(signature = (prefix=""))]
+    fn groups(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<GroupInfo>> {
+        identity::groups(py, &self.hold, prefix)
+    }
+
+    #[pyo3(signature = (name, **change))]
+    fn set_group(&self, py: Python<'_>, name: &str, change: Option<&Bound<'_, PyDict>>) -> PyResult<GroupInfo> {
+        let change = identity::group_change(change)?;
+        self.hold.call(py, |session| session.identities().set_group(name, change).wait()).map(GroupInfo)
+    }
+
+    #[pyo3(signature = (group, name, password=None))]
+    fn create_user(&self, py: Python<'_>, group: &str, name: &str, password: Option<&str>) -> PyResult<UserInfo> {
+        self.hold.call(py, |session| session.identities().create_user(group, name, password)).map(UserInfo)
+    }
+
+    fn delete_user(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.identities().delete_user(name))
+    }
+
+    fn user_info(&self, py: Python<'_>, name: &str) -> PyResult<UserInfo> {
+        self.hold.call(py, |session| session.identities().user(name)).map(UserInfo)
+    }
+
+    #[pyo3(signature = (group=None, *, prefix=""))]
+    fn users(&self, py: Python<'_>, group: Option<String>, prefix: &str) -> PyResult<Vec<UserInfo>> {
+        identity::users(py, &self.hold, group, prefix)
+    }
+
+    #[pyo3(signature = (name, **change))]
+    fn set_user(&self, py: Python<'_>, name: &str, change: Option<&Bound<'_, PyDict>>) -> PyResult<UserInfo> {
+        let change = identity::user_change(change)?;
+        self.hold.call(py, |session| session.identities().set_user(name, change).wait()).map(UserInfo)
+    }
+
+    fn set_password(&self, py: Python<'_>, name: &str, password: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.identities().set_password(name, password))
+    }
+
+    #[pyo3(signature = (group, user, *, administrator=false))]
+    fn add_member(&self, py: Python<'_>, group: &str, user: &str, administrator: bool) -> PyResult<()> {
+        self.hold.call(py, |session| session.identities().add_member(group, user, administrator).wait())
+    }
+
+    fn remove_member(&self, py: Python<'_>, group: &str, user: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.identities().remove_member(group, user).wait())
+    }
+
+    #[pyo3(signature = (user, *, seconds=None, description=None))]
+    fn create_key(
+        &self,
+        py: Python<'_>,
+        user: &str,
+        seconds: Option<u64>,
+        description: Option<String>,
+    ) -> PyResult<(String, String)> {
+        let options = KeyOptions { life: seconds.map(Duration::from_secs), description, ..KeyOptions::default() };
+        let (key, secret) = self.hold.call(py, |session| session.identities().create_key(user, options).wait())?;
+        Ok((key, secret.expose().to_owned()))
+    }
+
+    fn keys(&self, py: Python<'_>, user: &str) -> PyResult<Vec<String>> {
+        let keys = self.hold.call(py, |session| session.identities().keys_of(user))?;
+        Ok(keys.into_iter().map(|key| key.access_key).collect())
+    }
+
+    fn delete_key(&self, py: Python<'_>, user: &str, access_key: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.identities().delete_key(user, access_key).wait())
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {

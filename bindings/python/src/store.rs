@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, RwLock, Weak};
 
-use koine::object::Error;
+use koine::object::{Caller, Error, Objects};
 use koine::{OpenOptions, Place, Session};
 use pyo3::prelude::*;
 
@@ -54,6 +54,8 @@ impl Opened {
 pub struct Hold {
     opened: RwLock<Option<Arc<Opened>>>,
     place: String,
+    /// Who calls; `None` is who owns the device.
+    caller: Option<Caller>,
 }
 
 impl Hold {
@@ -65,7 +67,13 @@ impl Hold {
             _ => Arc::new(Opened::new(open().map_err(|error| errors::of_store(&error))?)),
         };
         let place = opened.session.place().to_string();
-        Ok(Hold { opened: RwLock::new(Some(opened)), place })
+        Ok(Hold { opened: RwLock::new(Some(opened)), place, caller: None })
+    }
+
+    /// Another hold on the same store, whose calls somebody else makes.
+    pub fn of_caller(&self, caller: Caller) -> PyResult<Hold> {
+        let opened = RwLock::new(Some(self.opened()?));
+        Ok(Hold { opened, place: self.place.clone(), caller: Some(caller) })
     }
 
     /// Where the store is.
@@ -110,7 +118,7 @@ impl Hold {
     }
 
     /// Calls something of the store without the interpreter lock.
-    pub fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&Session) -> Result<T, Error> + Send) -> PyResult<T> {
+    pub fn call<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&Objects) -> Result<T, Error> + Send) -> PyResult<T> {
         self.call_or(py, call, errors::of_objects)
     }
 
@@ -118,12 +126,15 @@ impl Hold {
     pub fn call_or<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&Session) -> Result<T, Error> + Send,
+        call: impl FnOnce(&Objects) -> Result<T, Error> + Send,
         raise: impl FnOnce(&Error) -> PyErr,
     ) -> PyResult<T> {
         let opened = self.opened()?;
         let outcome = py.detach(move || {
-            let outcome = call(&opened.session);
+            let outcome = match &self.caller {
+                Some(caller) => call(&opened.session.as_caller(caller.clone())),
+                None => call(&opened.session),
+            };
             // Here, where it may be the last.
             drop(opened);
             outcome

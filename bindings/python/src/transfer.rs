@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use koine::object::{ByteRange, Expected, ObjectInfo, ObjectName, ObjectReader};
+use koine::object::{ByteRange, EditOptions, Error, Expected, ObjectInfo, ObjectName, ObjectReader, Objects};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -26,6 +26,24 @@ fn of_path<'a>(verb: &'a str, path: &'a Path) -> impl Fn(std::io::Error) -> PyEr
     move |error| errors::of_system(&error, &format!("cannot {verb} {}: {error}", path.display()))
 }
 
+/// Puts bytes that are all there.
+pub fn put_bytes(
+    py: Python<'_>,
+    hold: &Hold,
+    name: ObjectName<'_>,
+    data: &Bound<'_, PyAny>,
+    making: Making,
+) -> PyResult<ObjectInfo> {
+    let lent = Lent::of(data)?;
+    let (bytes, raise) = (lent.bytes(), raise(making.is_new()));
+    let put = |session: &Objects| {
+        let mut writer = session.put(name.bucket, name.key, making.put(Some(bytes.len() as u64)))?;
+        writer.write(bytes)?;
+        writer.finish(&Expected::none()).wait()
+    };
+    hold.call_or(py, put, raise)
+}
+
 /// Puts what a path or a file object gives.
 pub fn put(
     py: Python<'_>,
@@ -35,8 +53,32 @@ pub fn put(
     making: Making,
 ) -> PyResult<ObjectInfo> {
     let raise = raise(making.is_new());
-    let path: Option<PathBuf> = if source.hasattr("read")? { None } else { Some(source.extract()?) };
     let mut writer = hold.call(py, |session| session.put(name.bucket, name.key, making.put(None)))?;
+    pour(py, source, |piece| writer.write(piece))?;
+    py.detach(|| writer.finish(&Expected::none()).wait()).map_err(|error| raise(&error))
+}
+
+/// Writes what a path or a file object gives into an object at an offset.
+pub fn write(
+    py: Python<'_>,
+    hold: &Hold,
+    name: ObjectName<'_>,
+    offset: u64,
+    source: &Bound<'_, PyAny>,
+    options: EditOptions,
+) -> PyResult<ObjectInfo> {
+    let mut writer = hold.call(py, |session| session.write_at(name, offset, options))?;
+    pour(py, source, |piece| writer.write(piece))?;
+    py.detach(|| writer.finish(&Expected::none()).wait()).map_err(|error| errors::of_objects(&error))
+}
+
+/// Gives all that a path or a file object has to `write`, piece by piece.
+fn pour(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    mut write: impl FnMut(&[u8]) -> Result<(), Error> + Send,
+) -> PyResult<()> {
+    let path: Option<PathBuf> = if source.hasattr("read")? { None } else { Some(source.extract()?) };
     match path {
         Some(path) => {
             let path = &path;
@@ -49,7 +91,7 @@ pub fn put(
                         return PyResult::Ok(());
                     }
                     let read = piece.get(..count).unwrap_or_default();
-                    writer.write(read).map_err(|error| errors::of_objects(&error))?;
+                    write(read).map_err(|error| errors::of_objects(&error))?;
                 }
             })?;
         }
@@ -60,10 +102,10 @@ pub fn put(
             if bytes.is_empty() {
                 break;
             }
-            py.detach(|| writer.write(bytes)).map_err(|error| errors::of_objects(&error))?;
+            py.detach(|| write(bytes)).map_err(|error| errors::of_objects(&error))?;
         },
     }
-    py.detach(|| writer.finish(&Expected::none()).wait()).map_err(|error| raise(&error))
+    Ok(())
 }
 
 /// Writes a range of an object to a path or a file object; gives its length.

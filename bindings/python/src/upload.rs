@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use koine::object::{
     self, ByteRange, CompleteOptions, CompletedPart, Error, Expected, ObjectName, PART_NUMBER_MAX, PartOptions,
-    ReadCondition, UploadId,
+    ReadCondition, UploadId, UploadQuery,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -24,6 +24,19 @@ pub struct Upload {
     id: UploadId,
 }
 
+/// All uploads of a bucket under a prefix.
+pub fn all_of(py: Python<'_>, hold: &Arc<Hold>, bucket: &str, prefix: &str) -> PyResult<Vec<Upload>> {
+    let mut query = UploadQuery { prefix: prefix.to_owned(), limit: 1000, ..UploadQuery::default() };
+    let mut all = Vec::new();
+    loop {
+        let page = hold.call(py, |session| session.list_uploads(bucket, &query))?;
+        let made = |found: object::UploadInfo| Upload::new(Arc::clone(hold), bucket.to_owned(), found.key, found.id);
+        all.extend(page.uploads.into_iter().map(made));
+        let Some((key, upload)) = page.next else { return Ok(all) };
+        (query.key_after, query.upload_after) = (Some(key), upload);
+    }
+}
+
 impl Upload {
     pub fn new(hold: Arc<Hold>, bucket: String, key: String, id: UploadId) -> Self {
         Upload { hold, bucket, key, id }
@@ -34,7 +47,7 @@ impl Upload {
     }
 
     /// All of its parts.
-    fn all_parts(&self, session: &koine::Session) -> Result<Vec<object::PartInfo>, Error> {
+    fn all_parts(&self, session: &object::Objects) -> Result<Vec<object::PartInfo>, Error> {
         let (mut parts, mut after) = (Vec::new(), 0);
         loop {
             let page = session.list_parts(self.target(), self.id, after, PART_NUMBER_MAX as usize)?;
@@ -123,14 +136,15 @@ impl Upload {
         let done = self.hold.call_or(
             py,
             |session| {
-                let parts = given.map_or_else(|| self.all_parts(session), Ok)?;
+                let all_parts = given.is_none();
                 let named = |part: object::PartInfo| CompletedPart {
                     number: part.number,
                     etag: part.etag.to_string(),
                     checksums: Vec::new(),
                 };
-                let parts = parts.into_iter().map(named).collect();
-                let options = CompleteOptions { parts, condition: making.condition, ..CompleteOptions::default() };
+                let parts = given.into_iter().flatten().map(named).collect();
+                let condition = making.condition;
+                let options = CompleteOptions { parts, all_parts, condition, ..CompleteOptions::default() };
                 session.complete_upload(self.target(), self.id, options).wait()
             },
             raise,

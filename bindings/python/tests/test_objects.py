@@ -243,6 +243,42 @@ def test_attributes(bucket):
     assert bucket.set_attributes("key", metadata={"d": "4"}, replace=True).metadata == {"d": "4"}
 
 
+def test_versions(bucket):
+    assert bucket.info().versioning == "never"
+    bucket.put("key", b"null")
+    bucket.set_versioning("enabled")
+    assert bucket.info().versioning == "enabled"
+    first = bucket.put("key", b"first")
+    bucket.append("key", b" and more")
+    assert bucket.delete("key")
+    assert "key" not in bucket
+    told = list(bucket.versions("k"))
+    assert [(each.is_marker, each.size, each.newest) for each in told] == [
+        (True, None, True),
+        (False, 14, False),
+        (False, 5, False),
+        (False, 4, False),
+    ]
+    assert [each.version_id for each in told][2:] == [first.version_id, "null"] and told[1].etag and told[0].modified_ns
+    assert bucket.get("key", version=first.version_id) == b"first"
+    assert bucket.get("key", version="null", offset=1) == b"ull"
+    assert bucket.head("key", version=told[1].version_id).size == 14
+    with pytest.raises(FileNotFoundError):
+        bucket.get("key", version="0" * 16)
+    with pytest.raises(ValueError):
+        bucket.get("key", version="1")
+    with pytest.raises(ValueError):
+        bucket.delete("key", version="null", if_match="x")
+    assert bucket.delete("key", version=told[0].version_id)
+    assert not bucket.delete("key", version=told[0].version_id)
+    assert bucket.get("key") == b"first and more"
+    bucket.set_versioning("suspended")
+    assert bucket.put("key", b"again").version_id == "null"
+    assert [each.version_id for each in bucket.versions()] == ["null", told[1].version_id, first.version_id]
+    with pytest.raises(ValueError):
+        bucket.set_versioning("never")
+
+
 def test_snapshots_and_branches(session, bucket):
     bucket.put("key", b"old")
     made = bucket.snapshot("first")
@@ -291,7 +327,7 @@ def test_objects_are_found_by_metadata_and_tags(bucket):
 def test_a_bucket_is_set_and_counted(bucket):
     info = bucket.set(metadata={"a": "b", "c": "d"}, tags={"team": "x"}, quota_bytes=1000, access_times="off")
     assert (info.metadata, info.tags, info.quota_bytes, info.access_times) == ({"a": "b", "c": "d"}, {"team": "x"}, 1000, "off")
-    assert bucket.set(metadata={"a": None}, quota_bytes="none") == bucket.info()
+    assert bucket.set(metadata={"a": None}, quota_bytes=None) == bucket.info()
     assert (bucket.info().metadata, bucket.info().quota_bytes) == ({"c": "d"}, None)
     bucket.put("key", b"12345")
     assert (bucket.usage()["objects"], bucket.usage()["bytes"]) == (1, 5)

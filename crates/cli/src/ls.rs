@@ -10,6 +10,7 @@ use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Holder, Reach};
 use crate::location::{Door, Location};
+use crate::object::{Named, versions};
 use crate::output::{Output, printable};
 use crate::pattern::Pattern;
 use crate::size;
@@ -19,6 +20,7 @@ const EXAMPLES: &str = "Examples:
   koine ls koine://photos/2026/              what lies there (KOINE_STORE is set); folders end with /
   koine ls 'koine://photos/**/*.jpg'         every object of such a name
   koine ls --recursive s3://photos           every object, by an S3 server
+  koine ls --versions koine://photos/2026/   every version of what begins so, with its id
   koine ls --json s3://photos | jq .key
   koine ls ./photos                          a local folder, in the same form";
 
@@ -35,6 +37,9 @@ pub struct LsArgs {
     /// The key is a prefix as it stands, whatever `*`, `?` and `[` there are in it.
     #[arg(long)]
     exact: bool,
+    /// Every version of every object that begins so, newest first, with its id; delete markers too.
+    #[arg(long, conflicts_with = "recursive")]
+    versions: bool,
     #[command(flatten)]
     reach: Reach,
 }
@@ -46,6 +51,9 @@ pub fn run(args: &LsArgs, output: Output) -> Outcome {
         Location::Local(path) => return list_local(&path, args.recursive, output),
         Location::Object { door, bucket, key } => (door, bucket, key),
     };
+    if args.versions {
+        return versions::list(&args.reach, &Named { door, bucket, key }, args.exact, output);
+    }
     let holder = args.reach.open(door)?;
     if bucket.is_empty() {
         holder.buckets()?.iter().try_for_each(|bucket| show(bucket, output))?;
@@ -111,7 +119,7 @@ fn show(entry: &Listed, output: Output) -> Outcome {
 }
 
 /// A line: size, time, name.
-fn row(size: &str, time: &str, name: &str) -> String {
+pub(crate) fn row(size: &str, time: &str, name: &str) -> String {
     // `2026-11-21T15:00:00.000Z`: seconds are enough for people.
     let time = time.get(..19).map_or_else(String::new, |time| time.replacen('T', " ", 1));
     format!("{size:>10}  {time:19}  {name}")

@@ -9,6 +9,7 @@
 //! - Visibility is one watermark over log numbers: a `Sync` commit is seen by nobody before it is durable.
 
 mod check;
+mod closed;
 pub mod conformance;
 pub mod copies;
 pub mod copy;
@@ -26,6 +27,7 @@ pub mod wrap;
 
 pub use bytes::Bytes;
 pub use check::check_batch;
+pub use closed::Closed;
 pub use engine::EngineKv;
 pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX, after_prefix};
 pub use koine_engine::stage::STAGE_PIECE_LEN_MAX;

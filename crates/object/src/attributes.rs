@@ -156,7 +156,7 @@ impl Verb for SetAttributes {
             txn.put(bucket.space, keys::access_time(record.id), Bytes::copy_from_slice(&time));
             self.accessed = Some((bucket.space, record.id));
         }
-        name::set(txn, &bucket, &self.name.key, Some(&standing), Some(&record))?;
+        name::amend(txn, &bucket, &self.name.key, &standing, &record);
         self.record = Some(record);
         Ok(Applied::Changed)
     }

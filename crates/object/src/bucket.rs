@@ -19,7 +19,7 @@ use koine_env::Timestamp;
 use koine_kv::{Commit, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, View};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::keys as identity_keys;
+use crate::identity::{keys as identity_keys, owning_group};
 use crate::info::BucketInfo;
 use crate::keys;
 use crate::list::PAGE;
@@ -30,6 +30,7 @@ use crate::record::BucketRecord;
 use crate::request::{BucketPage, BucketQuery};
 use crate::rights::{Action, Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
+use crate::version::Versioning;
 
 impl Objects {
     /// Makes a bucket.
@@ -59,18 +60,25 @@ impl Objects {
         )
     }
 
-    /// Buckets by name: all, or those that a user owns or is a member of the group of.
+    /// Buckets by name: all, or those that a user owns or is a member of the group of; or those of one group.
     pub fn list_buckets(&self, query: &BucketQuery) -> Result<BucketPage> {
         let theirs = RefCell::new(None);
         self.read(
             |rights| {
+                if let Some(group) = &query.group {
+                    return rights.see_group(group);
+                }
                 rights.store(Action::ListAllMyBuckets)?;
                 theirs.replace(rights.ranges_of_buckets()?);
                 Ok(())
             },
-            |view| match theirs.take() {
-                None => list(view.as_ref(), query),
-                Some(ranges) => list_of(view, &ranges, query),
+            |view| match (&query.group, theirs.take()) {
+                (None, None) => list(view.as_ref(), query),
+                (None, Some(ranges)) => list_of(view, &ranges, query),
+                (Some(group), _) => {
+                    let id = owning_group(view, group)?;
+                    list_of(view, &[identity_keys::bucket_of_group(id, "")], query)
+                }
             },
         )
     }
@@ -152,6 +160,7 @@ fn info(name: String, record: &BucketRecord) -> BucketInfo {
         space: record.space,
         created: record.created,
         quota: record.quota,
+        versioning: record.versioning,
         access_times: record.access_times,
         metadata: record.metadata.clone(),
         tags: record.tags.clone(),
@@ -233,7 +242,8 @@ impl Verb for DeleteBucket {
         let space = record.space;
         let names = KeyRange::prefix(keys::names_prefix(""));
         if txn.cursor(space, names, Direction::Forward)?.next()?.is_some() {
-            let message = format!("the bucket {:?} still holds objects; delete them first", self.bucket);
+            let older = if record.versioning == Versioning::Never { "" } else { ", older versions or delete markers" };
+            let message = format!("the bucket {:?} still holds objects{older}; delete them first", self.bucket);
             return Err(Error::new(ErrorKind::BucketNotEmpty, message));
         }
         let snapshots = snapshot::all(txn, &record)?;

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::info::{ObjectId, ObjectInfo};
 use crate::keys;
-use crate::lookup::{Lookup, Standing, find_bucket, find_object, find_space};
+use crate::lookup::{Standing, find_bucket, find_object, find_space};
 use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
@@ -20,6 +20,7 @@ use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
+use crate::version::{VersionId, Versions, find_object_version};
 
 /// How much is read at once to compute a checksum.
 const READ_LEN: usize = 1 << 20;
@@ -38,8 +39,8 @@ impl Objects {
         keys::check_object_key(to.key)?;
         match &options.metadata {
             CopiedMetadata::Replace { metadata, .. } => check_metadata(metadata)?,
-            CopiedMetadata::Copy if from == to && options.checksum.is_none() => {
-                let message = "an object can be copied onto itself only with other metadata or another checksum";
+            CopiedMetadata::Copy if from == to && options.checksum.is_none() && options.source_version.is_none() => {
+                let message = "an object can be copied onto itself only with other metadata, another checksum or from another version";
                 return Err(Error::new(ErrorKind::InvalidRequest, message));
             }
             CopiedMetadata::Copy => {}
@@ -52,7 +53,7 @@ impl Objects {
 }
 
 /// An object's full name, kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
     pub bucket: String,
     pub key: String,
@@ -70,15 +71,18 @@ pub(crate) struct Source {
     pub standing: Standing,
 }
 
-/// Finds a source and checks the caller's condition on it.
+/// Finds a source, the newest version unless one is given, and checks the caller's condition on it.
 pub(crate) fn find_source(
-    from: &mut impl Lookup,
-    bucket: &str,
-    key: &str,
+    from: &mut impl Versions,
+    (bucket, key): (&str, &str),
+    version: Option<VersionId>,
     condition: &ReadCondition,
 ) -> Result<Source> {
     let space = find_space(from, bucket)?;
-    let standing = find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(key))?;
+    let standing = match version {
+        None => find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(key))?,
+        Some(version) => find_object_version(from, space, key, version)?,
+    };
     check_source_condition(condition, key, &standing)?;
     Ok(Source { space, standing })
 }
@@ -141,9 +145,10 @@ impl Copy {
         };
         let Copy { from, options, .. } = self;
         let computed = objects.read(
-            |rights| rights.object(Action::GetObject, &from.bucket, &from.key),
+            |rights| rights.read_source(from, options.source_version),
             |view| {
-                let source = find_source(view, &from.bucket, &from.key, &options.source_condition)?;
+                let source =
+                    find_source(view, (&from.bucket, &from.key), options.source_version, &options.source_condition)?;
                 let record = &source.standing.record;
                 if has_full(&record.checksums, algorithm).is_some() {
                     return Ok(None);
@@ -204,7 +209,7 @@ impl Verb for Copy {
     }
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
-        rights.object(Action::GetObject, &self.from.bucket, &self.from.key)?;
+        rights.read_source(&self.from, self.options.source_version)?;
         rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
     }
 
@@ -218,7 +223,12 @@ impl Verb for Copy {
         {
             return Ok(Applied::Done(there.record.clone().into_info(self.to.key.clone(), there.version)));
         }
-        let source = find_source(txn, &self.from.bucket, &self.from.key, &self.options.source_condition)?;
+        let source = find_source(
+            txn,
+            (&self.from.bucket, &self.from.key),
+            self.options.source_version,
+            &self.options.source_condition,
+        )?;
         let record = self.record.insert(self.record_from(&source.standing, scope)?);
         if let Err(error) = self.options.condition.check(&self.to.key, there.as_ref()) {
             return Ok(Applied::Doubtful(never(space, &self.to.key), error));
@@ -229,7 +239,7 @@ impl Verb for Copy {
         txn.when(Condition::Absent { space, key: data.clone() });
         // The data is shared before what stands under the target's name goes: that may be the source.
         txn.then(share(from, range, Place::new(space, data)));
-        name::set(txn, &bucket, &self.to.key, there.as_ref(), Some(record))?;
+        name::set(txn, scope, &bucket, &self.to.key, there.as_ref(), Some(record))?;
         Ok(Applied::Changed)
     }
 

@@ -12,9 +12,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::info::{BucketUsage, ObjectId, Quota, UploadId};
 use crate::keys;
 use crate::list::value_of;
-use crate::lookup::{Standing, find_space};
+use crate::lookup::find_space;
 use crate::objects::Objects;
-use crate::record::{BucketRecord, ObjectRecord};
+use crate::record::{BucketRecord, ObjectRecord, OlderRecord};
 use crate::rights::Action;
 
 /// What is counted, as keys have it.
@@ -45,7 +45,8 @@ impl Shard {
     /// What the collector adds where a count was wrong. Nobody else writes it.
     pub const COLLECTOR: Shard = Shard(16);
 
-    fn of(id: ObjectId) -> Self {
+    /// By the id of an object, or the number of a delete marker.
+    pub fn of(id: ObjectId) -> Self {
         Shard((id.0 & 15) as u8)
     }
 
@@ -68,24 +69,48 @@ impl Objects {
     }
 }
 
-/// A name that stood for `old` stands for `new`; `QuotaExceeded` where the bucket may not hold so much more.
-pub(crate) fn name_changed(
-    txn: &mut Transaction,
-    bucket: &BucketRecord,
-    old: Option<&Standing>,
-    new: Option<&ObjectRecord>,
-) -> Result<()> {
-    let old = old.map(|old| &old.record);
-    let Some(id) = new.or(old).map(|record| record.id) else {
-        return Ok(());
-    };
-    // Both in one shard: what is put over something else of its length changes no count.
-    let objects = i64::from(new.is_some()) - i64::from(old.is_some());
-    let bytes = signed(new.map_or(0, |new| new.size)) - signed(old.map_or(0, |old| old.size));
-    check_quota(txn, bucket, objects, bytes)?;
-    add(txn, bucket.space, Count::Objects, Shard::of(id), objects);
-    add(txn, bucket.space, Count::Bytes, Shard::of(id), bytes);
-    Ok(())
+/// By how much a change of a name changes the counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NameCounts {
+    pub objects: i64,
+    pub bytes: i64,
+    pub older: i64,
+    pub older_bytes: i64,
+}
+
+impl NameCounts {
+    /// What stood under a name does not any more, and something else does.
+    pub fn replace(&mut self, old: Option<&ObjectRecord>, new: Option<&ObjectRecord>) {
+        self.objects += i64::from(new.is_some()) - i64::from(old.is_some());
+        self.bytes += signed(new.map_or(0, |new| new.size)) - signed(old.map_or(0, |old| old.size));
+    }
+
+    /// An object is kept as an older version.
+    pub fn keep(&mut self, size: u64) {
+        self.older += 1;
+        self.older_bytes += signed(size);
+    }
+
+    /// An older version or a marker is not kept any more.
+    pub fn forget(&mut self, record: &OlderRecord) {
+        self.older -= 1;
+        if let OlderRecord::Object(record) = record {
+            self.older_bytes -= signed(record.size);
+        }
+    }
+
+    /// `QuotaExceeded` where the bucket may not hold so much more.
+    pub fn check_quota(&self, txn: &Transaction, bucket: &BucketRecord) -> Result<()> {
+        check_quota(txn, bucket, self.objects + self.older, self.bytes + self.older_bytes)
+    }
+
+    /// Adds them to the counts, all in one shard: what is put over something else of its length changes none.
+    pub fn add(&self, txn: &mut Transaction, space: SpaceId, shard: Shard) {
+        add(txn, space, Count::Objects, shard, self.objects);
+        add(txn, space, Count::Bytes, shard, self.bytes);
+        add(txn, space, Count::Older, shard, self.older);
+        add(txn, space, Count::OlderBytes, shard, self.older_bytes);
+    }
 }
 
 /// A part of an upload took the place of another, or of none.
@@ -137,11 +162,16 @@ fn signed(length: u64) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// What is told of the sums. One below zero is of a bucket from before there were counts.
+/// What is told of a space's counts. One below zero is of a bucket from before there were counts.
 fn usage(view: &dyn View, space: SpaceId) -> Result<BucketUsage> {
-    let told = sums(view, space)?.map(|sum| u64::try_from(sum).unwrap_or(0));
+    Ok(told(sums(view, space)?))
+}
+
+/// Sums as they are told.
+pub(crate) fn told(sums: [i64; 5]) -> BucketUsage {
+    let told = sums.map(|sum| u64::try_from(sum).unwrap_or(0));
     let [bytes, objects, older_bytes, older, upload_bytes] = told;
-    Ok(BucketUsage { objects, bytes, older, older_bytes, upload_bytes })
+    BucketUsage { objects, bytes, older, older_bytes, upload_bytes }
 }
 
 /// The sums over all shards, in the order of the kinds.
@@ -173,7 +203,7 @@ fn sums_with(txn: &Transaction, space: SpaceId) -> Result<[i64; 5]> {
 }
 
 /// The sum that a counter's key is a shard of.
-fn slot<'a>(sums: &'a mut [i64; 5], key: &[u8]) -> Option<&'a mut i64> {
+pub(crate) fn slot<'a>(sums: &'a mut [i64; 5], key: &[u8]) -> Option<&'a mut i64> {
     match key.strip_prefix(keys::counters().as_ref()) {
         Some([kind, _]) => sums.get_mut(usize::from(*kind)),
         _ => None,

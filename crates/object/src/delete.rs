@@ -11,17 +11,19 @@ use crate::name;
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
-use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted};
+use crate::record::BucketRecord;
+use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted, ObjectName};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
-    /// Deletes an object; one that is absent is deleted already.
+    /// Deletes an object; one that is absent is deleted already. A bucket that keeps versions keeps it as an older one,
+    /// behind a delete marker.
     pub fn delete(&self, bucket: &str, key: &str, options: DeleteOptions) -> Pending<Deleted> {
         if let Err(error) = keys::check_object_key(key) {
             return Pending::ready(Err(error));
         }
-        run(self, Delete { bucket: bucket.to_owned(), key: key.to_owned(), options })
+        run(self, Delete::new(ObjectName::new(bucket, key), options))
     }
 
     /// Deletes up to [`DELETE_MANY_MAX`] objects in one commit; outcomes are in the order of the names.
@@ -37,9 +39,30 @@ impl Objects {
 
 /// The verb.
 pub(crate) struct Delete {
-    pub bucket: String,
-    pub key: String,
-    pub options: DeleteOptions,
+    bucket: String,
+    key: String,
+    options: DeleteOptions,
+    /// Of the last attempt.
+    deleted: Deleted,
+}
+
+impl Deleted {
+    /// Whether anything was changed.
+    fn changed(self) -> bool {
+        self.existed || self.marker
+    }
+}
+
+impl Delete {
+    pub fn new(name: ObjectName<'_>, options: DeleteOptions) -> Self {
+        let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
+        Delete { bucket, key, options, deleted: Deleted::default() }
+    }
+
+    /// What the last `apply` did.
+    pub fn deleted(&self) -> Deleted {
+        self.deleted
+    }
 }
 
 impl Verb for Delete {
@@ -49,20 +72,28 @@ impl Verb for Delete {
         rights.object(Action::DeleteObject, &self.bucket, &self.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<Deleted>> {
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Deleted>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let standing = find_object(txn, bucket.space, &self.key)?;
         self.options.condition.check(&self.key, standing.as_ref())?;
-        if standing.is_none() {
-            return Ok(Applied::Done(Deleted { existed: false }));
-        }
-        name::set(txn, &bucket, &self.key, standing.as_ref(), None)?;
-        Ok(Applied::Changed)
+        self.deleted = delete(txn, scope, (&bucket, &self.key), standing.as_ref())?;
+        Ok(if self.deleted.changed() { Applied::Changed } else { Applied::Done(self.deleted) })
     }
 
     fn committed(self, _objects: &Objects, _commit: Commit) -> Result<Deleted> {
-        Ok(Deleted { existed: true })
+        Ok(self.deleted)
     }
+}
+
+/// Takes a name away, whether anything stands under it or not: a bucket that keeps versions gets a marker.
+fn delete(
+    txn: &mut Transaction,
+    scope: &Scope<'_>,
+    (bucket, key): (&BucketRecord, &str),
+    old: Option<&Standing>,
+) -> Result<Deleted> {
+    let marker = name::set(txn, scope, bucket, key, old, None)?;
+    Ok(Deleted { existed: old.is_some(), marker: marker.is_some(), version: marker })
 }
 
 struct DeleteMany {
@@ -83,33 +114,31 @@ impl Verb for DeleteMany {
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Self::Outcome>> {
         let bucket = find_bucket(txn, &self.bucket)?;
-        let mut standing: Vec<(&str, Standing)> = Vec::new();
-        let mut seen: HashMap<&str, Result<Deleted>> = HashMap::new();
-        self.outcomes.clear();
+        let mut found: HashMap<&str, Result<Option<Standing>>> = HashMap::new();
         for key in &self.keys {
-            if let Some(outcome) = seen.get(key.as_str()) {
-                self.outcomes.push(outcome.clone());
+            if found.contains_key(key.as_str()) {
                 continue;
             }
             let may =
                 |txn: &mut Transaction| scope.may(txn, |rights| rights.object(Action::DeleteObject, &self.bucket, key));
-            let found = keys::check_object_key(key).and_then(|()| may(txn));
-            let found = found.and_then(|()| find_object(txn, bucket.space, key));
-            let outcome = found.map(|found| {
-                let existed = found.is_some();
-                standing.extend(found.map(|found| (key.as_str(), found)));
-                Deleted { existed }
-            });
-            seen.insert(key, outcome.clone());
-            self.outcomes.push(outcome);
+            let one = keys::check_object_key(key).and_then(|()| may(txn));
+            found.insert(key, one.and_then(|()| find_object(txn, bucket.space, key)));
         }
-        if standing.is_empty() {
-            return Ok(Applied::Done(std::mem::take(&mut self.outcomes)));
+        let mut outcomes: HashMap<&str, Result<Deleted>> = HashMap::new();
+        for key in &self.keys {
+            let Some(found) = found.remove(key.as_str()) else {
+                continue; // given twice, and deleted already
+            };
+            let outcome = match found {
+                Ok(old) => Ok(delete(txn, scope, (&bucket, key), old.as_ref())?),
+                Err(error) => Err(error),
+            };
+            outcomes.insert(key, outcome);
         }
-        for (key, old) in &standing {
-            name::set(txn, &bucket, key, Some(old), None)?;
-        }
-        Ok(Applied::Changed)
+        let told = self.keys.iter().filter_map(|key| outcomes.get(key.as_str()).cloned());
+        self.outcomes = told.collect();
+        let changed = self.outcomes.iter().flatten().any(|deleted| deleted.changed());
+        Ok(if changed { Applied::Changed } else { Applied::Done(std::mem::take(&mut self.outcomes)) })
     }
 
     fn committed(self, _objects: &Objects, _commit: Commit) -> Result<Self::Outcome> {

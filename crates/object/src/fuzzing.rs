@@ -3,7 +3,8 @@
 
 use crate::keys;
 use crate::record::{
-    BucketRecord, HeadRecord, ObjectRecord, PartRecord, RootKeyRecord, UploadRecord, decode_part_table, summary,
+    BucketRecord, HeadRecord, MarkerRecord, ObjectRecord, OlderRecord, PartRecord, RootKeyRecord, UploadRecord,
+    decode_part_table, summary,
 };
 
 /// Every record that a store holds, and every key.
@@ -26,6 +27,11 @@ pub fn record(bytes: &[u8]) {
     if let Ok(record) = HeadRecord::decode(bytes) {
         assert!(HeadRecord::decode(&record.encode()).is_ok());
     }
+    match OlderRecord::decode(bytes) {
+        Ok(OlderRecord::Marker(marker)) => assert_eq!(MarkerRecord::decode(&marker.encode()).ok(), Some(marker)),
+        Ok(OlderRecord::Object(record)) => assert_eq!(ObjectRecord::decode(&record.encode()).ok(), Some(record)),
+        Err(_) => {}
+    }
     let _ = decode_part_table(bytes);
     let _ = summary("key".to_owned(), koine_kv::Version(1), bytes);
 }
@@ -34,6 +40,9 @@ pub fn record(bytes: &[u8]) {
 pub fn key(bytes: &[u8]) {
     if let Ok((name, true)) = keys::name_of(bytes) {
         assert_eq!(keys::name(&name).as_ref(), bytes);
+    }
+    if let Ok((name, Some(number))) = keys::version_of(bytes) {
+        assert_eq!(keys::older(&name, number).as_ref(), bytes);
     }
     if let Ok((name, id)) = keys::upload_of(bytes) {
         assert_eq!(keys::upload(&name, id).as_ref(), bytes);

@@ -22,9 +22,7 @@ impl Objects {
     pub fn get(&self, bucket: &str, key: &str) -> Result<ObjectReader> {
         self.find(bucket, key, |view, bucket, standing| {
             self.was_read(bucket, &standing.record);
-            let (space, data) = (bucket.space, keys::data(standing.record.id));
-            let info = standing.record.into_info(key.to_owned(), standing.version);
-            Ok(ObjectReader { view: Arc::clone(view), space, data, info })
+            Ok(ObjectReader::new(Arc::clone(view), bucket.space, key, standing))
         })
     }
 
@@ -67,6 +65,13 @@ pub struct ObjectReader {
 }
 
 impl ObjectReader {
+    /// Of what was found in a view.
+    pub(crate) fn new(view: Arc<dyn View>, space: SpaceId, key: &str, standing: Standing) -> Self {
+        let data = keys::data(standing.record.id);
+        let info = standing.record.into_info(key.to_owned(), standing.version);
+        ObjectReader { view, space, data, info }
+    }
+
     /// What is known of the object.
     pub fn info(&self) -> &ObjectInfo {
         &self.info

@@ -10,6 +10,7 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::{Error, ErrorKind};
 use crate::etag::ETag;
 use crate::search::Indexed;
+use crate::version::{VersionId, Versioning};
 
 /// The identity of an object within its bucket's space: random, stable over write, truncate and rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +72,8 @@ pub struct BucketInfo {
     pub created: Timestamp,
     /// What it may hold at most.
     pub quota: Quota,
+    /// Whether it keeps older versions of its objects.
+    pub versioning: Versioning,
     /// Whether it is kept when its objects were last read.
     pub access_times: AccessTimes,
     /// The user's metadata, in the order given.
@@ -142,6 +145,8 @@ pub struct ObjectInfo {
     pub id: ObjectId,
     /// The commit that last changed it.
     pub version: Version,
+    /// Which of the objects that a versioned bucket keeps under its name.
+    pub version_id: VersionId,
     /// Its length in bytes.
     pub size: u64,
     /// When this identity was made.

@@ -7,7 +7,7 @@
 //! - docs/format-object.md tells the same; changes are made in both.
 
 use bytes::Bytes;
-use koine_kv::SpaceId;
+use koine_kv::{KeyRange, SpaceId};
 
 use crate::count::{Count, Shard};
 use crate::error::{Error, ErrorKind, Result};
@@ -175,6 +175,31 @@ pub(crate) fn name(name: &str) -> Bytes {
 /// The name of a key in the room of names, and whether it is the newest version's.
 pub(crate) fn name_of(key: &[u8]) -> Result<(String, bool)> {
     decode_named(NAMES, key).map(|(name, rest)| (name, rest.is_empty()))
+}
+
+/// Holds the record of an older version of a name, or a delete marker: newer ones sort first.
+pub(crate) fn older(name: &str, number: u64) -> Bytes {
+    let mut key = named(NAMES, name.as_bytes());
+    key.push(TERMINATOR);
+    key.extend_from_slice(&(!number).to_be_bytes());
+    Bytes::from(key)
+}
+
+/// The keys of all older versions of exactly this name.
+pub(crate) fn older_of(name: &str) -> KeyRange {
+    let KeyRange { start, end } = KeyRange::prefix(self::name(name));
+    KeyRange { start: Bytes::from([start.as_ref(), &[0]].concat()), end }
+}
+
+/// The name of a key in the room of names, and the number of an older version; `None` for the newest.
+pub(crate) fn version_of(key: &[u8]) -> Result<(String, Option<u64>)> {
+    let (name, rest) = decode_named(NAMES, key)?;
+    if rest.is_empty() {
+        return Ok((name, None));
+    }
+    let number = <[u8; 8]>::try_from(rest)
+        .map_err(|_| Error::damaged(format!("the key {} is of no version", hex::encode(key))))?;
+    Ok((name, Some(!u64::from_be_bytes(number))))
 }
 
 /// Begins the key of every upload whose name begins with `prefix`.
@@ -436,6 +461,19 @@ mod tests {
     }
 
     #[test]
+    fn older_versions_of_a_name_follow_it_newest_first() {
+        let keys =
+            [name("a"), older("a", u64::MAX), older("a", 7), older("a", 6), older("a", 1), name("a\0"), name("aa")];
+        assert!(keys.is_sorted());
+        let KeyRange { start, end } = older_of("a");
+        let inside = |key: &&Bytes| **key >= start && end.as_ref().is_none_or(|end| *key < end);
+        assert_eq!(keys.iter().filter(inside).count(), 4);
+        assert_eq!(version_of(&keys[2]).unwrap(), ("a".to_owned(), Some(7)));
+        assert_eq!(version_of(&keys[0]).unwrap(), ("a".to_owned(), None));
+        assert!(version_of(&[&keys[0], [1].as_slice()].concat()).is_err());
+    }
+
+    #[test]
     fn bucket_names_follow_the_rules_of_s3() {
         for good in ["abc", "a-b.c9", "0aa", &"x".repeat(63), "1.2.3", "1.2.3.4.5"] {
             assert!(check_bucket_name(good).is_ok(), "{good}");
@@ -495,7 +533,7 @@ mod tests {
 
         #[test]
         fn arbitrary_keys_never_panic(key in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = (name_of(&key), upload_of(&key), part_number_of(&key), bucket_name(&key), snapshot_name(&key));
+            let _ = (name_of(&key), version_of(&key), upload_of(&key), part_number_of(&key), bucket_name(&key), snapshot_name(&key));
             let _ = index_entry_of(&key);
         }
     }

@@ -40,6 +40,7 @@ mod pending;
 mod pin;
 mod prefix;
 mod put;
+mod quota;
 mod record;
 mod rename;
 mod request;
@@ -48,6 +49,7 @@ mod search;
 mod transaction;
 mod turns;
 mod verb;
+mod version;
 
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 pub use collect::{CollectEvent, CollectOptions, Collected, Found, LeftOver};
@@ -75,13 +77,14 @@ pub use request::{
 
 pub use identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, Identities, KeyInfo, KeyOptions, Login, NameQuery, Password,
-    SealingKeys, Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState,
+    SealingKeys, Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
 };
 pub use rights::{
     AccessList, Action, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX, Rule,
 };
 
 pub use search::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};
+pub use version::{VersionId, VersionPage, VersionQuery, VersionSummary, Versioning};
 
 pub use transaction::{BodyWriter, StageOptions, StagedBody, TRANSACTION_CHANGES_MAX, Transaction};
 

@@ -91,6 +91,8 @@ pub(crate) trait Walk {
     type Entry;
     fn next_entry(&mut self) -> Result<Option<(Bytes, Self::Entry)>>;
     fn go_on_at(&mut self, key: &[u8]) -> Result<()>;
+    /// The value, where it is at hand.
+    fn value(entry: Self::Entry) -> Option<Bytes>;
 }
 
 impl Walk for Box<dyn Cursor> {
@@ -103,6 +105,10 @@ impl Walk for Box<dyn Cursor> {
     fn go_on_at(&mut self, key: &[u8]) -> Result<()> {
         Ok(self.seek(key)?)
     }
+
+    fn value(entry: Entry) -> Option<Bytes> {
+        entry.value
+    }
 }
 
 impl Walk for TransactionCursor<'_> {
@@ -114,6 +120,10 @@ impl Walk for TransactionCursor<'_> {
 
     fn go_on_at(&mut self, key: &[u8]) -> Result<()> {
         Ok(self.seek(key)?)
+    }
+
+    fn value(entry: SeenEntry) -> Option<Bytes> {
+        entry.value
     }
 }
 

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Attempts, SealingKeys, key_of_root};
 use crate::keys;
 use crate::lookup::read_value;
+use crate::quota::Sums;
 use crate::record::{HeadRecord, RootKeyRecord};
 use crate::rights::{Caller, Circumstances, Rights};
 use crate::turns::Turns;
@@ -41,6 +42,7 @@ pub struct Objects {
     attempts: Arc<Attempts>,
     sealing: Arc<Mutex<SealingKeys>>,
     turns: Arc<Turns>,
+    sums: Arc<Sums>,
     reads: Arc<Reads>,
     /// What is read instead of the newest version.
     pinned: Option<Arc<dyn View>>,
@@ -64,6 +66,7 @@ impl Objects {
             attempts: Arc::default(),
             sealing: Arc::default(),
             turns: Arc::default(),
+            sums: Arc::default(),
             reads: Arc::default(),
             pinned: None,
         };
@@ -143,6 +146,11 @@ impl Objects {
     /// Where changes that met others wait for each other.
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.turns
+    }
+
+    /// What users and groups hold, as it was found last.
+    pub(crate) fn sums(&self) -> &Sums {
+        &self.sums
     }
 
     /// What was read and not written down yet.

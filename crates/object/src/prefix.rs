@@ -207,6 +207,10 @@ fn names_after(
     while let Some(entry) = cursor.next()? {
         let (name, newest) = keys::name_of(&entry.key)?;
         if !newest {
+            // Behind a name stand older versions of it, any number of them.
+            if let Some(start) = after_prefix(&keys::name(&name)) {
+                cursor.seek(&start)?;
+            }
             continue;
         }
         if names.len() == COPY_PREFIX_BATCH {

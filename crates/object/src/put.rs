@@ -192,7 +192,7 @@ impl Verb for Put {
         }
         let data = keys::data(self.record.id);
         txn.when(Condition::Absent { space, key: data.clone() });
-        name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&self.record))?;
+        name::set(txn, scope, &bucket, &self.key, standing.as_ref(), Some(&mut self.record))?;
         txn.put(space, data, self.payload.clone());
         Ok(Applied::Changed)
     }

@@ -99,9 +99,9 @@ impl Verb for Rename {
             return Ok(Applied::Done(info(&source, &self.to)));
         }
         let record = self.record.insert(moved(&source, from.space != to.space, self.options.request, scope));
+        name::set_moving(txn, scope, &from, &self.from.key, &source, None)?;
         move_content(txn, &source.record, &from, record, &to);
-        name::set_moving(txn, &from, &self.from.key, &source, None)?;
-        name::set(txn, &to, &self.to.key, there.as_ref(), Some(record))?;
+        name::set(txn, scope, &to, &self.to.key, there.as_ref(), Some(record))?;
         Ok(Applied::Changed)
     }
 
@@ -158,12 +158,12 @@ impl Verb for Exchange {
             return Ok(Applied::Done((info(&one, &self.one), info(&other, &self.other))));
         }
         let between = first.space != second.space;
-        let to_one = moved(&other, between, self.options.request, scope);
-        let to_other = moved(&one, between, self.options.request, scope);
+        let mut to_one = moved(&other, between, self.options.request, scope);
+        let mut to_other = moved(&one, between, self.options.request, scope);
+        name::set_moving(txn, scope, &first, &self.one.key, &one, Some(&mut to_one))?;
+        name::set_moving(txn, scope, &second, &self.other.key, &other, Some(&mut to_other))?;
         move_content(txn, &other.record, &second, &to_one, &first);
         move_content(txn, &one.record, &first, &to_other, &second);
-        name::set_moving(txn, &first, &self.one.key, &one, Some(&to_one))?;
-        name::set_moving(txn, &second, &self.other.key, &other, Some(&to_other))?;
         self.records = Some((to_one, to_other));
         Ok(Applied::Changed)
     }

@@ -6,6 +6,7 @@ use koine_kv::RequestId;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 use crate::etag::{EtagKind, PutCondition, ReadCondition};
 use crate::info::{AccessTimes, BucketInfo, ContentHeaders, ObjectId, ObjectSummary, PartInfo, UploadId, UploadInfo};
+use crate::version::VersionId;
 
 /// The largest body of one put or one part, in bytes.
 pub const BODY_LEN_MAX: u64 = 5 << 30;
@@ -95,6 +96,8 @@ pub struct CopyOptions {
     pub metadata: CopiedMetadata,
     /// Other tags than the source's.
     pub tags: Option<Vec<(String, String)>>,
+    /// Which version of the source; none is the newest. From one an object may be copied onto itself.
+    pub source_version: Option<VersionId>,
     /// What must hold of the source; `NotModified` comes as `PreconditionFailed`.
     pub source_condition: ReadCondition,
     /// What must hold of the target's name.
@@ -143,6 +146,8 @@ pub struct Segment<'a> {
     pub name: ObjectName<'a>,
     /// Which of its bytes; all of them where nothing is said.
     pub range: Option<ByteRange>,
+    /// Which version of it; none is the newest.
+    pub version: Option<VersionId>,
     /// What must hold of it; `NotModified` comes as `PreconditionFailed`.
     pub condition: ReadCondition,
 }
@@ -150,7 +155,7 @@ pub struct Segment<'a> {
 impl<'a> Segment<'a> {
     /// All bytes of an object.
     pub fn whole(name: ObjectName<'a>) -> Self {
-        Segment { name, range: None, condition: ReadCondition::default() }
+        Segment { name, range: None, version: None, condition: ReadCondition::default() }
     }
 
     /// Some bytes of an object.
@@ -245,10 +250,14 @@ pub struct DeleteOptions {
 }
 
 /// What a deletion did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
     /// Whether there was something to delete. S3 does not tell.
     pub existed: bool,
+    /// Whether a delete marker was left, or was what was deleted.
+    pub marker: bool,
+    /// The version id of the marker that was left, or of the version that was deleted.
+    pub version: Option<VersionId>,
 }
 
 /// Which buckets are listed.
@@ -260,6 +269,8 @@ pub struct BucketQuery {
     pub after: Option<String>,
     /// At most so many; 0 is no limit.
     pub limit: usize,
+    /// Those of this group alone: for its members and administrators.
+    pub group: Option<String>,
 }
 
 /// What of a bucket's settings is changed; what is `None` stays.

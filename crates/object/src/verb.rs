@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectId;
 use crate::objects::Objects;
 use crate::pending::{Pending, Step};
+use crate::quota;
 use crate::rights::{self, Caller, Rights};
 use crate::turns::{Asked, Turn};
 
@@ -148,8 +149,14 @@ fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Appli
 pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &mut V) -> Result<Applied<V::Outcome>> {
     rights::ask(txn, objects, |rights| verb.needs(rights))?;
     let scope = Scope { now: objects.now(), random: objects.random(), caller: objects.caller(), objects };
-    let mark = txn.mark();
-    verb.apply(txn, &scope).map_err(|error| {
+    let (mark, before) = (txn.mark(), txn.operations().len());
+    let applied = verb.apply(txn, &scope).and_then(|applied| {
+        if matches!(applied, Applied::Changed) {
+            quota::check(objects, txn, before)?;
+        }
+        Ok(applied)
+    });
+    applied.map_err(|error| {
         txn.back_to(mark);
         rights::hide(txn, objects, error, |rights| verb.needs(rights))
     })

@@ -13,6 +13,7 @@ __all__ = [
     "Bucket",
     "BucketInfo",
     "BucketListing",
+    "GroupInfo",
     "IndexInfo",
     "ListPage",
     "Listing",
@@ -25,6 +26,7 @@ __all__ = [
     "Session",
     "SnapshotInfo",
     "Upload",
+    "UserInfo",
     "__version__",
     "connect",
 ]
@@ -66,8 +68,25 @@ class _Set(TypedDict, total=False):
     tags: Mapping[str, str | None] | None
     replace: bool
     access_times: Literal["off", "relative"] | None
-    quota_bytes: int | Literal["none"] | None
-    quota_objects: int | Literal["none"] | None
+    quota_bytes: int | None
+    quota_objects: int | None
+
+class _Quotas(TypedDict, total=False):
+    quota_bytes: int | None
+    quota_objects: int | None
+
+class _GroupChange(_Quotas, total=False):
+    rename: str
+    description: str
+    policies: Sequence[str]
+
+class _UserChange(_Quotas, total=False):
+    rename: str
+    display: str | None
+    disabled: bool
+    administrator: bool
+    policies: Sequence[str]
+    uid: int
 
 class _Text(_Put, total=False):
     encoding: str | None
@@ -81,12 +100,13 @@ def connect(
     size: int | None = None,
     memory: int | None = None,
     key_file: _Path | None = None,
+    token: str | None = None,
 ) -> Session:
     """Opens the store at a path or URL: a file, a device, ``memory:``, ``koine+unix:SOCKET`` or
     ``koine+tcp:HOST:PORT`` (with ``key_file``). A store that a server holds is reached through the server.
 
     ``create`` makes the file when it is missing, ``size`` is how far it may grow, ``memory`` is for tables and caches;
-    all in bytes.
+    all in bytes. With a ``token`` the calls are made by its user, else by who owns the device.
     """
 
 @final
@@ -115,6 +135,45 @@ class Session:
     def buckets(self, prefix: str = "", *, after: str | None = None) -> BucketListing:
         """Buckets by name."""
 
+    def log_in(self, user: str, password: str, *, seconds: int = 43200) -> Session:
+        """A session of the same store whose calls that user makes; it has a ``token``."""
+
+    def as_token(self, token: str) -> Session:
+        """A session of the same store whose calls the user of a token makes."""
+
+    def log_out(self, token: str | None = None) -> None:
+        """Takes a token back: its own where none is named."""
+
+    @property
+    def user(self) -> str | None: ...
+    @property
+    def token(self) -> str | None: ...
+    @property
+    def token_expires(self) -> datetime | None: ...
+    def create_group(self, name: str, description: str = "") -> GroupInfo: ...
+    def delete_group(self, name: str) -> tuple[int, int]:
+        """Deletes a group with the users at home in it and its buckets; says how many of each."""
+
+    def group(self, name: str) -> GroupInfo: ...
+    def groups(self, prefix: str = "") -> list[GroupInfo]: ...
+    def set_group(self, name: str, **change: Unpack[_GroupChange]) -> GroupInfo:
+        """Changes what is given, and nothing else."""
+
+    def create_user(self, group: str, name: str, password: str | None = None) -> UserInfo: ...
+    def delete_user(self, name: str) -> None: ...
+    def user_info(self, name: str) -> UserInfo: ...
+    def users(self, group: str | None = None, *, prefix: str = "") -> list[UserInfo]: ...
+    def set_user(self, name: str, **change: Unpack[_UserChange]) -> UserInfo:
+        """Changes what is given, and nothing else."""
+
+    def set_password(self, name: str, password: str) -> None: ...
+    def add_member(self, group: str, user: str, *, administrator: bool = False) -> None: ...
+    def remove_member(self, group: str, user: str) -> None: ...
+    def create_key(self, user: str, *, seconds: int | None = None, description: str | None = None) -> tuple[str, str]:
+        """An access key for S3 and its secret, which is shown this once."""
+
+    def keys(self, user: str) -> list[str]: ...
+    def delete_key(self, user: str, access_key: str) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
@@ -133,16 +192,25 @@ class Bucket:
         ``if_match``: where one has this ETag; ``if_version``: where one has this version. ``md5``: the ETag is the MD5
         of the bytes, for clients of S3 that compare it."""
 
-    def get(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """Bytes of an object; fewer than ``length`` only at its end."""
+    def get(self, key: str, *, offset: int = 0, length: int | None = None, version: str | None = None) -> bytes:
+        """Bytes of an object, or of one of its versions; fewer than ``length`` only at its end."""
 
     def get_into(self, key: str, buffer: Buffer, *, offset: int = 0) -> int:
         """Reads into a buffer, without a copy in between; gives how many bytes were read."""
 
-    def head(self, key: str) -> ObjectInfo: ...
+    def head(self, key: str, *, version: str | None = None) -> ObjectInfo: ...
     def __contains__(self, key: str, /) -> bool: ...
-    def delete(self, key: str, *, if_match: str | None = None, if_version: int | None = None) -> bool:
-        """Deletes an object; says whether there was one."""
+    def delete(
+        self, key: str, *, if_match: str | None = None, if_version: int | None = None, version: str | None = None
+    ) -> bool:
+        """Deletes an object, or one of its versions for good; says whether there was one. A bucket that keeps versions
+        keeps what is deleted without ``version``, behind a delete marker."""
+
+    def versions(self, prefix: str = "") -> Iterator[Version]:
+        """All versions of all objects that begin so, delete markers too: by key, then newest first."""
+
+    def set_versioning(self, versioning: Literal["enabled", "suspended"]) -> None:
+        """Whether the bucket keeps every object that is put under a key, or no new ones."""
 
     def delete_many(self, keys: Sequence[str]) -> int:
         """Deletes up to 1,000 objects in one commit; says how many there were."""
@@ -191,6 +259,24 @@ class Bucket:
         self, key: str, offset: int, data: Buffer, *, create: bool = True, **options: Unpack[_Condition]
     ) -> ObjectInfo:
         """Writes over an object's bytes; a gap past its end reads as zeros."""
+
+    def write_copy(
+        self,
+        key: str,
+        to: str,
+        *,
+        range: tuple[int, int],
+        offset: int,
+        bucket: str | None = None,
+        create: bool = True,
+        **options: Unpack[_Condition],
+    ) -> ObjectInfo:
+        """Writes a range (offset, length) of an object into another at an offset, without copying bytes."""
+
+    def write_file(
+        self, key: str, offset: int, source: _Path | _Reads, *, create: bool = True, **options: Unpack[_Condition]
+    ) -> ObjectInfo:
+        """Writes what a path or a file object holds at an offset."""
 
     def truncate(self, key: str, size: int, **options: Unpack[_Condition]) -> ObjectInfo:
         """Gives an object another length; what is added reads as zeros."""
@@ -249,7 +335,7 @@ class Bucket:
     def indexes(self) -> Sequence[IndexInfo]: ...
     def set(self, **change: Unpack[_Set]) -> BucketInfo:
         """Changes what is known of the bucket. Entries are set, or taken away by ``None``; with ``replace`` no other
-        stays. A quota that is ``"none"`` is taken away."""
+        stays. A quota of ``None`` is taken away."""
 
     def usage(self) -> dict[str, int]:
         """How many objects and bytes it holds, without counting them."""
@@ -322,6 +408,8 @@ class BucketInfo:
     @property
     def created_ns(self) -> int: ...
     @property
+    def versioning(self) -> Literal["never", "enabled", "suspended"]: ...
+    @property
     def metadata(self) -> dict[str, str]: ...
     @property
     def tags(self) -> dict[str, str]: ...
@@ -347,6 +435,46 @@ class IndexInfo:
         """Whether it is built to its end; until then it is not searched."""
 
 @final
+class GroupInfo:
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def policies(self) -> list[str]: ...
+    @property
+    def quota_bytes(self) -> int | None: ...
+    @property
+    def quota_objects(self) -> int | None: ...
+    @property
+    def created(self) -> datetime: ...
+
+@final
+class UserInfo:
+    @property
+    def name(self) -> str: ...
+    @property
+    def display(self) -> str | None: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def groups(self) -> list[str]: ...
+    @property
+    def policies(self) -> list[str]: ...
+    @property
+    def disabled(self) -> bool: ...
+    @property
+    def administrator(self) -> bool: ...
+    @property
+    def has_password(self) -> bool: ...
+    @property
+    def quota_bytes(self) -> int | None: ...
+    @property
+    def quota_objects(self) -> int | None: ...
+    @property
+    def created(self) -> datetime: ...
+
+@final
 class SnapshotInfo:
     @property
     def name(self) -> str: ...
@@ -363,6 +491,8 @@ class ObjectInfo:
     def id(self) -> str: ...
     @property
     def version(self) -> int: ...
+    @property
+    def version_id(self) -> str: ...
     @property
     def size(self) -> int: ...
     @property
@@ -455,6 +585,32 @@ class ListPage:
 class Listing:
     def __iter__(self) -> Self: ...
     def __next__(self) -> ObjectSummary | Prefix: ...
+
+@final
+class Version:
+    """A version of an object, or a delete marker."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def version_id(self) -> str: ...
+    @property
+    def newest(self) -> bool: ...
+    @property
+    def is_marker(self) -> bool: ...
+    @property
+    def size(self) -> int | None: ...
+    @property
+    def etag(self) -> str | None: ...
+    @property
+    def modified(self) -> datetime: ...
+    @property
+    def modified_ns(self) -> int: ...
+
+@final
+class VersionListing:
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Version: ...
 
 @final
 class Search:

@@ -44,6 +44,12 @@ class NoSuchKey(_OfSystem, FileNotFoundError):
     _number = _errno.ENOENT
 
 
+class NoSuchVersion(_OfSystem, FileNotFoundError):
+    """The name has no version of this id."""
+
+    _number = _errno.ENOENT
+
+
 class NoSuchSnapshot(_OfSystem, FileNotFoundError):
     """The bucket has no snapshot of this name."""
 
@@ -90,6 +96,24 @@ class AccessDenied(_OfSystem, PermissionError):
     """The caller may not do this."""
 
     _number = _errno.EACCES
+
+
+class LogInFailed(AccessDenied):
+    """Name and password, or a token, let nobody in."""
+
+
+class NoSuchGroup(Error, LookupError):
+    """No group has this name."""
+
+
+class NoSuchUser(Error, LookupError):
+    """No user has this name."""
+
+
+class NotEmpty(_OfSystem, OSError):
+    """It still holds or owns something that has to go first."""
+
+    _number = _errno.ENOTEMPTY
 
 
 class ReadOnly(_OfSystem, OSError):

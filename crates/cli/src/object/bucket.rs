@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::Named;
+use super::{Named, in_store};
 use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Holder, Reach, failed};
@@ -15,7 +15,8 @@ const MAKE_EXAMPLES: &str = "Examples:
 
 const REMOVE_EXAMPLES: &str = "Examples:
   koine rb --store store.koine koine://photos     an empty bucket
-  koine rb --force koine://photos                 with all that is in it";
+  koine rb --force koine://photos                 with all that is in it
+  koine rb --force --group lab                    all buckets of a group, with all that is in them";
 
 /// How many objects are deleted at once.
 const DELETE_LEN: usize = 1000;
@@ -36,11 +37,14 @@ pub struct MakeArgs {
 #[command(after_help = REMOVE_EXAMPLES)]
 pub struct RemoveArgs {
     /// koine://BUCKET or s3://BUCKET.
-    #[arg(value_name = "BUCKET", required = true)]
+    #[arg(value_name = "BUCKET", required_unless_present = "group")]
     buckets: Vec<String>,
     /// Delete the objects in it first.
     #[arg(long)]
     force: bool,
+    /// All buckets of this group, with all that they hold and their snapshots.
+    #[arg(long, value_name = "GROUP", conflicts_with = "buckets", requires = "force")]
+    group: Option<String>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -55,6 +59,11 @@ pub fn make(args: &MakeArgs, output: Output) -> Outcome {
 
 /// Runs `koine rb`.
 pub fn remove(args: &RemoveArgs, output: Output) -> Outcome {
+    if let Some(group) = &args.group {
+        let gone = in_store(&args.reach, &[], |store| store.objects().delete_buckets_of(group).map_err(failed))?;
+        output.people(format!("{gone} buckets are gone"))?;
+        return output.json(&json!({ "type": "removed", "group": group, "buckets": gone }));
+    }
     each(&args.buckets, &args.reach, |holder, bucket| {
         if args.force {
             empty(holder, &bucket.bucket)?;

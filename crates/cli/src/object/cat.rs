@@ -3,16 +3,18 @@
 use std::io::{self, Write};
 
 use clap::Args;
+use koine::object::VersionId;
 
-use super::Named;
 use super::range::Range;
+use super::{Named, no_versions};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Holder, Reach, failed};
 use crate::output::Output;
 
 const EXAMPLES: &str = "Examples:
   koine cat --store store.koine koine://logs/today
-  koine cat --range -1024 s3://logs/today        the last 1,024 bytes";
+  koine cat --range -1024 s3://logs/today        the last 1,024 bytes
+  koine cat --version 187b3c5d2a9f0e41 koine://logs/today";
 
 /// How much is read at once.
 const PIECE_LEN: u64 = 1 << 20;
@@ -27,6 +29,9 @@ pub struct CatArgs {
     /// FIRST-LAST, FIRST- or -COUNT, in bytes.
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
     range: Option<Range>,
+    /// A version of the object, as `koine ls --versions` tells it.
+    #[arg(long, value_name = "ID")]
+    version: Option<VersionId>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -40,14 +45,14 @@ pub fn run(args: &CatArgs, output: Output) -> Outcome {
     for text in &args.objects {
         let named = Named::object(text)?;
         let holder = args.reach.open(named.door)?;
-        let done = write_out(&holder, &named, range);
+        let done = write_out(&holder, &named, args.version, range);
         let closed = holder.close();
         done.and(closed)?;
     }
     Ok(())
 }
 
-fn write_out(holder: &Holder, named: &Named, range: Range) -> Outcome {
+fn write_out(holder: &Holder, named: &Named, version: Option<VersionId>, range: Range) -> Outcome {
     let mut out = io::stdout().lock();
     let mut write = |bytes: &[u8]| match out.write_all(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
@@ -56,12 +61,17 @@ fn write_out(holder: &Holder, named: &Named, range: Range) -> Outcome {
     };
     match holder {
         Holder::Store(store) => {
-            let reader = store.objects().get(&named.bucket, &named.key).map_err(failed)?;
+            let reader = match version {
+                None => store.objects().get(&named.bucket, &named.key),
+                Some(version) => store.objects().get_version(named.name(), version),
+            };
+            let reader = reader.map_err(failed)?;
             each_piece(range.within(reader.info().size), |offset, length| {
                 let bytes = reader.bytes(offset, usize::try_from(length).unwrap_or(usize::MAX)).map_err(failed)?;
                 write(&bytes)
             })?;
         }
+        Holder::S3 { .. } if version.is_some() => return Err(no_versions(named)),
         Holder::S3 { client, runtime } => {
             let object = runtime.block_on(client.head(&named.bucket, &named.key))?;
             each_piece(range.within(object.size), |offset, length| {

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use koine::object::{GroupChange, GroupInfo, NameQuery};
+use koine::object::{GroupChange, GroupInfo, NameQuery, Whose};
 use serde_json::json;
 
-use super::users::{identities, names, read_text};
+use super::users::{QuotaArgs, identities, names, read_text, show_usage};
+use super::versions::{VersioningArgs, versioning};
 use super::{Named, in_store, settings};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
@@ -16,6 +17,7 @@ const GROUP_EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
   koine group add lab --description 'who works with the microscope'
   koine group join lab grace                    grace is a member too; her home group stays
+  koine group set lab --quota-bytes 1TiB        what its buckets may hold together; koine group info tells what they do
   koine group rm lab                            with its users, its buckets and all that they hold";
 
 const BUCKET_EXAMPLES: &str = "Examples:
@@ -23,7 +25,8 @@ const BUCKET_EXAMPLES: &str = "Examples:
   koine bucket policy koine://photos policy.json
   koine bucket policy koine://photos --remove
   koine bucket set koine://photos --tag team=lab --quota-bytes 10GiB --access-times off
-  koine bucket index add koine://photos --metadata camera    see koine search";
+  koine bucket index add koine://photos --metadata camera    see koine search
+  koine bucket versioning koine://photos enabled      what is put over or deleted stays readable: koine ls --versions";
 
 const IDENTITY_EXAMPLES: &str = "Examples:
   koine identity reset-root --store store.koine     a new key and password for root; all others of root's are taken back
@@ -45,6 +48,8 @@ enum GroupCommand {
     Rm(NameArgs),
     /// List groups.
     Ls(ReachArgs),
+    /// What is known of a group, and what its buckets hold.
+    Info(NameArgs),
     /// Change a group.
     Set(SetArgs),
     /// Make a user a member of one more group.
@@ -90,6 +95,8 @@ struct SetArgs {
     /// The policies of its members, with commas between; empty takes all away.
     #[arg(long, value_name = "POLICIES")]
     policies: Option<String>,
+    #[command(flatten)]
+    quota: QuotaArgs,
 }
 
 #[derive(Args, Debug)]
@@ -118,6 +125,8 @@ enum BucketCommand {
     Owner(OwnerArgs),
     /// Show, set or remove a bucket's policy.
     Policy(PolicyArgs),
+    /// Keep every object that is put under a name; tell whether a bucket does.
+    Versioning(VersioningArgs),
     /// Set metadata, tags, quotas, and whether access times are kept.
     Set(settings::SetArgs),
     /// Indexes, by which objects are found by metadata and tags: add, list and take away.
@@ -201,12 +210,22 @@ pub fn run(args: &GroupArgs, output: Output) -> Outcome {
                 .json(&json!({ "type": "removed", "group": args.group, "buckets": gone.buckets, "users": gone.users }))
         }
         GroupCommand::Ls(args) => list(args, output),
+        GroupCommand::Info(args) => {
+            let (info, usage) = identities(&args.reach, |identities| {
+                let usage = identities.usage(Whose::Group(&args.group)).map_err(failed)?;
+                Ok((identities.group(&args.group).map_err(failed)?, usage))
+            })?;
+            show(&info, output)?;
+            show_usage(&info.name, &usage, (info.quota_bytes, info.quota_objects), output)
+        }
         GroupCommand::Set(args) => {
+            let (quota_bytes, quota_objects) = args.quota.change();
             let change = GroupChange {
+                quota_bytes,
+                quota_objects,
                 name: args.rename.clone(),
                 description: args.description.clone(),
                 policies: args.policies.as_deref().map(names),
-                ..GroupChange::default()
             };
             if change == GroupChange::default() {
                 return Err(Failure::usage("nothing is to be changed; see koine group set --help"));
@@ -244,6 +263,7 @@ fn show(group: &GroupInfo, output: Output) -> Outcome {
     output.json(&json!({
         "type": "group", "name": group.name, "id": format!("{:016x}", group.id), "description": group.description,
         "policies": group.policies, "being_deleted": group.being_deleted, "created": rfc3339(group.created),
+        "quota_bytes": group.quota_bytes, "quota_objects": group.quota_objects,
     }))
 }
 
@@ -262,6 +282,7 @@ pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
             output.people(format!("{}  owner {}, group {}", named.bucket, printable(&owner), printable(&group)))?;
             output.json(&json!({ "type": "bucket", "bucket": named.bucket, "owner": owner, "group": group }))
         }
+        BucketCommand::Versioning(args) => versioning(args, output),
         BucketCommand::Set(args) => settings::set(args, output),
         BucketCommand::Index(args) => settings::index(args, output),
         BucketCommand::Policy(args) => {

@@ -1,11 +1,11 @@
 //! `koine info`: what is known of a bucket or an object.
 
 use clap::Args;
-use koine::object::{AccessTimes, ContentHeaders, ObjectInfo, Objects};
+use koine::object::{AccessTimes, ContentHeaders, ObjectInfo, Objects, VersionId};
 use serde_json::{Value, json};
 
-use super::Named;
-use crate::failure::Outcome;
+use super::{Named, no_versions};
+use crate::failure::{Failure, Outcome};
 use crate::holder::{Holder, Reach, failed, rfc3339};
 use crate::output::{Output, printable};
 use crate::size;
@@ -24,6 +24,9 @@ pub struct InfoArgs {
     /// Tell nothing but the exit code.
     #[arg(short, long)]
     quiet: bool,
+    /// A version of the object, as `koine ls --versions` tells it.
+    #[arg(long, value_name = "ID")]
+    version: Option<VersionId>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -33,7 +36,7 @@ pub fn run(args: &InfoArgs, output: Output) -> Outcome {
     for text in &args.names {
         let named = Named::parse(text)?;
         let holder = args.reach.open(named.door)?;
-        let told = tell(&holder, &named);
+        let told = tell(&holder, &named, args.version);
         let closed = holder.close();
         let value = told?;
         closed?;
@@ -45,16 +48,23 @@ pub fn run(args: &InfoArgs, output: Output) -> Outcome {
     Ok(())
 }
 
-fn tell(holder: &Holder, named: &Named) -> Outcome<Value> {
+fn tell(holder: &Holder, named: &Named, version: Option<VersionId>) -> Outcome<Value> {
     let Named { bucket, key, .. } = named;
-    match holder {
-        Holder::Store(store) if key.is_empty() => self::bucket(store.objects(), bucket),
-        Holder::Store(store) => Ok(object(bucket, &store.objects().head(bucket, key).map_err(failed)?)),
-        Holder::S3 { client, runtime } if key.is_empty() => {
+    match (holder, version) {
+        (_, Some(_)) if key.is_empty() => {
+            Err(Failure::usage(format!("{named} is a whole bucket, which has no versions; name a key in it")))
+        }
+        (Holder::S3 { .. }, Some(_)) => Err(no_versions(named)),
+        (Holder::Store(store), Some(version)) => {
+            Ok(object(bucket, &store.objects().head_version(named.name(), version).map_err(failed)?))
+        }
+        (Holder::Store(store), None) if key.is_empty() => self::bucket(store.objects(), bucket),
+        (Holder::Store(store), None) => Ok(object(bucket, &store.objects().head(bucket, key).map_err(failed)?)),
+        (Holder::S3 { client, runtime }, None) if key.is_empty() => {
             runtime.block_on(client.list(bucket, "", "/", None))?;
             Ok(json!({ "type": "bucket", "bucket": bucket }))
         }
-        Holder::S3 { client, runtime } => {
+        (Holder::S3 { client, runtime }, None) => {
             let found = runtime.block_on(client.head(bucket, key))?;
             let sum = found.checksum.map(|sum| json!({ "CRC64NVME": hex::encode(sum.to_be_bytes()) }));
             Ok(json!({ "type": "object", "bucket": bucket, "key": key, "size": found.size, "etag": found.etag,
@@ -73,6 +83,7 @@ pub(crate) fn bucket(objects: &Objects, name: &str) -> Outcome<Value> {
     };
     Ok(json!({
         "type": "bucket", "bucket": info.name, "created": rfc3339(info.created), "space": info.space.0,
+        "versioning": info.versioning.name(),
         "usage": { "objects": usage.objects, "bytes": usage.bytes, "older": usage.older,
                    "older_bytes": usage.older_bytes, "upload_bytes": usage.upload_bytes },
         "quota_bytes": info.quota.bytes, "quota_objects": info.quota.objects, "access_times": kept,
@@ -90,7 +101,8 @@ pub(crate) fn object(bucket: &str, info: &ObjectInfo) -> Value {
         info.checksums.iter().map(|sum| (sum.algorithm.name().to_owned(), sum.to_text().into())).collect();
     json!({
         "type": "object", "bucket": bucket, "key": info.key, "size": info.size, "etag": info.etag.to_string(),
-        "id": info.id.to_string(), "version": info.version.0, "created": rfc3339(info.created),
+        "id": info.id.to_string(), "version": info.version.0, "version_id": info.version_id.to_string(),
+        "created": rfc3339(info.created),
         "modified": rfc3339(info.modified), "changed": rfc3339(info.changed),
         "accessed": info.accessed.map(rfc3339), "mode": info.mode,
         "parts": info.part_count, "checksums": checksums, "headers": headers(&info.headers), "metadata": pairs(&info.metadata),

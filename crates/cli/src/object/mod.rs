@@ -18,8 +18,10 @@ pub mod set;
 pub mod settings;
 pub mod snapshot;
 pub mod users;
+pub mod versions;
 
 use koine::Store;
+use koine::object::ObjectName;
 
 use crate::failure::{Failure, Outcome};
 use crate::holder::Reach;
@@ -55,6 +57,11 @@ impl Named {
         Ok(named)
     }
 
+    /// The name as the library has it.
+    pub fn name(&self) -> ObjectName<'_> {
+        ObjectName::new(&self.bucket, &self.key)
+    }
+
     /// An object.
     pub fn object(text: &str) -> Outcome<Self> {
         let named = Named::parse(text)?;
@@ -63,6 +70,11 @@ impl Named {
         }
         Ok(named)
     }
+}
+
+/// What is said of versions of an S3 server, which this program has no call for.
+pub(crate) fn no_versions(named: &Named) -> Failure {
+    Failure::usage(format!("{named}: versions are those of a store; name it koine://BUCKET/KEY, with --store"))
 }
 
 /// Opens the store, does something in it and closes it; for what S3 has no call, or this program none for it.

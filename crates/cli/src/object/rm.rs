@@ -1,9 +1,10 @@
 //! `koine rm`: objects are deleted, by name, by pattern, or all below a prefix.
 
 use clap::Args;
+use koine::object::{VersionId, Versioning};
 use serde_json::json;
 
-use super::Named;
+use super::{Named, versions};
 use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Holder, Reach, failed};
@@ -14,8 +15,9 @@ const EXAMPLES: &str = "Examples:
   koine rm --store store.koine koine://photos/2026/a.jpg
   koine rm 'koine://photos/**/*.tmp'              every object of such a name
   koine rm -r koine://photos/2026                 all below it
-  koine rm -r koine://photos                      the whole bucket, in one commit; it stays, empty
-  koine rm -r --dry-run s3://photos               what would go";
+  koine rm -r koine://photos                      the whole bucket, in one commit; it stays, empty (older versions stay, where they are kept)
+  koine rm -r --dry-run s3://photos               what would go
+  koine rm --version 187b3c5d2a9f0e41 koine://photos/a.jpg    of a bucket that keeps versions, that one for good";
 
 /// How many are deleted in one commit.
 const DELETE_LEN: usize = 1000;
@@ -39,6 +41,9 @@ pub struct RmArgs {
     /// The key is a name as it stands, whatever `*`, `?` and `[` there are in it.
     #[arg(long)]
     exact: bool,
+    /// A version of the object, or a delete marker, for good, as `koine ls --versions` tells it.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["recursive", "dry_run"])]
+    version: Option<VersionId>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -53,6 +58,12 @@ pub fn run(args: &RmArgs, output: Output) -> Outcome {
     if let Some(named) = objects.iter().find(|named| named.key.is_empty() && !args.recursive) {
         return Err(Failure::usage(format!("{named} is a whole bucket; add --recursive, or name a key")));
     }
+    if let Some(version) = args.version {
+        return match objects.as_slice() {
+            [named] => versions::remove(&args.reach, named, version, args.force, output),
+            _ => Err(Failure::usage("a version is of one object: name that alone")),
+        };
+    }
     let holder = args.reach.open(first.door)?;
     let done = objects.iter().try_for_each(|named| remove(&holder, named, args, output));
     let closed = holder.close();
@@ -63,8 +74,9 @@ fn remove(holder: &Holder, named: &Named, args: &RmArgs, output: Output) -> Outc
     if let Holder::Store(store) = holder
         && named.key.is_empty()
         && !args.dry_run
+        && store.objects().head_bucket(&named.bucket).map_err(failed)?.versioning == Versioning::Never
     {
-        // Whatever it holds, in one commit.
+        // Whatever it holds, in one commit. A bucket that keeps versions keeps them: its objects get delete markers.
         store.objects().purge_bucket(&named.bucket).wait().map_err(failed)?;
         output.people(format!("emptied {}", printable(&named.to_string())))?;
         return output.json(&json!({ "type": "emptied", "bucket": named.bucket }));

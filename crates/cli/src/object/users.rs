@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use koine::object::{Identities, KeyOptions, Secret, Token, UserChange, UserInfo, UserQuery, UserState};
+use koine::object::{
+    BucketUsage, Identities, KeyOptions, Secret, Token, UserChange, UserInfo, UserQuery, UserState, Whose,
+};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
+use crate::size;
 
 const EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
@@ -18,7 +21,8 @@ const EXAMPLES: &str = "Examples:
   koine user key add ada                        a key for S3: access key and secret, shown this once
   koine user passwd ada --password-file -       a password, from standard input
   koine user login ada --password-file -        a token, good for 12 hours
-  koine user set ada --disable                  lets her in no more; --enable does again";
+  koine user set ada --disable                  lets her in no more; --enable does again
+  koine user set ada --quota-bytes 10GiB        what her buckets may hold together; koine user info tells what they do";
 
 /// How long a token is good for unless told otherwise, in hours.
 const LIFE_HOURS: u64 = 12;
@@ -105,6 +109,34 @@ struct SetArgs {
     /// A user of this machine that it is.
     #[arg(long, value_name = "UID")]
     uid: Option<u32>,
+    #[command(flatten)]
+    quota: QuotaArgs,
+}
+
+/// How much the buckets of a user or of a group may hold together.
+#[derive(Args, Debug)]
+pub(super) struct QuotaArgs {
+    /// The most bytes that its buckets may hold together, such as 10GiB; `none` is no limit.
+    #[arg(long, value_name = "SIZE", value_parser = limit)]
+    quota_bytes: Option<Limit>,
+    /// The most objects that its buckets may hold together; `none` is no limit.
+    #[arg(long, value_name = "COUNT", value_parser = limit)]
+    quota_objects: Option<Limit>,
+}
+
+impl QuotaArgs {
+    /// Bytes and objects as a change has them.
+    pub fn change(&self) -> (Option<Option<u64>>, Option<Option<u64>>) {
+        (self.quota_bytes.map(|limit| limit.0), self.quota_objects.map(|limit| limit.0))
+    }
+}
+
+/// A limit, or none.
+#[derive(Clone, Copy, Debug)]
+struct Limit(Option<u64>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    if text == "none" { Ok(Limit(None)) } else { size::parse(text).map(|limit| Limit(Some(limit))) }
 }
 
 #[derive(Args, Debug)]
@@ -190,8 +222,12 @@ pub fn run(args: &UserArgs, output: Output) -> Outcome {
         }),
         UserCommand::Ls(args) => list(args, output),
         UserCommand::Info(args) => {
-            let info = identities(&args.reach, |identities| identities.user(&args.user).map_err(failed))?;
-            show(&info, output)
+            let (info, usage) = identities(&args.reach, |identities| {
+                let usage = identities.usage(Whose::User(&args.user)).map_err(failed)?;
+                Ok((identities.user(&args.user).map_err(failed)?, usage))
+            })?;
+            show(&info, output)?;
+            show_usage(&info.name, &usage, (info.quota_bytes, info.quota_objects), output)
         }
         UserCommand::Set(args) => set(args, output),
         UserCommand::Passwd(args) => {
@@ -272,7 +308,10 @@ fn set(args: &SetArgs, output: Output) -> Outcome {
         (_, true) => Some(UserState::Disabled),
         _ => None,
     };
+    let (quota_bytes, quota_objects) = args.quota.change();
     let change = UserChange {
+        quota_bytes,
+        quota_objects,
         name: args.rename.clone(),
         state,
         administrator: args.administrator,
@@ -301,7 +340,31 @@ fn show(user: &UserInfo, output: Output) -> Outcome {
     output.json(&json!({
         "type": "user", "name": user.name, "id": format!("{:016x}", user.id), "state": state, "group": user.group,
         "groups": groups, "policies": user.policies, "administrator": user.administrator,
-        "has_password": user.has_password, "created": rfc3339(user.created),
+        "has_password": user.has_password, "created": rfc3339(user.created), "quota_bytes": user.quota_bytes,
+        "quota_objects": user.quota_objects,
+    }))
+}
+
+/// What buckets hold together, and may hold.
+pub(super) fn show_usage(
+    name: &str,
+    usage: &BucketUsage,
+    (most_bytes, most_objects): (Option<u64>, Option<u64>),
+    output: Output,
+) -> Outcome {
+    let bytes = usage.bytes + usage.older_bytes + usage.upload_bytes;
+    let objects = usage.objects + usage.older;
+    let of = |most: Option<String>| most.map_or_else(String::new, |most| format!(" of {most}"));
+    output.people(format!(
+        "its buckets hold {objects}{} objects, {}{}",
+        of(most_objects.map(|most| most.to_string())),
+        size::show(bytes),
+        of(most_bytes.map(size::show))
+    ))?;
+    output.json(&json!({
+        "type": "usage", "name": name, "objects": usage.objects, "bytes": usage.bytes, "older": usage.older,
+        "older_bytes": usage.older_bytes, "upload_bytes": usage.upload_bytes, "quota_bytes": most_bytes,
+        "quota_objects": most_objects,
     }))
 }
 

@@ -6,14 +6,14 @@ use s3s::{S3Request, S3Response, S3Result};
 
 use super::checksums::kind_name;
 use super::transfer::blocking;
-use super::{Front, check_version, date, errors, page};
+use super::{Front, date, errors, open, page, version};
 
 pub(super) async fn get_object_attributes(
     front: &Front,
     request: S3Request<GetObjectAttributesInput>,
 ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
     let input = request.input;
-    check_version(input.version_id.as_deref())?;
+    let version = version(input.version_id.as_deref())?;
     let names = input.object_attributes.iter().flat_map(|name| name.as_str().split(',')).map(str::trim);
     let wanted: Vec<String> = names.map(str::to_owned).collect();
     const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
@@ -27,7 +27,7 @@ pub(super) async fn get_object_attributes(
     let objects = front.objects.clone();
     let (bucket, key, with_parts) = (input.bucket, input.key, has("ObjectParts"));
     let (info, parts) = blocking(move || {
-        let reader = objects.get(&bucket, &key)?;
+        let reader = open(&objects, &bucket, &key, version)?;
         let parts = if with_parts { reader.parts()? } else { Vec::new() };
         Ok((reader.info().clone(), parts))
     })

@@ -24,7 +24,7 @@ pub(super) async fn list_buckets(
         None => None,
         Some(token) => Some(super::page::open_token(token)?),
     };
-    let query = BucketQuery { prefix: prefix.clone(), after, limit };
+    let query = BucketQuery { prefix: prefix.clone(), after, limit, ..BucketQuery::default() };
     let objects = front.objects.clone();
     let page = blocking(move || objects.list_buckets(&query)).await?;
     let buckets = page.buckets.into_iter().map(|bucket| Bucket {

@@ -2,7 +2,8 @@
 
 use http::HeaderMap;
 use koine_object::{
-    ByteRange, Checksum as Stored, ChecksumAlgorithm as Algorithm, CopiedMetadata, CopyOptions, ObjectName,
+    ByteRange, Checksum as Stored, ChecksumAlgorithm as Algorithm, CopiedMetadata, CopyOptions, Error, ErrorKind,
+    ObjectName, VersionId,
 };
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
@@ -11,19 +12,20 @@ use super::attributes::value_of;
 use super::checksums::{self, kind_name, text};
 use super::put::{content_headers, metadata, request_id};
 use super::transfer::{blocking, settle};
-use super::{Front, asked, check_version, date, errors, etag, multipart, put_condition, range, read_condition};
+use super::{Front, add_version, asked, date, errors, etag, multipart, put_condition, range, read_condition, version};
 
 /// Where the bytes come from.
 struct Source {
     bucket: String,
     key: String,
+    version: Option<VersionId>,
 }
 
 fn source(copy_source: CopySource) -> Result<Source, S3Error> {
     match copy_source {
         CopySource::Bucket { bucket, key, version_id } => {
-            check_version(version_id.as_deref())?;
-            Ok(Source { bucket: bucket.into(), key: key.into() })
+            let version = version(version_id.as_deref())?;
+            Ok(Source { bucket: bucket.into(), key: key.into(), version })
         }
         _ => {
             let message = "Access points and Outposts are not implemented as copy sources.";
@@ -57,6 +59,7 @@ pub(super) async fn copy_object(
     let options = CopyOptions {
         metadata: copied_metadata(headers)?,
         tags: (directive == Some("REPLACE")).then(Vec::new),
+        source_version: from.version,
         source_condition: read_condition(headers, "x-amz-copy-source-"),
         condition: put_condition(headers)?,
         checksum: text(headers, "x-amz-checksum-algorithm").map(checksums::named).transpose()?,
@@ -79,7 +82,9 @@ pub(super) async fn copy_object(
         e_tag: Some(etag(&object.etag)),
         last_modified: Some(date(object.modified)),
     };
-    Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
+    let mut response = S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() });
+    add_version(&mut response.headers, object.version_id);
+    Ok(response)
 }
 
 fn checksum_type(checksums: &[Stored]) -> Option<ChecksumType> {
@@ -108,7 +113,13 @@ pub(super) async fn upload_part_copy(
     let objects = front.objects.clone();
     let pending = blocking(move || {
         let to = ObjectName::new(&input.bucket, &input.key);
-        let from = ObjectName::new(&from.bucket, &from.key);
+        let (version, from) = (from.version, ObjectName::new(&from.bucket, &from.key));
+        if let Some(version) = version
+            && objects.head(from.bucket, from.key)?.version_id != version
+        {
+            let message = "a part is copied from the newest version; copy the older one to an object first";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         Ok(objects.copy_part(from, bytes, &condition, to, upload, number))
     })
     .await?;

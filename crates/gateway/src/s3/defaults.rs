@@ -10,15 +10,14 @@ use koine_object::Objects;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{Front, OWNER_ID, REGION_DEFAULT, check_version, errors};
+use super::{Front, OWNER_ID, REGION_DEFAULT, errors, open, version};
 
 fn bucket_is_there(front: &Front, bucket: &str) -> Result<(), S3Error> {
     front.objects.head_bucket(bucket).map(drop).map_err(errors::s3)
 }
 
 fn object_is_there(objects: &Objects, bucket: &str, key: &str, version: Option<&str>) -> Result<(), S3Error> {
-    check_version(version)?;
-    objects.head(bucket, key).map(drop).map_err(errors::s3)
+    open(objects, bucket, key, self::version(version)?).map(drop).map_err(errors::s3)
 }
 
 /// The answer that nothing was set.
@@ -77,7 +76,6 @@ defaults! {
     get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, |front| {
         GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(Payer::BUCKET_OWNER)) }
     };
-    get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput, |front| Default::default();
     get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput, |front| {
         let configuration = PublicAccessBlockConfiguration {
             block_public_acls: Some(true),

@@ -1,12 +1,12 @@
 //! Objects are deleted, one or many at once.
 
-use koine_object::{DeleteOptions, EtagMatch, PutCondition};
+use koine_object::{DeleteOptions, Deleted, EtagMatch, ObjectName, PutCondition, VersionId};
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::checksums::text;
 use super::transfer::{blocking, settle};
-use super::{Front, asked, check_version, errors};
+use super::{Front, add_version, asked, errors, version};
 use crate::limits::DELETE_MANY_MAX;
 
 pub(super) async fn delete_object(
@@ -15,11 +15,38 @@ pub(super) async fn delete_object(
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let asked = asked(&mut request)?;
     let input = request.input;
-    check_version(input.version_id.as_deref())?;
+    let version = version(input.version_id.as_deref())?;
     let if_match = text(asked.headers(), "if-match").map(EtagMatch::parse);
-    let options = DeleteOptions { condition: PutCondition { if_absent: false, if_match, ..PutCondition::default() } };
-    settle(front.objects.delete(&input.bucket, &input.key, options)).await?;
-    Ok(S3Response::new(DeleteObjectOutput::default()))
+    let deleted = delete(front, (&input.bucket, &input.key), version, if_match).await?;
+    let output = DeleteObjectOutput { delete_marker: deleted.marker.then_some(true), ..Default::default() };
+    let mut response = S3Response::new(output);
+    if let Some(version) = deleted.version {
+        add_version(&mut response.headers, version);
+    }
+    Ok(response)
+}
+
+/// Deletes the object, or the version that is named; one that is not there is deleted already.
+async fn delete(
+    front: &Front,
+    (bucket, key): (&str, &str),
+    version: Option<VersionId>,
+    if_match: Option<EtagMatch>,
+) -> S3Result<Deleted> {
+    let Some(version) = version else {
+        let condition = PutCondition { if_absent: false, if_match, ..PutCondition::default() };
+        return settle(front.objects.delete(bucket, key, DeleteOptions { condition })).await;
+    };
+    if if_match.is_some() {
+        let message = "A condition on a version that is deleted is not implemented: its id says which it is.";
+        return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
+    }
+    match settle(front.objects.delete_version(ObjectName::new(bucket, key), version)).await {
+        Err(error) if *error.code() == S3ErrorCode::NoSuchVersion => {
+            Ok(Deleted { version: Some(version), ..Deleted::default() })
+        }
+        outcome => outcome,
+    }
 }
 
 pub(super) async fn delete_objects(
@@ -43,16 +70,14 @@ pub(super) async fn delete_objects(
     let (mut deleted, mut failed) = (Vec::new(), Vec::new());
     let mut plain = Vec::new();
     for entry in entries {
-        let outcome = match (check_version(entry.version_id.as_deref()), &entry.e_tag) {
-            (Ok(()), None) => {
+        let outcome = match (version(entry.version_id.as_deref()), &entry.e_tag) {
+            (Ok(None), None) => {
                 plain.push(entry);
                 continue;
             }
-            (Ok(()), Some(etag)) => {
-                let if_match = Some(EtagMatch::parse(etag.value()));
-                let options =
-                    DeleteOptions { condition: PutCondition { if_absent: false, if_match, ..PutCondition::default() } };
-                settle(front.objects.delete(&bucket, &entry.key, options)).await.map(drop)
+            (Ok(version), etag) => {
+                let if_match = etag.as_ref().map(|etag| EtagMatch::parse(etag.value()));
+                delete(front, (&bucket, &entry.key), version, if_match).await
             }
             (Err(error), _) => Err(error),
         };
@@ -63,7 +88,7 @@ pub(super) async fn delete_objects(
         let objects = front.objects.clone();
         let pending = blocking(move || Ok(objects.delete_many(&bucket, &keys))).await?;
         for (entry, outcome) in plain.into_iter().zip(settle(pending).await?) {
-            note(&mut deleted, &mut failed, entry, outcome.map(drop).map_err(errors::s3));
+            note(&mut deleted, &mut failed, entry, outcome.map_err(errors::s3));
         }
     }
     let output = DeleteObjectsOutput {
@@ -74,11 +99,16 @@ pub(super) async fn delete_objects(
     Ok(S3Response::new(output))
 }
 
-fn note(deleted: &mut Vec<DeletedObject>, failed: &mut Vec<Error>, entry: ObjectIdentifier, outcome: S3Result<()>) {
+fn note(
+    deleted: &mut Vec<DeletedObject>,
+    failed: &mut Vec<Error>,
+    entry: ObjectIdentifier,
+    outcome: S3Result<Deleted>,
+) {
     match outcome {
-        Ok(()) => deleted.push(DeletedObject {
-            delete_marker: None,
-            delete_marker_version_id: None,
+        Ok(done) => deleted.push(DeletedObject {
+            delete_marker: done.marker.then_some(true),
+            delete_marker_version_id: done.version.filter(|_| done.marker).map(|version| version.to_string()),
             key: Some(entry.key),
             version_id: entry.version_id,
         }),

@@ -14,7 +14,7 @@ use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use super::checksums::{self, text};
 use super::range::{self, Ranged};
 use super::transfer::{Download, blocking, read};
-use super::{Front, asked, check_version, errors, read_condition};
+use super::{Front, add_version, asked, errors, open, read_condition, version};
 use crate::limits::PIECE_LEN;
 
 /// Which bytes a request is about.
@@ -33,8 +33,8 @@ pub(super) async fn get_object(
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let asked = asked(&mut request)?;
     let input = request.input;
-    check_version(input.version_id.as_deref())?;
-    let reader = front.objects.get(&input.bucket, &input.key).map_err(errors::s3)?;
+    let version = version(input.version_id.as_deref())?;
+    let reader = open(&front.objects, &input.bucket, &input.key, version).map_err(errors::s3)?;
     check_condition(asked.headers(), reader.info())?;
     let reader = Arc::new(reader);
     let selection = select(&reader, asked.headers(), input.part_number).await?;
@@ -71,8 +71,8 @@ pub(super) async fn head_object(
 ) -> S3Result<S3Response<HeadObjectOutput>> {
     let asked = asked(&mut request)?;
     let input = request.input;
-    check_version(input.version_id.as_deref())?;
-    let reader = Arc::new(front.objects.get(&input.bucket, &input.key).map_err(errors::s3)?);
+    let version = version(input.version_id.as_deref())?;
+    let reader = Arc::new(open(&front.objects, &input.bucket, &input.key, version).map_err(errors::s3)?);
     check_condition(asked.headers(), reader.info())?;
     let selection = select(&reader, asked.headers(), input.part_number).await?;
     let mut headers = object_headers(asked.headers(), reader.info(), &selection);
@@ -188,6 +188,7 @@ fn object_headers(asked: &HeaderMap, object: &ObjectInfo, selection: &Selection)
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     put(&mut headers, header::ETAG, &format!("\"{}\"", object.etag));
     put(&mut headers, header::LAST_MODIFIED, &httpdate::fmt_http_date(object.modified.to_system_time()));
+    add_version(&mut headers, object.version_id);
     let stored = &object.headers;
     let content_type = stored.content_type.as_deref().unwrap_or("binary/octet-stream");
     put(&mut headers, header::CONTENT_TYPE, content_type);

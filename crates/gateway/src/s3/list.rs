@@ -1,4 +1,4 @@
-//! Listings of objects, in the forms of version 1, version 2 and of versions.
+//! Listings of objects, in the forms of version 1 and version 2.
 //!
 //! Invariants:
 //! - A page is read from one version of the store, and goes on by name.
@@ -11,7 +11,7 @@ use super::page::{self, Names};
 use super::transfer::blocking;
 use super::{Front, date, etag};
 
-/// What the three forms have in common.
+/// What the two forms have in common.
 struct Listing {
     page: ListPage,
     names: Names,
@@ -64,12 +64,12 @@ impl Listing {
     }
 }
 
-fn algorithms(object: &ObjectSummary) -> Option<ChecksumAlgorithmList> {
+pub(super) fn algorithms(object: &ObjectSummary) -> Option<ChecksumAlgorithmList> {
     let names = object.checksums.iter().map(|(algorithm, _)| ChecksumAlgorithm::from(algorithm.name().to_owned()));
     Some(names.collect::<Vec<_>>()).filter(|names| !names.is_empty())
 }
 
-fn checksum_type(object: &ObjectSummary) -> Option<ChecksumType> {
+pub(super) fn checksum_type(object: &ObjectSummary) -> Option<ChecksumType> {
     let (_, kind) = object.checksums.first()?;
     Some(ChecksumType::from_static(super::checksums::kind_name(*kind)))
 }
@@ -150,58 +150,6 @@ pub(super) async fn list_objects_v2(
         encoding_type: input.encoding_type,
         start_after: names.write_some(input.start_after),
         request_charged: None,
-    };
-    Ok(S3Response::new(output))
-}
-
-/// Every object has one version, `null`, as in a bucket that never had versioning.
-pub(super) async fn list_object_versions(
-    front: &Front,
-    request: S3Request<ListObjectVersionsInput>,
-) -> S3Result<S3Response<ListObjectVersionsOutput>> {
-    let input = request.input;
-    let mut listing = listing(
-        front,
-        Asked {
-            bucket: input.bucket.clone(),
-            prefix: input.prefix.clone(),
-            delimiter: input.delimiter.clone(),
-            limit: input.max_keys,
-            encoding: input.encoding_type.clone(),
-            after: input.key_marker.clone(),
-        },
-    )
-    .await?;
-    let names = listing.names;
-    let next = listing.page.next.clone();
-    let versions = listing.contents(Some(front.owner())).into_iter().map(|object| ObjectVersion {
-        checksum_algorithm: object.checksum_algorithm,
-        checksum_type: object.checksum_type,
-        e_tag: object.e_tag,
-        is_latest: Some(true),
-        key: object.key,
-        last_modified: object.last_modified,
-        owner: object.owner,
-        restore_status: None,
-        size: object.size,
-        storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
-        version_id: Some("null".to_owned()),
-    });
-    let output = ListObjectVersionsOutput {
-        versions: Some(versions.collect()),
-        common_prefixes: Some(listing.common_prefixes()),
-        delete_markers: None,
-        delimiter: names.write_some(input.delimiter),
-        encoding_type: input.encoding_type,
-        is_truncated: Some(next.is_some()),
-        key_marker: Some(names.write(input.key_marker.unwrap_or_default())),
-        max_keys: Some(listing.limit as i32),
-        name: Some(input.bucket),
-        next_version_id_marker: next.as_ref().map(|_| "null".to_owned()),
-        next_key_marker: names.write_some(next),
-        prefix: Some(names.write(input.prefix.unwrap_or_default())),
-        request_charged: None,
-        version_id_marker: input.version_id_marker.or_else(|| Some(String::new())),
     };
     Ok(S3Response::new(output))
 }

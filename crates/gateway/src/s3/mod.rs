@@ -19,10 +19,11 @@ mod page;
 mod put;
 mod range;
 mod transfer;
+mod versions;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use koine_env::Timestamp;
-use koine_object::{ETag, EtagMatch, Objects, PutCondition, ReadCondition};
+use koine_object::{ETag, EtagMatch, ObjectName, ObjectReader, Objects, PutCondition, ReadCondition, VersionId};
 use s3s::dto;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -84,11 +85,24 @@ fn past_the_door() -> S3Error {
     S3Error::with_message(S3ErrorCode::InternalError, "A request came past the door.")
 }
 
-/// `null` is the only version there is.
-fn check_version(version: Option<&str>) -> Result<(), S3Error> {
+/// The version that a request names.
+fn version(text: Option<&str>) -> Result<Option<VersionId>, S3Error> {
+    let invalid = |_| S3Error::with_message(S3ErrorCode::InvalidArgument, "Invalid version id specified");
+    text.map(|text| text.parse().map_err(invalid)).transpose()
+}
+
+/// An object: the newest version, or the one that a request names.
+fn open(objects: &Objects, bucket: &str, key: &str, version: Option<VersionId>) -> koine_object::Result<ObjectReader> {
     match version {
-        None | Some("null") => Ok(()),
-        Some(_) => Err(S3Error::with_message(S3ErrorCode::InvalidArgument, "Invalid version id specified")),
+        None => objects.get(bucket, key),
+        Some(version) => objects.get_version(ObjectName::new(bucket, key), version),
+    }
+}
+
+/// Tells the version of an object, where it has an id of its own.
+fn add_version(headers: &mut HeaderMap, version: VersionId) {
+    if let (VersionId::Number(_), Ok(value)) = (version, HeaderValue::try_from(version.to_string())) {
+        headers.insert(HeaderName::from_static("x-amz-version-id"), value);
     }
 }
 
@@ -166,7 +180,7 @@ calls! {
     get_bucket_replication: GetBucketReplicationInput => GetBucketReplicationOutput, defaults;
     get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, defaults;
     get_bucket_tagging: GetBucketTaggingInput => GetBucketTaggingOutput, defaults;
-    get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput, defaults;
+    get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput, versions;
     get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput, defaults;
     get_object_lock_configuration: GetObjectLockConfigurationInput => GetObjectLockConfigurationOutput, defaults;
     get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput, defaults;
@@ -184,7 +198,7 @@ calls! {
     delete_objects: DeleteObjectsInput => DeleteObjectsOutput, delete;
     list_objects: ListObjectsInput => ListObjectsOutput, list;
     list_objects_v2: ListObjectsV2Input => ListObjectsV2Output, list;
-    list_object_versions: ListObjectVersionsInput => ListObjectVersionsOutput, list;
+    list_object_versions: ListObjectVersionsInput => ListObjectVersionsOutput, versions;
     create_multipart_upload: CreateMultipartUploadInput => CreateMultipartUploadOutput, multipart;
     upload_part: UploadPartInput => UploadPartOutput, multipart;
     complete_multipart_upload: CompleteMultipartUploadInput => CompleteMultipartUploadOutput, multipart;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::checksums::{self, text};
 use super::transfer::{blocking, receive, settle};
-use super::{Front, asked, errors, etag, put_condition};
+use super::{Front, add_version, asked, errors, etag, put_condition};
 use crate::limits::SMALL_BODY_LEN_MAX;
 
 pub(super) async fn put_object(
@@ -48,6 +48,7 @@ pub(super) async fn put_object(
 fn reply(object: &ObjectInfo) -> S3Response<PutObjectOutput> {
     let mut response = S3Response::new(PutObjectOutput { e_tag: Some(etag(&object.etag)), ..Default::default() });
     checksums::add_headers(&mut response.headers, &object.checksums);
+    add_version(&mut response.headers, object.version_id);
     response
 }
 

@@ -160,6 +160,13 @@ impl Transaction {
         &self.operations
     }
 
+    /// The keys of a space that it has read so far, from one on, in order.
+    pub fn keys_read(&self, space: SpaceId, from: &[u8]) -> impl Iterator<Item = &Bytes> {
+        let begin = Place::new(space, Bytes::copy_from_slice(from));
+        let read = self.reads.keys.range(begin..).map(|(place, _)| place);
+        read.take_while(move |place| place.space == space).map(|place| &place.key)
+    }
+
     /// Where it stands, to go [back to](Transaction::back_to).
     pub fn mark(&mut self) -> Mark {
         self.counters.forget(self.operations.len());

@@ -84,6 +84,18 @@ pub enum Peer {
     },
 }
 
+impl Peer {
+    /// Whether it is the same user of this machine, or the same address.
+    pub(super) fn is_like(&self, other: &Peer) -> bool {
+        let host = |address: &str| address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
+        match (self, other) {
+            (Peer::Local { uid, .. }, Peer::Local { uid: other, .. }) => uid == other,
+            (Peer::Remote { address }, Peer::Remote { address: other }) => host(address) == host(other),
+            _ => false,
+        }
+    }
+}
+
 /// User and number of the process at the other end of a Unix socket.
 fn credentials(stream: &UnixStream) -> Result<(u32, u32)> {
     let failed = |error: rustix::io::Errno| {
@@ -101,6 +113,17 @@ pub fn local_peer(stream: &UnixStream) -> Result<Peer> {
         return Err(Error::invalid(message));
     }
     Ok(Peer::Local { uid, pid })
+}
+
+/// The process that has connected to our socket, of whatever user.
+pub fn any_local_peer(stream: &UnixStream) -> Result<Peer> {
+    credentials(stream).map(|(uid, pid)| Peer::Local { uid, pid })
+}
+
+/// Refuses a server that is of none of: this user, root, and one who is known to have the store.
+pub fn check_server(stream: &UnixStream, place: &str, known: Option<u32>) -> Result<()> {
+    let (uid, _) = credentials(stream)?;
+    if known == Some(uid) { Ok(()) } else { check_owner(stream, place) }
 }
 
 /// Refuses a server that somebody else has put in the place of ours: whoever listens must be of the same user or of root,

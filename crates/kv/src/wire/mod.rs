@@ -6,7 +6,7 @@
 //! Invariants:
 //! - What comes from the other side is never believed: lengths are bounded before memory is taken, checksums are compared
 //!   before bytes are used, and nothing it sends makes this side panic.
-//! - Raw access is the owner's: the same user on a Unix socket, or a shared key over TCP.
+//! - Raw access is the owner's: the same user on a Unix socket, or a shared key over TCP. A door of verbs alone has none.
 
 mod batch;
 mod client;
@@ -24,11 +24,11 @@ mod server;
 mod shared;
 mod stream;
 
-pub use client::{ClientOptions, Gathering, Pending, WireKv};
+pub use client::{Answer, ClientOptions, Gathering, Pending, WireKv, WireVerbs};
 pub use frame::{DATA_LEN_MAX, HEADER_LEN, MESSAGE_LEN_MAX};
 pub use identity::{KEY_LEN_MIN, Key, Peer};
 pub use request::VERB_FOREIGN_FIRST;
-pub use server::{Handler, Responder, STOP_TIME_MAX, Server, ServerOptions};
+pub use server::{Conversation, Handler, Responder, STOP_TIME_MAX, Server, ServerOptions, VERB_MESSAGE_LEN_MAX};
 pub use shared::SHARED_LEN_MAX;
 pub use shared::slots::Buffer;
 

@@ -3,6 +3,7 @@
 mod format;
 mod peers;
 mod shared;
+mod verbs;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -20,7 +21,8 @@ use super::reply::{Greeting, take_commit, take_error, take_event, take_page, tak
 use super::request::{PROTOCOL, Request, Rule, without_stages};
 use super::server::WATCHES_MAX;
 use super::{
-    ClientOptions, HEADER_LEN, Handler, Key, Peer, Responder, Server, ServerOptions, VERB_FOREIGN_FIRST, WireKv,
+    ClientOptions, Conversation, HEADER_LEN, Handler, Key, Peer, Responder, Server, ServerOptions, VERB_FOREIGN_FIRST,
+    WireKv,
 };
 use crate::seam::{Direction, Kv};
 use crate::{MemoryKv, MemoryOptions};
@@ -355,8 +357,14 @@ fn thousands(number: usize) -> String {
 struct Echo;
 
 impl Handler for Echo {
-    fn handle(&self, peer: &Peer, verb: u16, message: Bytes, data: Bytes, answer: Responder) {
+    fn begin(&self, peer: &Peer) -> Box<dyn Conversation> {
         assert!(matches!(peer, Peer::Local { uid, .. } if *uid == rustix::process::geteuid().as_raw()));
+        Box::new(Echo)
+    }
+}
+
+impl Conversation for Echo {
+    fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder) {
         if verb == VERB_FOREIGN_FIRST + 7 {
             std::thread::spawn(move || answer.answer(Ok((message.to_vec(), data))));
         }
@@ -376,19 +384,25 @@ fn verbs_of_higher_floors_go_to_their_handler() {
 }
 
 /// Keeps what it was asked for, until the test answers.
-#[derive(Default)]
-struct Keeping(parking_lot::Mutex<Option<Responder>>);
+#[derive(Clone, Default)]
+struct Keeping(Arc<parking_lot::Mutex<Option<Responder>>>);
 
 impl Handler for Keeping {
-    fn handle(&self, _peer: &Peer, _verb: u16, _message: Bytes, _data: Bytes, answer: Responder) {
+    fn begin(&self, _peer: &Peer) -> Box<dyn Conversation> {
+        Box::new(self.clone())
+    }
+}
+
+impl Conversation for Keeping {
+    fn handle(&mut self, _verb: u16, _message: Bytes, _data: Bytes, answer: Responder) {
         *self.0.lock() = Some(answer);
     }
 }
 
 #[test]
 fn a_server_that_stops_answers_what_was_asked() {
-    let keeping = Arc::new(Keeping::default());
-    let handler: Arc<dyn Handler> = Arc::clone(&keeping) as _;
+    let keeping = Keeping::default();
+    let handler: Arc<dyn Handler> = Arc::new(keeping.clone());
     let served = served(ServerOptions { handler: Some(handler), ..ServerOptions::default() });
     let mut stream = served.greeted();
     write_request(&mut stream, VERB_FOREIGN_FIRST, 9, b"", b"").unwrap();

@@ -20,16 +20,18 @@ use crate::pending::Pending;
 use crate::record::{BucketRecord, IndexRecord};
 use crate::rights::{Action, Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
+use crate::version::Versioning;
 
 impl Objects {
     /// Makes a bucket that holds what another, or a snapshot of one, holds now; from then on neither sees the
-    /// other's changes. One commit, and nothing is copied. Settings such as quotas are those of a new bucket.
+    /// other's changes. One commit, and nothing is copied. It keeps versions as its source does; settings
+    /// such as quotas are those of a new bucket.
     pub fn branch_bucket(&self, from: &str, to: &str) -> Pending<BucketInfo> {
         if let Err(error) = keys::check_bucket_name(to) {
             return Pending::ready(Err(error));
         }
         let (from, to) = (from.to_owned(), to.to_owned());
-        run(self, BranchBucket { from, to, space: SpaceId(0), created: self.now() })
+        run(self, BranchBucket { from, to, space: SpaceId(0), versioning: Versioning::Never, created: self.now() })
     }
 
     /// Empties a bucket of objects and uploads, whatever it holds, in one commit. Its snapshots stay.
@@ -48,6 +50,8 @@ struct BranchBucket {
     to: String,
     /// Drawn by the last attempt.
     space: SpaceId,
+    /// The source's, by the last attempt.
+    versioning: Versioning,
     created: Timestamp,
 }
 
@@ -63,8 +67,11 @@ impl Verb for BranchBucket {
         let source = find_bucket_to_read(txn, &self.from)?;
         check_absent(txn, scope, &self.to)?;
         self.space = draw_space(scope);
+        self.versioning = source.versioning;
         let record = BucketRecord {
             origin: Some((source.id(), source.space)),
+            // What it keeps of older versions it has from the first moment.
+            versioning: source.versioning,
             indexes: source.indexes,
             kept: source.kept,
             ..BucketRecord::new(self.space, self.created)
@@ -76,7 +83,7 @@ impl Verb for BranchBucket {
     }
 
     fn committed(self, _objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
-        Ok(info(self.to, &BucketRecord::new(self.space, self.created)))
+        Ok(info(self.to, &BucketRecord { versioning: self.versioning, ..BucketRecord::new(self.space, self.created) }))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::info::ObjectId;
 use crate::keys::{self, OfId};
 use crate::list::value_of;
 use crate::lookup::read_value;
-use crate::record::{BucketRecord, ObjectRecord};
+use crate::record::{BucketRecord, OlderRecord};
 
 /// The rooms whose keys are ids of objects.
 const ROOMS: [(OfId, LeftOver); 3] =
@@ -42,7 +42,8 @@ pub(super) struct Seen<'a> {
 
 /// What a record under a name leads to.
 pub(super) struct Lead {
-    pub id: ObjectId,
+    /// `None` for a delete marker, which has nothing.
+    pub id: Option<ObjectId>,
     pub size: u64,
     pub has_table: bool,
     /// Whether it is of the newest version.
@@ -51,8 +52,12 @@ pub(super) struct Lead {
 
 fn lead(key: &[u8], value: &[u8]) -> Result<Lead> {
     let (_, newest) = keys::name_of(key)?;
-    let record = ObjectRecord::decode(value)?;
-    Ok(Lead { id: record.id, size: record.size, has_table: record.part_count.is_some(), newest })
+    Ok(match OlderRecord::decode(value)? {
+        OlderRecord::Object(record) => {
+            Lead { id: Some(record.id), size: record.size, has_table: record.part_count.is_some(), newest }
+        }
+        OlderRecord::Marker(_) => Lead { id: None, size: 0, has_table: false, newest },
+    })
 }
 
 /// An id and whether it has a table, as one number, so that a set of them tells both.
@@ -89,7 +94,9 @@ impl Run<'_> {
         let mut cursor = seen.view.cursor(seen.record.space, names, Direction::Forward)?;
         while let Some(entry) = cursor.next()? {
             let lead = self.lead_of(seen, entry)?;
-            ids.add(coded(lead.id, lead.has_table));
+            if let Some(id) = lead.id {
+                ids.add(coded(id, lead.has_table));
+            }
             counts.add(&lead);
         }
         let next = ids.finish().and_then(|end| u64::try_from(end >> 1).ok()).map(ObjectId);

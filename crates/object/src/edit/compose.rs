@@ -26,6 +26,7 @@ use crate::rename::{info, made_by, told};
 use crate::request::{ByteRange, COMPOSE_SEGMENTS_MAX, ComposeOptions, OBJECT_LEN_MAX, ObjectName, Segment};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
+use crate::version::VersionId;
 
 impl Objects {
     /// Makes a new object of others, or of ranges of them, one after the other, without copying data; it replaces what
@@ -53,7 +54,8 @@ pub(crate) fn compose(
     check_tags(&options.put.tags)?;
     let kept = |segment: &Segment<'_>| {
         keys::check_object_key(segment.name.key)?;
-        Ok(KeptSegment { name: Name::new(segment.name), range: segment.range, condition: segment.condition.clone() })
+        let Segment { range, version, .. } = *segment;
+        Ok(KeptSegment { name: Name::new(segment.name), range, version, condition: segment.condition.clone() })
     };
     let sources = sources.iter().map(kept).collect::<Result<_>>()?;
     Ok(Compose { sources, to: Name::new(to), options, record: None })
@@ -62,6 +64,7 @@ pub(crate) fn compose(
 struct KeptSegment {
     name: Name,
     range: Option<ByteRange>,
+    version: Option<VersionId>,
     condition: ReadCondition,
 }
 
@@ -97,9 +100,9 @@ impl Verb for Compose {
     }
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
-        let names: BTreeSet<_> = self.sources.iter().map(|source| (&source.name.bucket, &source.name.key)).collect();
-        for (bucket, key) in names {
-            rights.object(Action::GetObject, bucket, key)?;
+        let names: BTreeSet<_> = self.sources.iter().map(|source| (&source.name, source.version)).collect();
+        for (name, version) in names {
+            rights.read_source(name, version)?;
         }
         rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
     }
@@ -115,10 +118,10 @@ impl Verb for Compose {
             Ok(found) => found,
             Err(error) => return Ok(Applied::Doubtful(self.never(&bucket), error)),
         };
-        let record = self.composed(&found, scope)?;
+        let mut record = self.composed(&found, scope)?;
         free(txn, bucket.space, record.id);
         join(txn, &found, &Place::new(bucket.space, keys::data(record.id)));
-        name::set(txn, &bucket, &self.to.key, there.as_ref(), Some(&record))?;
+        name::set(txn, scope, &bucket, &self.to.key, there.as_ref(), Some(&mut record))?;
         self.record = Some(record);
         Ok(Applied::Changed)
     }
@@ -135,7 +138,8 @@ impl Compose {
 
     fn find(&self, txn: &mut Transaction) -> Result<Vec<Found>> {
         let find = |segment: &KeptSegment| {
-            let source = find_source(txn, &segment.name.bucket, &segment.name.key, &segment.condition)?;
+            let name = &segment.name;
+            let source = find_source(txn, (&name.bucket, &name.key), segment.version, &segment.condition)?;
             let size = source.standing.record.size;
             let range = segment.range.unwrap_or(ByteRange { offset: 0, length: size });
             check_range(range, size)?;

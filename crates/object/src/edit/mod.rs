@@ -261,8 +261,8 @@ impl Verb for Edit {
         let before = standing.as_ref().map(|standing| &standing.record);
         let size = self.change.size_after(before.map_or(0, |before| before.size))?;
         let checksums = self.change.checksums_after(before);
-        let record = edited(before, size, checksums, self.options.request, scope);
-        let data = put_edited(txn, &bucket, &self.name.key, standing.as_ref(), &record)?;
+        let mut record = edited(before, size, checksums, self.options.request, scope);
+        let data = put_edited(txn, scope, (&bucket, &self.name.key), standing.as_ref(), &mut record)?;
         txn.then(self.change.operation(data));
         self.record = Some(record);
         Ok(Applied::Changed)
@@ -323,16 +323,16 @@ pub(crate) fn drawn_etag(id: ObjectId, scope: &Scope<'_>) -> ETag {
 /// Puts the record of an object that is edited, or made by an edit, and tells where its bytes are.
 fn put_edited(
     txn: &mut Transaction,
-    bucket: &BucketRecord,
-    key: &str,
+    scope: &Scope<'_>,
+    (bucket, key): (&BucketRecord, &str),
     standing: Option<&Standing>,
-    record: &ObjectRecord,
+    record: &mut ObjectRecord,
 ) -> Result<Place> {
     let data = Place::new(bucket.space, keys::data(record.id));
     if standing.is_none() {
         free(txn, bucket.space, record.id);
     }
-    name::set(txn, bucket, key, standing, Some(record))?;
+    name::set(txn, scope, bucket, key, standing, Some(record))?;
     Ok(data)
 }
 

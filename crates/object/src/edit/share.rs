@@ -101,7 +101,7 @@ impl Verb for WriteCopy {
         if let Err(error) = check(&self.options, &self.to.key, standing.as_ref()) {
             return doubtful(error);
         }
-        let source = find_source(txn, &self.from.bucket, &self.from.key, &ReadCondition::default());
+        let source = find_source(txn, (&self.from.bucket, &self.from.key), None, &ReadCondition::default());
         let source = match source.and_then(|source| self.check_source(&source.standing.record).map(|()| source)) {
             Ok(source) => source,
             Err(error) => return doubtful(error),
@@ -113,8 +113,8 @@ impl Verb for WriteCopy {
         let before = standing.as_ref().map(|standing| &standing.record);
         let end = if length == 0 { 0 } else { self.offset.saturating_add(length) };
         let size = before.map_or(0, |before| before.size).max(end);
-        let record = edited(before, size, Vec::new(), self.options.request, scope);
-        let to = put_edited(txn, &bucket, &self.to.key, standing.as_ref(), &record)?;
+        let mut record = edited(before, size, Vec::new(), self.options.request, scope);
+        let to = put_edited(txn, scope, (&bucket, &self.to.key), standing.as_ref(), &mut record)?;
         let from = Place::new(source.space, keys::data(source.standing.record.id));
         txn.then(match length {
             0 => Operation::Put { at: to, value: Payload::Bytes(bytes::Bytes::new()) },

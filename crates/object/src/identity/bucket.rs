@@ -140,7 +140,7 @@ impl Identities {
                 let mut new = old.record.clone();
                 new.access.list = list.clone();
                 new.changed = scope.now;
-                name::set(txn, &record, &key, Some(&old), Some(&new))?;
+                name::amend(txn, &record, &key, &old, &new);
                 Ok(())
             },
         )

@@ -5,7 +5,8 @@
 //!   again. A group is shut by its first batch, so nothing is added to it meanwhile.
 //! - The record goes last, when nothing refers to it any more, under the condition that nothing does.
 
-use koine_kv::{Operation, Transaction};
+use bytes::Bytes;
+use koine_kv::{Direction, KeyRange, Operation, Transaction};
 
 use super::change::change;
 use super::find::{self, keys_of, put_group, put_user};
@@ -14,6 +15,7 @@ use crate::bucket::drop_snapshots;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::find_bucket;
+use crate::objects::Objects;
 use crate::record::{BucketRecord, GroupRecord, State, UserRecord};
 use crate::rights::{ROOT, find_group, ownership, read_id, user};
 
@@ -80,6 +82,43 @@ impl Identities {
     }
 }
 
+impl Objects {
+    /// Deletes the buckets of a group with all that they hold and their snapshots; the group stays. How many went. A
+    /// batch for each bucket: interrupted, the rest is there, and the same call goes on. For who administers the group.
+    pub fn delete_buckets_of(&self, group: &str) -> Result<u64> {
+        let (mut deleted, mut after) = (0, String::new());
+        loop {
+            let (needed, group, from) = (group.to_owned(), group.to_owned(), std::mem::take(&mut after));
+            let step = change(
+                self,
+                move |rights| rights.administer_group(&needed),
+                move |txn, _| {
+                    let id = find::owning_group(txn, &group)?;
+                    let Some(key) = next_bucket(txn, id, &from)? else { return Ok(None) };
+                    let name = keys::text_after_id(&key)?;
+                    drop_bucket(txn, &name, id, &key)?;
+                    Ok(Some(name))
+                },
+            );
+            match step.wait()? {
+                Some(name) => after = name,
+                None => return Ok(deleted),
+            }
+            deleted += 1;
+        }
+    }
+}
+
+/// The key of the first bucket of a group whose name is after this one. What is made behind it meanwhile stays.
+fn next_bucket(txn: &mut Transaction, group: u64, after: &str) -> Result<Option<Bytes>> {
+    let range = KeyRange::prefix(keys::bucket_of_group(group, ""));
+    let mut cursor = txn.cursor(CATALOGUE, range, Direction::Forward)?;
+    if !after.is_empty() {
+        cursor.seek(&[&keys::bucket_of_group(group, after), &[0][..]].concat())?;
+    }
+    Ok(cursor.next()?.map(|entry| entry.key))
+}
+
 /// What a batch of deleting a group did.
 enum Step {
     Bucket,
@@ -123,11 +162,11 @@ fn drop_bucket(txn: &mut Transaction, name: &str, group: u64, key: &[u8]) -> Res
         Ok(record) if record.group == group => record,
         // A key that leads to no bucket of the group is left over.
         Ok(_) => {
-            txn.delete(CATALOGUE, bytes::Bytes::copy_from_slice(key));
+            txn.delete(CATALOGUE, Bytes::copy_from_slice(key));
             return Ok(());
         }
         Err(error) if error.kind() == ErrorKind::NoSuchBucket => {
-            txn.delete(CATALOGUE, bytes::Bytes::copy_from_slice(key));
+            txn.delete(CATALOGUE, Bytes::copy_from_slice(key));
             return Ok(());
         }
         Err(error) => return Err(error),

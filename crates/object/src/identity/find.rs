@@ -56,7 +56,7 @@ pub(super) fn owner(from: &mut dyn Lookup, name: &str) -> Result<(u64, u64)> {
 }
 
 /// A group's or root's group's id.
-pub(super) fn owning_group(from: &mut dyn Lookup, name: &str) -> Result<u64> {
+pub(crate) fn owning_group(from: &mut dyn Lookup, name: &str) -> Result<u64> {
     if is_root(name) { Ok(ROOT) } else { live_group(from, name).map(|(id, _)| id) }
 }
 

@@ -23,6 +23,7 @@ mod rotate;
 mod sealing;
 mod secret;
 mod tokens;
+mod usage;
 mod users;
 
 use std::sync::Arc;
@@ -31,13 +32,14 @@ use crate::objects::Objects;
 
 pub use access::{KeyInfo, KeyOptions};
 pub use delete::DeletedGroup;
-pub(crate) use find::is_root;
+pub(crate) use find::{is_root, owning_group};
 pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
 pub(crate) use password::Attempts;
 pub(crate) use root::key_of_root;
 pub use sealing::SealingKeys;
 pub use secret::{Password, Secret, Token};
 pub use tokens::Login;
+pub use usage::Whose;
 pub use users::{UserChange, UserInfo, UserPage, UserQuery, UserState};
 
 /// Groups, users, and what they prove themselves with. Cheap to clone.

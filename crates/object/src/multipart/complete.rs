@@ -103,14 +103,14 @@ impl Verb for Complete {
         let there = read_parts(txn, space, self.upload)?;
         let bytes = there.values().map(|part| part.size).sum();
         let parts = self.chosen_parts(there)?;
-        let record = self.joined_record(upload, &parts, scope)?;
+        let mut record = self.joined_record(upload, &parts, scope)?;
         let data = keys::data(record.id);
         let of = |(number, _): &(u32, PartRecord)| Place::new(space, keys::part(self.upload, OfPart::Data, *number));
         let sources = parts.iter().map(of).collect();
         txn.when(Condition::Absent { space, key: data.clone() });
         txn.then(Operation::Concatenate { sources, target: Place::new(space, data), fate: Sources::Delete });
         drop_upload(txn, &bucket, &self.key, self.upload, bytes)?;
-        name::set(txn, &bucket, &self.key, standing.as_ref(), Some(&record))?;
+        name::set(txn, scope, &bucket, &self.key, standing.as_ref(), Some(&mut record))?;
         txn.put(space, keys::part_table(record.id), Bytes::from(encode_part_table(&parts)));
         self.record = Some(record);
         Ok(Applied::Changed)

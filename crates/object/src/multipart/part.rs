@@ -94,7 +94,7 @@ impl Objects {
         self.read(
             |rights| rights.object(Action::GetObject, from.bucket, from.key),
             |view| {
-                let source = find_source(view, from.bucket, from.key, source_condition)?;
+                let source = find_source(view, (from.bucket, from.key), None, source_condition)?;
                 self.share_part(view.as_ref(), from, source, range, target, &record)
             },
         )

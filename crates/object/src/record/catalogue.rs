@@ -9,6 +9,7 @@ use super::object::{TAG_METADATA, TAG_TAG, decode_pair, put_pair};
 use crate::error::{Error, Result};
 use crate::info::{AccessTimes, Quota};
 use crate::rights::AccessList;
+use crate::version::Versioning;
 
 /// The format that this program writes into the catalogue's head.
 const CATALOGUE_FORMAT: u32 = 0;
@@ -100,11 +101,14 @@ const TAG_OWNER: u64 = 3;
 const TAG_GROUP: u64 = 4;
 const TAG_BUCKET_ID: u64 = 5;
 const TAG_LIST: u64 = 6;
+const TAG_VERSIONING: u64 = 7;
 const TAG_QUOTA_BYTES: u64 = 8;
 const TAG_QUOTA_OBJECTS: u64 = 9;
 const TAG_ACCESS_TIMES: u64 = 10;
 const TAG_ORIGIN: u64 = 64;
 
+const VERSIONING_ENABLED: u8 = 1;
+const VERSIONING_SUSPENDED: u8 = 2;
 const ACCESS_TIMES_OFF: u8 = 0;
 const ACCESS_TIMES_RELATIVE: u8 = 1;
 
@@ -128,6 +132,7 @@ pub(crate) struct BucketRecord {
     /// What names the bucket for as long as it is there; absent: its space, which a purge or restore changes.
     pub id: Option<u64>,
     pub list: AccessList,
+    pub versioning: Versioning,
     pub quota: Quota,
     /// Those whose entries its space holds.
     pub indexes: Vec<IndexRecord>,
@@ -152,6 +157,7 @@ impl BucketRecord {
             group: 0,
             id: None,
             list,
+            versioning: Versioning::Never,
             quota: Quota::default(),
             indexes: Vec::new(),
             access_times: AccessTimes::default(),
@@ -189,6 +195,11 @@ impl BucketRecord {
         if !self.list.is_empty() {
             fields.put(TAG_LIST, &self.list.encode());
         }
+        match self.versioning {
+            Versioning::Never => {}
+            Versioning::Enabled => fields.put(TAG_VERSIONING, &[VERSIONING_ENABLED]),
+            Versioning::Suspended => fields.put(TAG_VERSIONING, &[VERSIONING_SUSPENDED]),
+        }
         if let Some(bytes) = self.quota.bytes {
             fields.put_u64(TAG_QUOTA_BYTES, bytes);
         }
@@ -211,7 +222,8 @@ impl BucketRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (mut space, mut created, mut kept) = (None, None, Vec::new());
         let (mut owner, mut group, mut id, mut list) = (0, 0, None, AccessList::default());
-        let (mut quota, mut indexes, mut origin) = (Quota::default(), Vec::new(), None);
+        let (mut versioning, mut quota, mut origin) = (Versioning::Never, Quota::default(), None);
+        let mut indexes = Vec::new();
         let (mut access_times, mut metadata, mut tags) = (AccessTimes::default(), Vec::new(), Vec::new());
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
@@ -222,6 +234,7 @@ impl BucketRecord {
                 TAG_GROUP => group = as_u64(value)?,
                 TAG_BUCKET_ID => id = Some(as_u64(value)?),
                 TAG_LIST => list = AccessList::decode(value)?,
+                TAG_VERSIONING => versioning = decode_versioning(value)?,
                 TAG_QUOTA_BYTES => quota.bytes = Some(as_u64(value)?),
                 TAG_QUOTA_OBJECTS => quota.objects = Some(as_u64(value)?),
                 TAG_INDEX => indexes.push(decode_index(value)?),
@@ -242,6 +255,7 @@ impl BucketRecord {
             group,
             id,
             list,
+            versioning,
             quota,
             indexes,
             access_times,
@@ -251,6 +265,14 @@ impl BucketRecord {
             origin,
             kept,
         })
+    }
+}
+
+fn decode_versioning(value: &[u8]) -> Result<Versioning> {
+    match as_u8(value)? {
+        VERSIONING_ENABLED => Ok(Versioning::Enabled),
+        VERSIONING_SUSPENDED => Ok(Versioning::Suspended),
+        code => Err(Error::damaged(format!("a bucket keeps versions by code {code}"))),
     }
 }
 

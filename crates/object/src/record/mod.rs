@@ -9,6 +9,7 @@ pub(crate) mod fields;
 mod identity;
 mod index;
 mod object;
+mod older;
 mod policy;
 mod upload;
 
@@ -18,6 +19,7 @@ pub(crate) use identity::{
 };
 pub(crate) use index::IndexRecord;
 pub(crate) use object::{ObjectAccess, ObjectRecord, indexed_value, summary};
+pub(crate) use older::{MarkerRecord, OlderRecord};
 pub(crate) use policy::{DocumentRecord, NamedPrincipal, PolicyRecord, SealingKeyRecord};
 pub(crate) use upload::{PartRecord, UploadRecord, decode_part_table, encode_part_table};
 

@@ -11,14 +11,15 @@ use crate::info::{ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, UploadId}
 use crate::rights::AccessList;
 use crate::search::Indexed;
 
-const TAG_LAYOUT: u64 = 1;
+pub(super) const TAG_LAYOUT: u64 = 1;
 const TAG_ID: u64 = 3;
 const TAG_SIZE: u64 = 4;
-const TAG_CREATED: u64 = 5;
-const TAG_MODIFIED: u64 = 6;
+pub(super) const TAG_CREATED: u64 = 5;
+pub(super) const TAG_MODIFIED: u64 = 6;
 const TAG_CHANGED: u64 = 7;
 const TAG_MODE: u64 = 8;
-const TAG_OWNER: u64 = 9;
+pub(super) const TAG_OWNER: u64 = 9;
+pub(super) const TAG_VERSION_ID: u64 = 10;
 const TAG_ETAG: u64 = 11;
 pub(super) const TAG_CHECKSUM: u64 = 12;
 pub(super) const TAG_HEADER: u64 = 13;
@@ -50,6 +51,8 @@ pub(crate) struct ObjectAccess {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectRecord {
     pub id: ObjectId,
+    /// Which of the objects that a versioned bucket keeps under its name; `None` is `null`. `name` sets it.
+    pub version_id: Option<u64>,
     pub size: u64,
     pub created: Timestamp,
     pub modified: Timestamp,
@@ -78,6 +81,7 @@ impl ObjectRecord {
     pub fn new(size: u64, etag: ETag, now: Timestamp) -> Self {
         ObjectRecord {
             id: ObjectId(0),
+            version_id: None,
             size,
             created: now,
             modified: now,
@@ -109,6 +113,9 @@ impl ObjectRecord {
         if self.access.owner != 0 {
             fields.put_u64(TAG_OWNER, self.access.owner);
         }
+        if let Some(version) = self.version_id {
+            fields.put_u64(TAG_VERSION_ID, version);
+        }
         fields.put(TAG_ETAG, &encode_etag(&self.etag));
         encode_checksums(&mut fields, &self.checksums);
         encode_headers(&mut fields, &self.headers, &self.metadata);
@@ -133,7 +140,7 @@ impl ObjectRecord {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let (mut id, mut size, mut etag, mut laid) = (None, None, None, false);
+        let (mut id, mut version_id, mut size, mut etag, mut laid) = (None, None, None, None, false);
         let (mut created, mut modified, mut changed) = (None, None, None);
         let (mut mode, mut part_count, mut upload, mut request) = (0, None, None, None);
         let (mut checksums, mut headers, mut metadata) = (Vec::new(), ContentHeaders::default(), Vec::new());
@@ -150,6 +157,7 @@ impl ObjectRecord {
                 TAG_CHANGED => changed = Some(Timestamp(as_u64(value)?)),
                 TAG_MODE => mode = as_u32(value)?,
                 TAG_OWNER => access.owner = as_u64(value)?,
+                TAG_VERSION_ID => version_id = Some(as_u64(value)?),
                 TAG_LIST => access.list = AccessList::decode(value)?,
                 TAG_ETAG => etag = Some(decode_etag(value)?),
                 TAG_CHECKSUM => checksums.push(decode_checksum(value)?),
@@ -172,6 +180,7 @@ impl ObjectRecord {
         let modified = modified.ok_or_else(|| missing("time of modification"))?;
         Ok(ObjectRecord {
             id: id.ok_or_else(|| missing("id"))?,
+            version_id,
             size: size.ok_or_else(|| missing("size"))?,
             created: created.unwrap_or(modified),
             modified,
@@ -205,6 +214,7 @@ impl ObjectRecord {
             key,
             id: self.id,
             version,
+            version_id: self.version_id.into(),
             size: self.size,
             created: self.created,
             modified: self.modified,
@@ -219,6 +229,18 @@ impl ObjectRecord {
             posix_owner: self.posix_owner,
             part_count: self.part_count,
         }
+    }
+}
+
+impl ObjectRecord {
+    /// What a listing tells.
+    pub fn into_summary(self, key: String, version: Version) -> ObjectSummary {
+        let kind = |checksum: &Checksum| match checksum.composite_parts {
+            None => (checksum.algorithm, ChecksumKind::FullObject),
+            Some(_) => (checksum.algorithm, ChecksumKind::Composite),
+        };
+        let checksums = self.checksums.iter().map(kind).collect();
+        ObjectSummary { key, version, size: self.size, modified: self.modified, etag: self.etag, checksums }
     }
 }
 

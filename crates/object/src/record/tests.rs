@@ -13,6 +13,7 @@ use crate::etag::{ETag, EtagKind};
 use crate::info::{AccessTimes, ContentHeaders, ObjectId, Quota, UploadId};
 use crate::rights::{AccessList, Grant, Grantee};
 use crate::search::Indexed;
+use crate::version::Versioning;
 
 fn checksum() -> impl Strategy<Value = Checksum> {
     let algorithm = proptest::sample::select(ChecksumAlgorithm::ALL.to_vec());
@@ -53,10 +54,20 @@ fn metadata() -> impl Strategy<Value = Vec<(String, String)>> {
 fn object() -> impl Strategy<Value = ObjectRecord> {
     let numbers = any::<(u64, u64, u64, u64, u64, u32)>();
     let owner = (metadata(), proptest::option::of(any::<(u32, u32)>()), access());
+    let numbers = (numbers, proptest::option::of(any::<u64>()));
     let rest = (proptest::option::of(any::<u32>()), proptest::option::of(any::<[u8; 16]>()), any::<bool>(), owner);
     (numbers, etag(), vec(checksum(), 0..3), headers(), metadata(), rest, kept()).prop_map(
-        |((id, size, created, modified, changed, mode), etag, checksums, headers, metadata, rest, kept)| ObjectRecord {
+        |(
+            ((id, size, created, modified, changed, mode), version_id),
+            etag,
+            checksums,
+            headers,
+            metadata,
+            rest,
+            kept,
+        )| ObjectRecord {
             id: ObjectId(id),
+            version_id,
             size,
             created: Timestamp(created),
             modified: Timestamp(modified),
@@ -100,7 +111,7 @@ fn decode_all(bytes: &[u8]) {
     let _ = indexed_value(&Indexed::Tag("a".into()), bytes);
     let _ = UploadRecord::decode(bytes);
     let _ = PartRecord::decode(bytes);
-    let _ = BucketRecord::decode(bytes);
+    let _ = (BucketRecord::decode(bytes), OlderRecord::decode(bytes), MarkerRecord::decode(bytes));
     let _ = SnapshotRecord::decode(bytes);
     let _ = HeadRecord::decode(bytes);
     let _ = RootKeyRecord::decode(bytes).is_ok();
@@ -117,6 +128,21 @@ proptest! {
         prop_assert_eq!(&ObjectRecord::decode(&bytes).unwrap(), &record);
         let summary = summary("key".into(), Version(1), &bytes).unwrap();
         prop_assert_eq!((summary.size, summary.modified, summary.etag), (record.size, record.modified, record.etag));
+    }
+
+    #[test]
+    fn older_records_come_back(record in object(), time: u64, owner: u64, version_id: Option<u64>, kept in kept()) {
+        let marker = MarkerRecord { created: Timestamp(time), owner, version_id, kept };
+        for older in [OlderRecord::Marker(marker.clone()), OlderRecord::Object(record.clone())] {
+            let bytes = match &older {
+                OlderRecord::Marker(marker) => marker.encode(),
+                OlderRecord::Object(record) => record.encode(),
+            };
+            prop_assert_eq!(&OlderRecord::decode(&bytes).unwrap(), &older);
+        }
+        let summary = summary("key".into(), Version(1), &record.encode()).unwrap();
+        prop_assert_eq!(record.clone().into_summary("key".into(), Version(1)), summary);
+        prop_assert!(ObjectRecord::decode(&marker.encode()).is_err());
     }
 
     #[test]
@@ -143,6 +169,7 @@ proptest! {
     fn bucket_and_snapshot_records_come_back(
         space: u64, time: u64, id: Option<u64>, group: u64, origin: Option<(u64, u64)>,
         quota: (Option<u64>, Option<u64>), access in access(), indexes in indexes(), kept in kept(), off: bool,
+        keeps in 0..3usize,
         metadata in metadata(), tags in metadata(),
     ) {
         let (space, created) = (SpaceId(space), Timestamp(time));
@@ -150,7 +177,8 @@ proptest! {
         prop_assert_eq!(SnapshotRecord::decode(&snapshot.encode()).unwrap(), snapshot);
         let (ObjectAccess { owner, list }, origin) = (access, origin.map(|(bucket, space)| (bucket, SpaceId(space))));
         let quota = Quota { bytes: quota.0, objects: quota.1 };
-        let record = BucketRecord { owner, group, id, list, indexes, origin, kept, ..BucketRecord::new(space, created) };
+        let versioning = [Versioning::Never, Versioning::Enabled, Versioning::Suspended][keeps];
+        let record = BucketRecord { owner, group, id, list, versioning, indexes, origin, kept, ..BucketRecord::new(space, created) };
         let access_times = if off { AccessTimes::Off } else { AccessTimes::Relative };
         let record = BucketRecord { quota, access_times, metadata, tags, ..record };
         prop_assert_eq!(BucketRecord::decode(&record.encode()).unwrap(), record);
@@ -360,4 +388,41 @@ fn the_bytes_of_an_edited_and_tagged_record_stay_what_they_are() {
     );
     assert_eq!(hex::encode(record.encode()), golden);
     assert_eq!(ObjectRecord::decode(&hex::decode(golden).unwrap()).unwrap(), record);
+}
+
+/// What versions add: likewise for ever.
+#[test]
+fn the_bytes_of_versions_stay_what_they_are() {
+    let record = ObjectRecord {
+        id: ObjectId(9),
+        version_id: Some(0x0102_0304_0506_0708),
+        ..ObjectRecord::new(300, ETag::Md5([0xAA; 16]), Timestamp(2))
+    };
+    let golden = concat!(
+        "01",
+        "010101",
+        "03080900000000000000",
+        "04082c01000000000000",
+        "05080200000000000000",
+        "06080200000000000000",
+        "07080200000000000000",
+        "080400000000",
+        "0a080807060504030201",
+        "0b1101aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    );
+    assert_eq!(hex::encode(record.encode()), golden);
+    assert_eq!(ObjectRecord::decode(&hex::decode(golden).unwrap()).unwrap(), record);
+    let marker = MarkerRecord { created: Timestamp(2), owner: 5, version_id: Some(3), kept: Vec::new() };
+    let golden = concat!(
+        "01",
+        "010100",
+        "05080200000000000000",
+        "06080200000000000000",
+        "09080500000000000000",
+        "0a080300000000000000"
+    );
+    assert_eq!(hex::encode(marker.encode()), golden);
+    assert_eq!(OlderRecord::decode(&hex::decode(golden).unwrap()).unwrap(), OlderRecord::Marker(marker));
+    let bucket = BucketRecord { versioning: Versioning::Suspended, ..BucketRecord::new(SpaceId(1), Timestamp(2)) };
+    assert_eq!(hex::encode(bucket.encode()), concat!("01", "01080100000000000000", "02080200000000000000", "070102"));
 }

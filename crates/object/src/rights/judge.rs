@@ -15,6 +15,7 @@ use crate::keys;
 use crate::lookup::{Lookup, find_bucket_to_read, find_object};
 use crate::multipart::find_upload;
 use crate::record::{BucketRecord, DocumentRecord, HeadRecord};
+use crate::version::{VersionId, object_of_version};
 
 /// What an action is on.
 #[derive(Default)]
@@ -26,6 +27,8 @@ pub(crate) struct On<'a> {
     /// Prefix, delimiter and limit of a listing.
     pub listing: Option<(&'a str, &'a str, usize)>,
     pub upload: Option<UploadId>,
+    /// Which version of the object is meant; none is the newest.
+    pub version: Option<VersionId>,
     /// Whether something else allows it where nothing denies it.
     pub otherwise: bool,
 }
@@ -168,6 +171,9 @@ impl Rights<'_> {
             }
             known.push(("s3:max-keys", limit.to_string()));
         }
+        if let Some(version) = on.version {
+            known.push(("s3:versionid", version.to_string()));
+        }
         Ok(known)
     }
 
@@ -290,7 +296,12 @@ impl Rights<'_> {
         let Some(key) = on.key.filter(|_| of_object != 0 && !on.all_under && on.upload.is_none()) else {
             return Ok(denied(Rule::Nothing));
         };
-        let list = find_object(self.from, place.record.space, key)?.map(|standing| standing.record.access.list);
+        let space = place.record.space;
+        let record = match on.version {
+            Some(version) => object_of_version(self.from, space, key, version)?,
+            None => find_object(self.from, space, key)?.map(|standing| standing.record),
+        };
+        let list = record.map(|record| record.access.list);
         let granted = list.map_or(Ok(false), |list| self.grants(&list, of_object))?;
         Ok(if granted { allowed(Rule::ObjectList) } else { denied(Rule::Nothing) })
     }

@@ -20,12 +20,14 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::Transaction;
 
+use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{is_root, keys as identity_keys};
 use crate::info::UploadId;
 use crate::keys;
 use crate::lookup::Lookup;
 use crate::objects::Objects;
+use crate::version::VersionId;
 
 use judge::On;
 use who::Who;
@@ -62,6 +64,19 @@ impl<'a> Rights<'a> {
     /// An action on an object, or on a name that may have one.
     pub fn object(&mut self, action: Action, bucket: &str, key: &str) -> Result<()> {
         self.named(action, bucket, On { key: Some(key), ..On::default() })
+    }
+
+    /// An action on one version of an object.
+    pub fn version(&mut self, action: Action, bucket: &str, key: &str, version: VersionId) -> Result<()> {
+        self.named(action, bucket, On { key: Some(key), version: Some(version), ..On::default() })
+    }
+
+    /// Reading what something is copied from: the newest version, or a given one.
+    pub fn read_source(&mut self, from: &Name, version: Option<VersionId>) -> Result<()> {
+        match version {
+            None => self.object(Action::GetObject, &from.bucket, &from.key),
+            Some(version) => self.version(Action::GetObjectVersion, &from.bucket, &from.key, version),
+        }
     }
 
     /// An action on every name that begins with `prefix`. Where something could deny one of them it is refused.
@@ -189,7 +204,7 @@ impl<'a> Rights<'a> {
 
     /// An error as the caller may see it: that a name is absent is told to who may list the bucket alone.
     pub fn hide(mut self, error: Error) -> Error {
-        if self.caller.is_owner() || error.kind() != ErrorKind::NoSuchKey {
+        if self.caller.is_owner() || !is_absence(&error) {
             return error;
         }
         let buckets = std::mem::take(&mut self.buckets);
@@ -200,6 +215,11 @@ impl<'a> Rights<'a> {
 
 fn refused(action: &str, on: &str) -> Error {
     Error::new(ErrorKind::AccessDenied, format!("the caller may not do {action} on {on}"))
+}
+
+/// Whether an error tells what is not there to those who may see what is.
+fn is_absence(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoSuchKey | ErrorKind::NoSuchVersion)
 }
 
 /// Asks what a verb needs, in its own transaction.
@@ -218,7 +238,7 @@ pub(crate) fn hide(
     error: Error,
     needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
 ) -> Error {
-    if objects.caller().is_owner() || error.kind() != ErrorKind::NoSuchKey {
+    if objects.caller().is_owner() || !is_absence(&error) {
         return error;
     }
     let mut rights = Rights::new(txn, objects);

@@ -5,7 +5,6 @@
 use koine_kv::RequestId;
 
 use super::{StagedBody, Transaction};
-use crate::copy::Name;
 use crate::delete::Delete;
 use crate::edit::{Edit, EditPlace};
 use crate::error::Result;
@@ -16,12 +15,13 @@ use crate::request::{
     ObjectName, PutOptions, RenameOptions, Segment,
 };
 use crate::verb::{Applied, Verb, perform};
+use crate::version::{DeleteVersion, VersionId};
 
 impl Transaction<'_> {
     /// Puts an object. Of the options, length and checksums were those of the body.
     pub fn put(&mut self, name: ObjectName<'_>, body: &StagedBody, options: &PutOptions) -> Result<()> {
         let put = Put::staged(self.objects, name, body, PutOptions { request: None, ..options.clone() })?;
-        self.change(put).map(drop)
+        self.change(put)
     }
 
     /// Writes into an object at an offset, in bytes.
@@ -32,17 +32,17 @@ impl Transaction<'_> {
         body: &StagedBody,
         options: &EditOptions,
     ) -> Result<()> {
-        self.change(Edit::staged(name, EditPlace::At(offset), body, unnamed(options))?).map(drop)
+        self.change(Edit::staged(name, EditPlace::At(offset), body, unnamed(options))?)
     }
 
     /// Writes at the end of an object. Its checksums stay where the body was staged with the same ones.
     pub fn append(&mut self, name: ObjectName<'_>, body: &StagedBody, options: &EditOptions) -> Result<()> {
-        self.change(Edit::staged(name, EditPlace::End, body, unnamed(options))?).map(drop)
+        self.change(Edit::staged(name, EditPlace::End, body, unnamed(options))?)
     }
 
     /// Gives an object another length, in bytes.
     pub fn truncate(&mut self, name: ObjectName<'_>, length: u64, options: &EditOptions) -> Result<()> {
-        self.change(Edit::truncate(name, length, unnamed(options))?).map(drop)
+        self.change(Edit::truncate(name, length, unnamed(options))?)
     }
 
     /// Writes a range of one object into another without copying data.
@@ -54,40 +54,45 @@ impl Transaction<'_> {
         offset: u64,
         options: &EditOptions,
     ) -> Result<()> {
-        self.change(crate::edit::write_copy(from, range, to, offset, unnamed(options))?).map(drop)
+        self.change(crate::edit::write_copy(from, range, to, offset, unnamed(options))?)
     }
 
     /// Makes an object of others, without copying data.
     pub fn compose(&mut self, sources: &[Segment<'_>], to: ObjectName<'_>, options: &ComposeOptions) -> Result<()> {
         let put = PutOptions { request: None, ..options.put.clone() };
         let options = ComposeOptions { put, ..options.clone() };
-        self.change(crate::edit::compose(sources, to, options)?).map(drop)
+        self.change(crate::edit::compose(sources, to, options)?)
     }
 
     /// Copies an object without copying its data. A checksum that nobody has stored is computed by reading, from the
     /// newest version: a source that this transaction has changed is a `Conflict` then.
     pub fn copy(&mut self, from: ObjectName<'_>, to: ObjectName<'_>, options: &CopyOptions) -> Result<()> {
         let copy = self.objects.prepare_copy(from, to, CopyOptions { request: None, ..options.clone() })?;
-        self.change(copy).map(drop)
+        self.change(copy)
     }
 
     /// Gives an object another name.
     pub fn rename(&mut self, from: ObjectName<'_>, to: ObjectName<'_>, options: &RenameOptions) -> Result<()> {
         let options = RenameOptions { request: None, ..options.clone() };
-        self.change(crate::rename::rename(from, to, options)?).map(drop)
+        self.change(crate::rename::rename(from, to, options)?)
     }
 
     /// Swaps what two names stand for.
     pub fn exchange(&mut self, one: ObjectName<'_>, other: ObjectName<'_>) -> Result<()> {
-        self.change(crate::rename::exchange(one, other, ExchangeOptions::default())?).map(drop)
+        self.change(crate::rename::exchange(one, other, ExchangeOptions::default())?)
     }
 
     /// Deletes an object; one that is absent is deleted already.
     pub fn delete(&mut self, name: ObjectName<'_>, options: &DeleteOptions) -> Result<Deleted> {
         keys::check_object_key(name.key)?;
-        let Name { bucket, key } = Name::new(name);
-        let deleted = self.change(Delete { bucket, key, options: options.clone() })?;
-        Ok(deleted.unwrap_or(Deleted { existed: true }))
+        let delete = Delete::new(name, options.clone());
+        self.change_telling(delete, Delete::deleted)
+    }
+
+    /// Deletes a version of an object, or a delete marker, for good.
+    pub fn delete_version(&mut self, name: ObjectName<'_>, version: VersionId) -> Result<Deleted> {
+        let delete = DeleteVersion::new(name, version)?;
+        self.change_telling(delete, DeleteVersion::deleted)
     }
 
     /// Changes what is known of an object beside its bytes.
@@ -97,14 +102,18 @@ impl Transaction<'_> {
         change: AttributeChange,
         options: &EditOptions,
     ) -> Result<()> {
-        self.change(crate::attributes::set(name, change, unnamed(options))?).map(drop)
+        self.change(crate::attributes::set(name, change, unnamed(options))?)
     }
 
-    /// Adds what a verb changes; gives its outcome where it changes nothing.
-    fn change<V: Verb>(&mut self, mut verb: V) -> Result<Option<V::Outcome>> {
+    /// Adds what a verb changes.
+    fn change<V: Verb>(&mut self, verb: V) -> Result<()> {
+        self.change_telling(verb, |_| ())
+    }
+
+    /// The same, and tells what is known of it before the commit.
+    fn change_telling<V: Verb, T>(&mut self, mut verb: V, tell: impl FnOnce(&V) -> T) -> Result<T> {
         match perform(self.objects, &mut self.below, &mut verb)? {
-            Applied::Changed => Ok(None),
-            Applied::Done(outcome) => Ok(Some(outcome)),
+            Applied::Changed | Applied::Done(_) => Ok(tell(&verb)),
             Applied::Doubtful(_, error) => Err(error),
         }
     }

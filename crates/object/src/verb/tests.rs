@@ -27,7 +27,7 @@ fn put(objects: &Objects, bucket: &str, key: &str, body: &str) -> Put {
 }
 
 fn delete(bucket: &str, key: &str) -> Delete {
-    Delete { bucket: bucket.to_owned(), key: key.to_owned(), options: DeleteOptions::default() }
+    Delete::new(ObjectName::new(bucket, key), DeleteOptions::default())
 }
 
 fn begin(objects: &Objects) -> Transaction {

@@ -15,6 +15,7 @@ mod collector;
 mod compositions;
 #[path = "../suite/copies.rs"]
 mod copies;
+mod cuts;
 #[path = "../suite/edits.rs"]
 mod edits;
 #[path = "../suite/files.rs"]
@@ -35,6 +36,8 @@ mod objects;
 mod pin;
 #[path = "../suite/prefixes.rs"]
 mod prefixes;
+#[path = "../suite/quotas.rs"]
+mod quotas;
 #[path = "../suite/races.rs"]
 mod races;
 #[path = "../suite/rights.rs"]
@@ -51,5 +54,7 @@ mod support;
 mod transactions;
 #[path = "../suite/usage.rs"]
 mod usage;
+#[path = "../suite/versions.rs"]
+mod versions;
 #[path = "../suite/walks.rs"]
 mod walks;

@@ -36,6 +36,8 @@ mod objects;
 mod pin;
 #[path = "../suite/prefixes.rs"]
 mod prefixes;
+#[path = "../suite/quotas.rs"]
+mod quotas;
 #[path = "../suite/races.rs"]
 mod races;
 #[path = "../suite/rights.rs"]
@@ -52,5 +54,7 @@ mod support;
 mod transactions;
 #[path = "../suite/usage.rs"]
 mod usage;
+#[path = "../suite/versions.rs"]
+mod versions;
 #[path = "../suite/walks.rs"]
 mod walks;

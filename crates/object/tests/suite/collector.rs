@@ -119,7 +119,7 @@ pub fn plant(objects: &Objects, buckets: &[&str]) -> Collected {
     for bucket in buckets {
         let space = objects.head_bucket(bucket).unwrap().space;
         for (number, (what, key)) in orphans_of_bucket(objects, bucket).into_iter().enumerate() {
-            let value = bytes(number * 97, 5);
+            let value = bytes(number * 13, 5);
             count(what, value.len());
             batch = batch.put(space, key, value);
         }

@@ -222,7 +222,8 @@ fn buckets_come_and_go() {
         assert_eq!(objects.head_bucket(name).unwrap(), made);
     }
     let list = |prefix: &str, after: Option<&str>, limit| {
-        let query = BucketQuery { prefix: prefix.into(), after: after.map(String::from), limit };
+        let query =
+            BucketQuery { prefix: prefix.into(), after: after.map(String::from), limit, ..BucketQuery::default() };
         let page = objects.list_buckets(&query).unwrap();
         (page.buckets.into_iter().map(|bucket| bucket.name).collect::<Vec<_>>(), page.next)
     };

@@ -11,6 +11,7 @@ mod link;
 mod pending;
 mod slot;
 mod stage;
+mod verbs;
 mod view;
 mod watch;
 
@@ -44,6 +45,7 @@ use crate::check::check_batch;
 use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch};
 
 pub use self::pending::Pending;
+pub use self::verbs::{Answer, WireVerbs};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]

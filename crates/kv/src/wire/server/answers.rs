@@ -13,9 +13,16 @@ use crate::wire::reply::put_error;
 
 /// Answers the verbs that a higher floor has registered.
 pub trait Handler: Send + Sync {
-    /// Works on a request of a verb from [`VERB_FOREIGN_FIRST`](crate::wire::VERB_FOREIGN_FIRST) on. It must not wait for
-    /// long: the connection's next request comes after it returns. The answer may come later.
-    fn handle(&self, peer: &Peer, verb: u16, message: Bytes, data: Bytes, answer: Responder);
+    /// A connection asks for its first verb from [`VERB_FOREIGN_FIRST`](crate::wire::VERB_FOREIGN_FIRST) on. What is given
+    /// belongs to it, and is dropped when it ends.
+    fn begin(&self, peer: &Peer) -> Box<dyn Conversation>;
+}
+
+/// What a handler has of one connection.
+pub trait Conversation: Send {
+    /// Works on a request, on the connection's own thread: its next request comes after this returns, and nobody else
+    /// waits. The answer may come later, from any thread.
+    fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder);
 }
 
 /// Where the answer to one request goes. Dropped without one, it tells the client that there is none.

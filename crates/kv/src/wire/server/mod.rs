@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - Nobody gets at the store who is not of the same user (or root) on a Unix socket, or does not know the key over TCP.
+//!   A server of verbs alone ([`Server::of_verbs`]) lets every user of the machine in, and has no store.
 //! - A client that is dead, slow or malicious costs a bounded number of threads, handles and bytes, and harms nobody else:
 //!   what its session held is let go when its connection ends.
 //! - Frames of one connection are begun in the order in which they came; answers come as they are ready.
@@ -32,22 +33,29 @@ use rustix::net::Shutdown;
 use self::session::Session;
 use self::staged::Load;
 use self::workers::Workers;
-use super::identity::{Key, Peer, local_peer};
+use super::frame::{DATA_LEN_MAX, Limits};
+use super::identity::{Key, Peer, any_local_peer, local_peer};
 use super::stream::Stream;
+use crate::closed::Closed;
 use crate::seam::Kv;
 
-pub use self::answers::{Handler, Responder};
+pub use self::answers::{Conversation, Handler, Responder};
 #[cfg(test)]
 pub(super) use self::watches::WATCHES_MAX;
 
 /// So long a server that stops waits for what was asked for before.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// The longest message of a verb, in bytes, at a server of verbs alone.
+pub const VERB_MESSAGE_LEN_MAX: usize = 2 << 20;
+
 /// What a server allows.
 #[derive(Clone)]
 pub struct ServerOptions {
     /// The most connections at once. A newcomer takes the place of the oldest one that has not said who it is.
     pub connections_max: usize,
+    /// The most of one user of this machine, or of one address.
+    pub connections_each_max: usize,
     /// The most requests of a connection that wait for their answers.
     pub in_flight_max: usize,
     /// The most views, and the most stages, of a connection.
@@ -72,6 +80,7 @@ impl Default for ServerOptions {
     fn default() -> ServerOptions {
         ServerOptions {
             connections_max: 128,
+            connections_each_max: usize::MAX,
             in_flight_max: 1024,
             handles_max: 4096,
             staging_len_max: 256 << 20,
@@ -88,6 +97,8 @@ impl Default for ServerOptions {
 /// What all connections share.
 pub(super) struct Shared {
     kv: Arc<dyn Kv>,
+    /// Whether keys and values are served. Else `kv` is nothing.
+    is_raw: bool,
     options: ServerOptions,
     workers: Workers,
     /// What the stages of all take.
@@ -101,6 +112,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// How long frames of those may be who have greeted.
+    fn limits(&self) -> Limits {
+        if self.is_raw { Limits::FULL } else { Limits { message_len: VERB_MESSAGE_LEN_MAX, data_len: DATA_LEN_MAX } }
+    }
+
+    /// Whether one user of this machine, or one address, has as many connections as it may.
+    fn has_enough(&self, peer: &Peer) -> bool {
+        let most = self.options.connections_each_max;
+        let open = self.open.lock();
+        let sessions = open.iter().filter_map(std::sync::Weak::upgrade);
+        most < usize::MAX && sessions.filter(|session| session.peer().is_like(peer)).take(most).count() >= most
+    }
+
     /// Ends the oldest connection of those that have not greeted; false where there is none.
     fn send_a_stranger_away(&self) -> bool {
         self.open.lock().iter().filter_map(std::sync::Weak::upgrade).any(|session| session.send_away())
@@ -140,10 +164,21 @@ impl Socket {
 impl Server {
     /// Of a store; nobody can connect before a `listen_…`.
     pub fn new(kv: Arc<dyn Kv>, options: ServerOptions) -> Server {
+        Server::over(kv, true, options)
+    }
+
+    /// Of the verbs of a handler and of nothing else: every other one is refused before it is looked at, no memory is
+    /// shared, and every user of the machine may connect.
+    pub fn of_verbs(handler: Arc<dyn Handler>, options: ServerOptions) -> Server {
+        Server::over(Arc::new(Closed::new()), false, ServerOptions { handler: Some(handler), ..options })
+    }
+
+    fn over(kv: Arc<dyn Kv>, is_raw: bool, options: ServerOptions) -> Server {
         let workers = Workers::new(options.workers);
         let load = Arc::new(Load::new(options.staging_len_max.saturating_mul(4)));
         let shared = Shared {
             kv,
+            is_raw,
             load,
             options,
             workers,
@@ -156,7 +191,7 @@ impl Server {
         Server { shared: Arc::new(shared), doors: Mutex::default() }
     }
 
-    /// Listens on a Unix socket that only its owner may use. A socket that nobody listens on any more is replaced; anything
+    /// Listens on a Unix socket: one that only its owner may use, unless it is of verbs alone. A socket that nobody listens on any more is replaced; anything
     /// else at that path is left alone, and an error.
     pub fn listen_unix(&self, path: &Path) -> Result<()> {
         let failed = |error| failed_to_listen(&path.display().to_string(), error);
@@ -167,7 +202,8 @@ impl Server {
             bound => bound.map_err(failed)?,
         };
         // Between the two nobody else gets in: a peer of another user is refused by its credentials too.
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let mode = if self.shared.is_raw { 0o600 } else { 0o666 };
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(failed)?;
         let listener = Arc::new(listener);
         let (shared, door) = (Arc::clone(&self.shared), Arc::clone(&listener));
         let thread = spawn("koine-wire", move || {
@@ -254,12 +290,16 @@ fn accept(shared: &Arc<Shared>, next: impl Fn() -> std::io::Result<Stream>, key:
 /// Begins a session; a connection too many, or of another user, is ended without a word.
 fn admit(shared: &Arc<Shared>, stream: Stream, key: Option<Key>) {
     let peer = match &stream {
-        Stream::Unix(stream) => local_peer(stream),
+        Stream::Unix(stream) if shared.is_raw => local_peer(stream),
+        Stream::Unix(stream) => any_local_peer(stream),
         Stream::Tcp(stream) => Ok(Peer::Remote {
             address: stream.peer_addr().map_or_else(|_| "unknown".into(), |address| address.to_string()),
         }),
     };
     let Ok(peer) = peer else { return stream.end() };
+    if shared.has_enough(&peer) {
+        return stream.end();
+    }
     // Where there is no room, whoever has not said yet who it is makes some: strangers keep nobody out for long.
     let is_full = shared.connections.fetch_add(1, Ordering::AcqRel) >= shared.options.connections_max;
     if is_full && !shared.send_a_stranger_away() {

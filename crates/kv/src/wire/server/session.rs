@@ -20,7 +20,7 @@ use koine_engine::{
 use parking_lot::Mutex;
 
 use self::greeting::Standing;
-use super::answers::Responder;
+use super::answers::{Conversation, Responder};
 use super::flow::Flow;
 use super::handles::Handles;
 use super::listing::{PAGE_ENTRIES_MAX, PAGE_LEN_MAX, page};
@@ -62,6 +62,8 @@ pub(in crate::wire) struct Session {
     memory: OnceLock<Arc<ServerSide>>,
     /// Whether it has said who it is.
     standing: Standing,
+    /// What the handler has of the connection, from its first verb on.
+    conversation: Mutex<Option<Box<dyn Conversation>>>,
 }
 
 impl Session {
@@ -80,9 +82,15 @@ impl Session {
             watches: Watches::default(),
             memory: OnceLock::new(),
             standing: Standing::default(),
+            conversation: Mutex::default(),
             shared,
         };
         Arc::new(session)
+    }
+
+    /// Who it is.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
     }
 
     /// Takes no more requests: what was asked is answered, then the connection ends.
@@ -106,6 +114,7 @@ impl Session {
             let _ended = self.greet(&mut reader, key).and_then(|()| self.serve(&mut reader));
         }
         self.watches.end();
+        drop(self.conversation.lock().take());
         if self.shared.closing.load(Ordering::Acquire) {
             self.flow.finish(Instant::now() + STOP_TIME_MAX);
         }
@@ -144,7 +153,20 @@ impl Session {
                     self.flow.outgoing.flush();
                 }
             }
-            let Some(frame) = self.read(reader, Limits::FULL)? else { return Ok(()) };
+            let Some(frame) = self.read(reader, self.shared.limits())? else { return Ok(()) };
+            if frame.verb >= VERB_FOREIGN_FIRST {
+                // It may wait for what it writes itself, and for others.
+                together.take().into_iter().for_each(Together::end);
+                if std::mem::take(&mut gathers) {
+                    self.flow.outgoing.flush();
+                }
+                self.converse(frame);
+                continue;
+            }
+            if !self.shared.is_raw {
+                self.responder(&frame).tell(Err(unsupported(frame.verb)));
+                continue;
+            }
             if together.is_none() {
                 together = Some(Together::begin());
                 gathers = reader.has_next();
@@ -180,6 +202,20 @@ impl Session {
         memory.to_server.copy_out(offset, length as usize)
     }
 
+    /// Has the handler work on a verb of its own.
+    fn converse(&self, frame: Frame) {
+        let responder = self.responder(&frame);
+        let Some(handler) = &self.shared.options.handler else {
+            return responder.tell(Err(unsupported(frame.verb)));
+        };
+        if frame.shared.is_some() {
+            return responder.tell(Err(malformed("shared memory with a verb that takes none")));
+        }
+        let mut conversation = self.conversation.lock();
+        let conversation = conversation.get_or_insert_with(|| handler.begin(&self.peer));
+        conversation.handle(frame.verb, frame.message.into_bytes(), frame.data, responder);
+    }
+
     fn answer(&self, mut frame: Frame) {
         let responder = self.responder(&frame);
         if let Some(shared) = frame.shared {
@@ -187,14 +223,6 @@ impl Session {
                 Ok(data) => frame.data = data,
                 Err(error) => return responder.tell(Err(error)),
             }
-        }
-        if frame.verb >= VERB_FOREIGN_FIRST {
-            return match &self.shared.options.handler {
-                Some(handler) => {
-                    handler.handle(&self.peer, frame.verb, frame.message.into_bytes(), frame.data, responder)
-                }
-                None => responder.tell(Err(unsupported(frame.verb))),
-            };
         }
         let mut named = Named { session: self, left: BATCH_BYTES_MAX };
         match Request::decode(frame.verb, Fields::new(frame.message), &mut named) {

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::pattern::Pattern;
 
 /// The keys that a condition may have, in lower case.
-pub(super) const KEYS: [&str; 13] = [
+pub(super) const KEYS: [&str; 14] = [
     "aws:sourceip",
     "aws:securetransport",
     "aws:username",
@@ -21,6 +21,7 @@ pub(super) const KEYS: [&str; 13] = [
     "s3:prefix",
     "s3:delimiter",
     "s3:max-keys",
+    "s3:versionid",
     "s3:authtype",
 ];
 

@@ -100,7 +100,9 @@ impl Session {
             return Err(Error::new(ErrorKind::Busy, "somebody else needs the room"));
         }
         // From the proof on a client may pass memory: before that what it passes is closed by the kernel.
-        reader.get_mut().receive_files();
+        if self.shared.is_raw {
+            reader.get_mut().receive_files();
+        }
         responder.tell(Ok(Welcome { proof: own, profile: self.shared.kv.profile().clone() }.encode()));
         reader.get_mut().read_until(None).map_err(lost)
     }

@@ -1,0 +1,257 @@
+//! Buckets, their settings, snapshots and branches.
+
+use std::ffi::{c_char, c_int};
+
+use koine::object::BucketChange;
+
+use crate::errors::{Error, Failure, call};
+use crate::named::options::{sized, text};
+use crate::rows;
+use crate::session::{Session, objects};
+use crate::table::{Table, Told, tell};
+
+/// `koine_bucket_change` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct BucketSettings {
+    struct_size: u64,
+    flags: u64,
+    quota_bytes: u64,
+    quota_objects: u64,
+}
+
+const CHANGE_QUOTA_BYTES: u64 = 1;
+const CHANGE_QUOTA_OBJECTS: u64 = 2;
+
+/// A limit that is changed, or not; `UINT64_MAX` takes it away.
+pub fn quota(changed: bool, limit: u64) -> Option<Option<u64>> {
+    changed.then_some((limit != u64::MAX).then_some(limit))
+}
+
+/// Makes a bucket.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_create(
+    session: *mut Session,
+    bucket: *const c_char,
+    told: *mut *mut Told,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for a C string.
+        let bucket = unsafe { text(bucket, "bucket's name") }?;
+        let info = objects(session)?.create_bucket(bucket).wait()?;
+        // SAFETY: the header asks for NULL or a place.
+        unsafe { tell(told, || rows::bucket(info).into()) };
+        Ok(true)
+    })
+}
+
+/// Deletes a bucket.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_delete(
+    session: *mut Session,
+    bucket: *const c_char,
+    with_snapshots: c_int,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for a C string.
+        let bucket = unsafe { text(bucket, "bucket's name") }?;
+        let objects = objects(session)?;
+        match with_snapshots {
+            0 => objects.delete_bucket(bucket).wait()?,
+            _ => objects.delete_bucket_and_snapshots(bucket).wait()?,
+        }
+        Ok(true)
+    })
+}
+
+/// What is known of a bucket.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_info(
+    session: *const Session,
+    bucket: *const c_char,
+    error: *mut *mut Error,
+) -> *mut Told {
+    call(error, std::ptr::null_mut(), || {
+        // SAFETY: the header asks for a C string.
+        let bucket = unsafe { text(bucket, "bucket's name") }?;
+        Ok(Table::from(rows::bucket(objects(session)?.head_bucket(bucket)?)).give())
+    })
+}
+
+/// What a bucket holds.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_usage(
+    session: *const Session,
+    bucket: *const c_char,
+    error: *mut *mut Error,
+) -> *mut Told {
+    call(error, std::ptr::null_mut(), || {
+        // SAFETY: the header asks for a C string.
+        let bucket = unsafe { text(bucket, "bucket's name") }?;
+        Ok(Table::from(rows::usage(objects(session)?.bucket_usage(bucket)?)).give())
+    })
+}
+
+/// Changes settings of a bucket.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_set(
+    session: *mut Session,
+    bucket: *const c_char,
+    change: *const BucketSettings,
+    told: *mut *mut Told,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for a C string and a change.
+        let (bucket, given) = unsafe { (text(bucket, "bucket's name")?, sized(change, "the change")?) };
+        let given = given.ok_or_else(|| Failure::invalid("the change is NULL"))?;
+        let unknown = given.flags & !(CHANGE_QUOTA_BYTES | CHANGE_QUOTA_OBJECTS);
+        if unknown != 0 {
+            return Err(Failure::invalid(format!("{unknown:#x} are no flags of a bucket's change")));
+        }
+        let change = BucketChange {
+            quota_bytes: quota(given.flags & CHANGE_QUOTA_BYTES != 0, given.quota_bytes),
+            quota_objects: quota(given.flags & CHANGE_QUOTA_OBJECTS != 0, given.quota_objects),
+            ..BucketChange::default()
+        };
+        let info = objects(session)?.set_bucket(bucket, change).wait()?;
+        // SAFETY: the header asks for NULL or a place.
+        unsafe { tell(told, || rows::bucket(info).into()) };
+        Ok(true)
+    })
+}
+
+/// Takes everything out of a bucket.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_purge(
+    session: *mut Session,
+    bucket: *const c_char,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for a C string.
+        let bucket = unsafe { text(bucket, "bucket's name") }?;
+        objects(session)?.purge_bucket(bucket).wait()?;
+        Ok(true)
+    })
+}
+
+/// Makes a snapshot.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_snapshot_create(
+    session: *mut Session,
+    bucket: *const c_char,
+    snapshot: *const c_char,
+    told: *mut *mut Told,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for C strings.
+        let (bucket, snapshot) = unsafe { (text(bucket, "bucket's name")?, text(snapshot, "snapshot's name")?) };
+        let info = objects(session)?.snapshot_bucket(bucket, snapshot).wait()?;
+        // SAFETY: the header asks for NULL or a place.
+        unsafe { tell(told, || rows::snapshot(info).into()) };
+        Ok(true)
+    })
+}
+
+/// The snapshots of a bucket.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_snapshot_list(
+    session: *const Session,
+    bucket: *const c_char,
+    error: *mut *mut Error,
+) -> *mut Told {
+    call(error, std::ptr::null_mut(), || {
+        // SAFETY: the header asks for a C string.
+        let bucket = unsafe { text(bucket, "bucket's name") }?;
+        let all = objects(session)?.list_snapshots(bucket)?;
+        Ok(Table::new(all.into_iter().map(rows::snapshot).collect()).give())
+    })
+}
+
+/// Deletes a snapshot.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_snapshot_delete(
+    session: *mut Session,
+    bucket: *const c_char,
+    snapshot: *const c_char,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for C strings.
+        let (bucket, snapshot) = unsafe { (text(bucket, "bucket's name")?, text(snapshot, "snapshot's name")?) };
+        objects(session)?.delete_snapshot(bucket, snapshot).wait()?;
+        Ok(true)
+    })
+}
+
+/// Puts a bucket back to what it was in a snapshot.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_restore(
+    session: *mut Session,
+    bucket: *const c_char,
+    snapshot: *const c_char,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for C strings.
+        let (bucket, snapshot) = unsafe { (text(bucket, "bucket's name")?, text(snapshot, "snapshot's name")?) };
+        objects(session)?.restore_bucket(bucket, snapshot).wait()?;
+        Ok(true)
+    })
+}
+
+/// Makes a bucket that begins as another, or a snapshot of it, is.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_branch(
+    session: *mut Session,
+    from: *const c_char,
+    to: *const c_char,
+    told: *mut *mut Told,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for C strings.
+        let (from, to) = unsafe { (text(from, "bucket's name")?, text(to, "branch's name")?) };
+        let info = objects(session)?.branch_bucket(from, to).wait()?;
+        // SAFETY: the header asks for NULL or a place.
+        unsafe { tell(told, || rows::bucket(info).into()) };
+        Ok(true)
+    })
+}

@@ -1,0 +1,13 @@
+//! Calls on buckets and named objects.
+
+pub mod buckets;
+pub mod changes;
+pub mod content;
+pub mod identity;
+pub mod keys;
+pub mod listing;
+pub mod options;
+pub mod rights;
+pub mod stream;
+pub mod transact;
+pub mod upload;

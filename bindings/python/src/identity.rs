@@ -1,0 +1,189 @@
+//! Groups and users, as Python sees them.
+
+use koine::object::{self, GroupChange, NameQuery, UserChange, UserQuery, UserState};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::info::moment;
+use crate::store::Hold;
+
+/// What is known of a group.
+#[pyclass(frozen, module = "koine", eq)]
+#[derive(Clone, PartialEq)]
+pub struct GroupInfo(pub object::GroupInfo);
+
+#[pymethods]
+impl GroupInfo {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn description(&self) -> &str {
+        &self.0.description
+    }
+
+    #[getter]
+    fn policies(&self) -> Vec<String> {
+        self.0.policies.clone()
+    }
+
+    #[getter]
+    fn quota_bytes(&self) -> Option<u64> {
+        self.0.quota_bytes
+    }
+
+    #[getter]
+    fn quota_objects(&self) -> Option<u64> {
+        self.0.quota_objects
+    }
+
+    #[getter]
+    fn created<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        moment(py, self.0.created)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("GroupInfo({:?})", self.0.name)
+    }
+}
+
+/// What is known of a user.
+#[pyclass(frozen, module = "koine", eq)]
+#[derive(Clone, PartialEq)]
+pub struct UserInfo(pub object::UserInfo);
+
+#[pymethods]
+impl UserInfo {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn display(&self) -> Option<&str> {
+        self.0.display.as_deref()
+    }
+
+    #[getter]
+    fn group(&self) -> &str {
+        &self.0.group
+    }
+
+    #[getter]
+    fn groups(&self) -> Vec<String> {
+        self.0.groups.clone()
+    }
+
+    #[getter]
+    fn policies(&self) -> Vec<String> {
+        self.0.policies.clone()
+    }
+
+    #[getter]
+    fn disabled(&self) -> bool {
+        self.0.state != UserState::Live
+    }
+
+    #[getter]
+    fn administrator(&self) -> bool {
+        self.0.administrator
+    }
+
+    #[getter]
+    fn has_password(&self) -> bool {
+        self.0.has_password
+    }
+
+    #[getter]
+    fn quota_bytes(&self) -> Option<u64> {
+        self.0.quota_bytes
+    }
+
+    #[getter]
+    fn quota_objects(&self) -> Option<u64> {
+        self.0.quota_objects
+    }
+
+    #[getter]
+    fn created<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        moment(py, self.0.created)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("UserInfo({:?} of {:?})", self.0.name, self.0.group)
+    }
+}
+
+/// All groups whose names begin so.
+pub fn groups(py: Python<'_>, hold: &Hold, prefix: &str) -> PyResult<Vec<GroupInfo>> {
+    let (mut query, mut all) = (NameQuery { prefix: prefix.to_owned(), ..NameQuery::default() }, Vec::new());
+    loop {
+        let page = hold.call(py, |session| session.identities().groups(&query))?;
+        all.extend(page.groups.into_iter().map(GroupInfo));
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// All users, or those of a group, whose names begin so.
+pub fn users(py: Python<'_>, hold: &Hold, group: Option<String>, prefix: &str) -> PyResult<Vec<UserInfo>> {
+    let names = NameQuery { prefix: prefix.to_owned(), ..NameQuery::default() };
+    let (mut query, mut all) = (UserQuery { group, names }, Vec::new());
+    loop {
+        let page = hold.call(py, |session| session.identities().users(&query))?;
+        all.extend(page.users.into_iter().map(UserInfo));
+        match page.next {
+            Some(next) => query.names.after = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+fn unexpected(call: &str, name: &str) -> PyErr {
+    PyTypeError::new_err(format!("{call}() got an unexpected keyword argument {name:?}"))
+}
+
+/// `rename`, `description`, `policies`, `quota_bytes`, `quota_objects`.
+pub fn group_change(given: Option<&Bound<'_, PyDict>>) -> PyResult<GroupChange> {
+    let mut change = GroupChange::default();
+    for (name, value) in given.into_iter().flatten() {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "rename" => change.name = Some(value.extract()?),
+            "description" => change.description = Some(value.extract()?),
+            "policies" => change.policies = Some(value.extract()?),
+            "quota_bytes" => change.quota_bytes = Some(value.extract()?),
+            "quota_objects" => change.quota_objects = Some(value.extract()?),
+            _ => return Err(unexpected("set_group", &name)),
+        }
+    }
+    Ok(change)
+}
+
+/// `rename`, `display`, `disabled`, `administrator`, `policies`, `quota_bytes`, `quota_objects`, `uid`.
+pub fn user_change(given: Option<&Bound<'_, PyDict>>) -> PyResult<UserChange> {
+    let mut change = UserChange::default();
+    for (name, value) in given.into_iter().flatten() {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "rename" => change.name = Some(value.extract()?),
+            "display" => change.display = Some(value.extract()?),
+            "disabled" => {
+                let disabled: bool = value.extract()?;
+                change.state = Some(if disabled { UserState::Disabled } else { UserState::Live });
+            }
+            "administrator" => change.administrator = Some(value.extract()?),
+            "policies" => change.policies = Some(value.extract()?),
+            "quota_bytes" => change.quota_bytes = Some(value.extract()?),
+            "quota_objects" => change.quota_objects = Some(value.extract()?),
+            "uid" => change.uid = Some(value.extract()?),
+            _ => return Err(unexpected("set_user", &name)),
+        }
+    }
+    Ok(change)
+}

@@ -1,0 +1,92 @@
+//! The versions in a bucket, told as S3 does: by name, then newest first, delete markers apart.
+
+use koine_object::{VersionId, VersionQuery, VersionSummary, Versioning};
+use s3s::dto::*;
+use s3s::{S3Request, S3Response, S3Result};
+
+use super::list::{algorithms, checksum_type};
+use super::page::{self, Names};
+use super::transfer::blocking;
+use super::{Front, date, errors, etag, version};
+
+pub(super) async fn list_object_versions(
+    front: &Front,
+    request: S3Request<ListObjectVersionsInput>,
+) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+    let input = request.input;
+    let limit = page::limit(input.max_keys, "max-keys")?;
+    let names = Names::of(input.encoding_type.as_ref())?;
+    let version_after = input.version_id_marker.as_deref().filter(|marker| !marker.is_empty());
+    let query = VersionQuery {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: input.delimiter.clone().unwrap_or_default(),
+        key_after: input.key_marker.clone().filter(|marker| !marker.is_empty()),
+        version_after: version(version_after)?,
+        limit,
+    };
+    let (objects, bucket) = (front.objects.clone(), input.bucket.clone());
+    let page = blocking(move || objects.list_versions(&bucket, &query)).await?;
+    let (next_key, next_version) = page.next.unzip();
+    let (markers, versions): (Vec<_>, Vec<_>) = page.versions.into_iter().partition(|told| told.object.is_none());
+    let common_prefixes = page.common_prefixes.into_iter();
+    let output = ListObjectVersionsOutput {
+        versions: Some(versions.into_iter().filter_map(|told| object(told, names, front.owner())).collect()),
+        delete_markers: Some(markers.into_iter().map(|told| marker(told, names, front.owner())).collect()),
+        common_prefixes: Some(
+            common_prefixes.map(|prefix| CommonPrefix { prefix: Some(names.write(prefix)) }).collect(),
+        ),
+        delimiter: names.write_some(input.delimiter),
+        encoding_type: input.encoding_type,
+        is_truncated: Some(next_key.is_some()),
+        key_marker: Some(names.write(input.key_marker.unwrap_or_default())),
+        max_keys: Some(limit as i32),
+        name: Some(input.bucket),
+        next_version_id_marker: next_version.flatten().as_ref().map(VersionId::to_string),
+        next_key_marker: names.write_some(next_key),
+        prefix: Some(names.write(input.prefix.unwrap_or_default())),
+        request_charged: None,
+        version_id_marker: input.version_id_marker.or_else(|| Some(String::new())),
+    };
+    Ok(S3Response::new(output))
+}
+
+fn object(told: VersionSummary, names: Names, owner: Owner) -> Option<ObjectVersion> {
+    let object = told.object?;
+    Some(ObjectVersion {
+        checksum_algorithm: algorithms(&object),
+        checksum_type: checksum_type(&object),
+        e_tag: Some(etag(&object.etag)),
+        is_latest: Some(told.newest),
+        key: Some(names.write(told.key)),
+        last_modified: Some(date(told.modified)),
+        owner: Some(owner),
+        restore_status: None,
+        size: Some(i64::try_from(object.size).unwrap_or(i64::MAX)),
+        storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
+        version_id: Some(told.id.to_string()),
+    })
+}
+
+fn marker(told: VersionSummary, names: Names, owner: Owner) -> DeleteMarkerEntry {
+    DeleteMarkerEntry {
+        is_latest: Some(told.newest),
+        key: Some(names.write(told.key)),
+        last_modified: Some(date(told.modified)),
+        owner: Some(owner),
+        version_id: Some(told.id.to_string()),
+    }
+}
+
+/// Whether the bucket keeps versions; nothing is said of one that never did.
+pub(super) async fn get_bucket_versioning(
+    front: &Front,
+    request: S3Request<GetBucketVersioningInput>,
+) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+    let info = front.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?;
+    let status = match info.versioning {
+        Versioning::Never => None,
+        Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
+        Versioning::Suspended => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::SUSPENDED)),
+    };
+    Ok(S3Response::new(GetBucketVersioningOutput { status, ..Default::default() }))
+}

@@ -1,0 +1,96 @@
+//! A store that nobody has: every call is refused.
+//!
+//! Invariant: nothing is read or changed through it. It stands where a store would give more than is to be given.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use koine_engine::{
+    Batch, Commit, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, Ticket, Version,
+};
+
+use crate::seam::{Glance, Kv, Level, Profile, Stage, Usage, View, Watch};
+
+/// A store whose calls are all `Unsupported`.
+#[derive(Debug)]
+pub struct Closed {
+    profile: Profile,
+}
+
+impl Closed {
+    /// The only one.
+    pub fn new() -> Closed {
+        Closed {
+            profile: Profile {
+                name: "closed",
+                level: Level::Blob,
+                key_len_max: 0,
+                batch_operations_max: 0,
+                batch_bytes_max: 0,
+                inline_len_best: 0,
+                durable: false,
+            },
+        }
+    }
+}
+
+impl Default for Closed {
+    fn default() -> Closed {
+        Closed::new()
+    }
+}
+
+fn refused<T>() -> Result<T> {
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "keys and values are not reached this way: the store's owner alone has them",
+    ))
+}
+
+impl Kv for Closed {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn view(&self) -> Result<Arc<dyn View>> {
+        refused()
+    }
+
+    fn get(&self, _space: SpaceId, _key: &[u8]) -> Result<Option<Bytes>> {
+        refused()
+    }
+
+    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+        refused()
+    }
+
+    fn stage(&self, _hint: StageHint) -> Result<Box<dyn Stage>> {
+        refused()
+    }
+
+    fn submit(&self, _batch: Batch, _durability: Durability) -> Ticket {
+        let (ticket, completer) = Ticket::new();
+        completer.complete(refused());
+        ticket
+    }
+
+    fn commit(&self, _batch: Batch, _durability: Durability) -> Result<Commit> {
+        refused()
+    }
+
+    fn watch(&self, _space: SpaceId, _range: KeyRange, _from: Version) -> Result<Box<dyn Watch>> {
+        refused()
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        refused()
+    }
+
+    fn sync(&self) -> Result<()> {
+        refused()
+    }
+
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

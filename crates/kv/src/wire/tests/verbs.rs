@@ -1,0 +1,156 @@
+//! A server of verbs alone, and clients that ask for them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::wire::{VERB_MESSAGE_LEN_MAX, WireVerbs};
+
+/// Answers with what it was asked; counts the connections that are there.
+#[derive(Clone, Default)]
+struct Counting {
+    there: Arc<AtomicUsize>,
+    kv: Option<Arc<MemoryKv>>,
+}
+
+struct There(Counting);
+
+impl Drop for There {
+    fn drop(&mut self) {
+        self.0.there.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Handler for Counting {
+    fn begin(&self, _peer: &Peer) -> Box<dyn Conversation> {
+        self.there.fetch_add(1, Ordering::SeqCst);
+        Box::new(There(self.clone()))
+    }
+}
+
+impl Conversation for There {
+    fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder) {
+        if let Some(kv) = &self.0.kv {
+            // It waits for a commit of its own.
+            let key = format!("{verb}");
+            answer.tell(kv.commit(Batch::new().put(SPACE, key, "x"), Durability::Written).map(|_| Vec::new()));
+        } else if verb == VERB_FOREIGN_FIRST + 1 {
+            answer.tell(Err(Error::new(ErrorKind::NotFound, "nothing is there")));
+        } else {
+            answer.answer(Ok((message.to_vec(), data)));
+        }
+    }
+}
+
+struct Door {
+    server: Server,
+    counting: Counting,
+    socket: PathBuf,
+    _folder: TempDir,
+}
+
+fn door(options: ServerOptions) -> Door {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("verbs.sock");
+    let counting = Counting::default();
+    let server = Server::of_verbs(Arc::new(counting.clone()), options);
+    server.listen_unix(&socket).unwrap();
+    Door { server, counting, socket, _folder: folder }
+}
+
+impl Door {
+    fn connect(&self) -> koine_engine::Result<WireVerbs> {
+        WireVerbs::connect_unix(&self.socket, None, &ClientOptions::default())
+    }
+}
+
+#[test]
+fn a_door_of_verbs_answers_them_and_is_told_of_the_end() {
+    let door = door(ServerOptions::default());
+    assert_eq!(std::fs::metadata(&door.socket).unwrap().permissions().mode() & 0o777, 0o666);
+    let client = door.connect().unwrap();
+    assert_eq!(door.counting.there.load(Ordering::SeqCst), 0, "it begins with the first verb");
+    let asked: Vec<_> = (0..100u32).map(|n| client.ask(0x8005, &n.to_le_bytes(), &[7; 3]).unwrap()).collect();
+    for (n, answer) in (0..).zip(asked) {
+        let (message, data) = answer.wait().unwrap();
+        assert_eq!((message.as_ref(), data.as_ref()), (&u32::to_le_bytes(n)[..], &[7; 3][..]));
+    }
+    assert_eq!(client.ask(0x8001, b"", b"").unwrap().wait().unwrap_err().kind(), ErrorKind::NotFound);
+    let (told, heard) = std::sync::mpsc::channel();
+    client.ask(0x8006, b"later", b"").unwrap().then(move |answer| told.send(answer).unwrap());
+    assert_eq!(heard.recv().unwrap().unwrap().0, b"later"[..]);
+    assert_eq!(door.counting.there.load(Ordering::SeqCst), 1);
+    drop(client);
+    eventually("the handler is told of the end", || door.counting.there.load(Ordering::SeqCst) == 0);
+    door.server.close();
+}
+
+#[test]
+fn a_door_of_verbs_has_no_keys_and_values() {
+    let door = door(ServerOptions::default());
+    let kv = WireKv::connect_unix(&door.socket, &ClientOptions::default()).unwrap();
+    assert_eq!(kv.get(SPACE, b"k").unwrap_err().kind(), ErrorKind::Unsupported);
+    let error = kv.commit(Batch::new().put(SPACE, "k", "v"), Durability::Sync).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "its profile takes nothing");
+    assert_eq!(kv.usage().unwrap_err().kind(), ErrorKind::Unsupported);
+    let mut stream = UnixStream::connect(&door.socket).unwrap();
+    ask(&mut stream, 1, &Request::Hello { protocol: PROTOCOL, nonce: [0; 32] }, b"");
+    answer(&mut stream).unwrap();
+    ask(&mut stream, 2, &Request::Prove { proof: [0; 32] }, b"");
+    answer(&mut stream).unwrap();
+    // All numbers below those of others, with messages that are none of theirs.
+    for verb in 0..VERB_FOREIGN_FIRST {
+        write_request(&mut stream, verb, 3 + u64::from(verb), b"\xff", b"").unwrap();
+        assert_eq!(failure(&mut stream).kind(), ErrorKind::Unsupported, "{verb:#x}");
+    }
+    assert_eq!(door.counting.there.load(Ordering::SeqCst), 0);
+    let client = door.connect().unwrap();
+    assert_eq!(client.ask(0x42, b"", b"").unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn frames_too_large_and_connections_too_many_are_refused() {
+    let door = door(ServerOptions { connections_each_max: 2, ..ServerOptions::default() });
+    let client = door.connect().unwrap();
+    let message = vec![1; VERB_MESSAGE_LEN_MAX];
+    assert_eq!(client.ask(0x8005, &message, b"").unwrap().wait().unwrap().0.len(), message.len());
+    assert_eq!(client.ask(0x8005, &vec![1; VERB_MESSAGE_LEN_MAX + 1], b"").unwrap_err().kind(), ErrorKind::Invalid);
+    let mut stream = UnixStream::connect(&door.socket).unwrap();
+    ask(&mut stream, 1, &Request::Hello { protocol: PROTOCOL, nonce: [0; 32] }, b"");
+    answer(&mut stream).unwrap();
+    ask(&mut stream, 2, &Request::Prove { proof: [0; 32] }, b"");
+    answer(&mut stream).unwrap();
+    assert!(door.connect().is_err(), "two are enough for one user");
+    let _ended = write_request(&mut stream, 0x8005, 3, &vec![1; VERB_MESSAGE_LEN_MAX + 1], b"");
+    assert!(answer(&mut stream).is_none(), "its connection ends");
+    eventually("the place is free", || door.connect().is_ok());
+    assert!(client.ask(0x8005, b"on", b"").unwrap().wait().is_ok());
+}
+
+#[test]
+fn a_verb_that_writes_may_wait_behind_batches_that_came_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("store.sock");
+    let kv = Arc::new(MemoryKv::new(MemoryOptions::default()));
+    kv.commit(Batch::new().then(Operation::CreateSpace { space: SPACE }), Durability::Sync).unwrap();
+    let handler = Counting { kv: Some(Arc::clone(&kv)), ..Counting::default() };
+    let options = ServerOptions { handler: Some(Arc::new(handler)), ..ServerOptions::default() };
+    let server = Server::new(Arc::clone(&kv) as _, options);
+    server.listen_unix(&socket).unwrap();
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    ask(&mut stream, 1, &Request::Hello { protocol: PROTOCOL, nonce: [0; 32] }, b"");
+    answer(&mut stream).unwrap();
+    ask(&mut stream, 2, &Request::Prove { proof: [0; 32] }, b"");
+    answer(&mut stream).unwrap();
+    let mut bytes = Vec::new();
+    for id in (3..100).step_by(2) {
+        let store = Request::Store { at: place("k"), rule: Rule::Any, durability: Durability::Written, request: None };
+        let message = store.encode(&without_stages).unwrap();
+        write_request(&mut bytes, store.verb(), id, &message, b"value").unwrap();
+        write_request(&mut bytes, 0x8005, id + 1, b"", b"").unwrap();
+    }
+    stream.write_all(&bytes).unwrap();
+    for _ in 3..101 {
+        assert_eq!(answer(&mut stream).unwrap().kind, Kind::Reply);
+    }
+}

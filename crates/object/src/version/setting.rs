@@ -1,0 +1,56 @@
+//! Whether a bucket keeps versions.
+
+use bytes::Bytes;
+use koine_kv::{Commit, Transaction};
+
+use super::Versioning;
+use crate::error::{Error, ErrorKind, Result};
+use crate::keys;
+use crate::lookup::find_bucket;
+use crate::objects::Objects;
+use crate::pending::Pending;
+use crate::rights::{Action, Rights};
+use crate::verb::{Applied, Scope, Verb, run};
+
+impl Objects {
+    /// Sets whether a bucket keeps versions. Once it does it never goes back to [`Versioning::Never`], which is
+    /// `InvalidRequest`: older versions would be forgotten.
+    pub fn set_versioning(&self, bucket: &str, versioning: Versioning) -> Pending<()> {
+        run(self, SetVersioning { bucket: bucket.to_owned(), versioning })
+    }
+}
+
+struct SetVersioning {
+    bucket: String,
+    versioning: Versioning,
+}
+
+impl Verb for SetVersioning {
+    type Outcome = ();
+
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        rights.bucket(Action::PutBucketVersioning, &self.bucket)
+    }
+
+    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+        let mut record = find_bucket(txn, &self.bucket)?;
+        if record.versioning == self.versioning {
+            return Ok(Applied::Done(()));
+        }
+        if self.versioning == Versioning::Never {
+            let message = format!(
+                "the bucket {:?} keeps versions, and never goes back to none at all: suspend them instead",
+                self.bucket
+            );
+            return Err(Error::new(ErrorKind::InvalidRequest, message));
+        }
+        record.versioning = self.versioning;
+        // Whoever changes anything in the bucket has read this record: it holds for every commit after this one.
+        txn.put(keys::CATALOGUE, keys::bucket(&self.bucket), Bytes::from(record.encode()));
+        Ok(Applied::Changed)
+    }
+
+    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+        Ok(())
+    }
+}
