@@ -61,7 +61,7 @@ def about_object(told):
 
 
 def about_part(told):
-    return {"number": told["number"], "size": told["size"], "etag": same_twice(told["etag"])}
+    return {"number": told["number"], "size": told["size"]}
 
 
 class Runner:

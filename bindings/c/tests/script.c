@@ -147,9 +147,8 @@ static void object(uint64_t row)
 
 static void part(uint64_t row)
 {
-    printf("{\"number\":%llu,\"size\":%llu,\"etag\":\"%s\"}",
-           (unsigned long long)koine_result_number(told, row, KOINE_PART_NUMBER),
-           (unsigned long long)koine_result_number(told, row, KOINE_SIZE), etag_of(row));
+    printf("{\"number\":%llu,\"size\":%llu}", (unsigned long long)koine_result_number(told, row, KOINE_PART_NUMBER),
+           (unsigned long long)koine_result_number(told, row, KOINE_SIZE));
 }
 
 static void bucket(uint64_t row)

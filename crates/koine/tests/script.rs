@@ -127,7 +127,7 @@ fn object(info: ObjectInfo) -> Value {
 }
 
 fn part(info: PartInfo) -> Value {
-    json!({ "number": info.number, "size": info.size, "etag": etag(&info.etag.to_string()) })
+    json!({ "number": info.number, "size": info.size })
 }
 
 fn bucket(info: koine::object::BucketInfo) -> Value {
