@@ -27,6 +27,8 @@ __all__ = [
     "SnapshotInfo",
     "Upload",
     "UserInfo",
+    "Version",
+    "VersionListing",
     "__version__",
     "connect",
 ]
