@@ -63,7 +63,8 @@ impl Hold {
     pub fn open(place: &str, options: &OpenOptions) -> PyResult<Hold> {
         let open = || Session::open(place, options);
         let opened = match Place::parse(place).map_err(|error| errors::of_store(&error))? {
-            Place::Path(path) | Place::Rocks(path) => opened_on(&path, open)?,
+            // Who logs in shares no session with the owner.
+            Place::Path(path) | Place::Rocks(path) if options.log_in.is_none() => opened_on(&path, open)?,
             _ => Arc::new(Opened::new(open().map_err(|error| errors::of_store(&error))?)),
         };
         let place = opened.session.place().to_string();

@@ -1,5 +1,6 @@
 """Stores: one owner in a process, other processes through its socket, forks, and the interpreter lock."""
 
+import json
 import os
 import socket
 import subprocess
@@ -195,3 +196,33 @@ def test_threads_share_a_session(bucket):
     for thread in threads:
         thread.join()
     assert len(list(bucket)) == 200
+
+
+def test_a_token_is_the_session_of_its_user(server, store, tmp_path):
+    program = os.environ["KOINE_PROGRAM"]
+    secret = tmp_path / "password"
+    secret.write_text("ada's password")
+
+    def run(*arguments):
+        command = [program, "--json", *map(str, arguments), "--store", store]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    run("group", "add", "lab")
+    run("user", "add", "ada", "--group", "lab", "--password-file", secret)
+    token = json.loads(run("user", "login", "ada", "--password-file", secret))["token"]
+    body = os.urandom(3_000_000)
+    with koine.connect(store) as owner, koine.connect(store, token=token) as ada:
+        owner.create_bucket("owners").put("key", b"value")
+        assert not ada.is_owner
+        bucket = ada.create_bucket("hers")
+        bucket.put("key", body)
+        assert bucket.get("key") == body
+        with bucket.open("key", "r+b") as file:
+            file.seek(1_000_000)
+            file.write(b"in the middle")
+        assert owner.bucket("hers").get("key")[1_000_000:1_000_013] == b"in the middle"
+        with pytest.raises(koine.errors.AccessDenied):
+            ada.bucket("owners").get("key")
+        assert [each.name for each in ada.buckets()] == ["hers"]
+    with pytest.raises(koine.errors.LogInFailed):
+        koine.connect(store, token="kt1_" + "x" * 43)

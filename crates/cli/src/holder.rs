@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use koine::env::Timestamp;
-use koine::object::{BucketQuery, DELETE_MANY_MAX, Error, ErrorKind, ListQuery, Objects};
-use koine::{OpenOptions, Store};
+use koine::object::{BucketQuery, DELETE_MANY_MAX, Error, ErrorKind, ListQuery, Objects, Token};
+use koine::{LogIn, OpenOptions, Store};
 use tokio::runtime::Runtime;
 
 use crate::client::{Client, Listed, Listing};
@@ -31,6 +31,10 @@ pub struct Reach {
     /// A file with the key that a store over TCP wants.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// A file with the token of a user (see koine user login): the store's server does it with the rights of that user.
+    /// KOINE_TOKEN, the token itself, does as well.
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
     #[command(flatten)]
     remote: Remote,
 }
@@ -55,7 +59,22 @@ impl Reach {
             Failure::usage("koine:// names an object of a store: say which by --store PLACE or KOINE_STORE")
         })?;
         let key = self.key_file.as_deref().map(read_key).transpose()?;
-        Ok(koine::open(place, &OpenOptions { join: true, key, ..OpenOptions::default() })?)
+        let log_in = self.token()?.map(LogIn::Token);
+        Ok(koine::open(place, &OpenOptions { join: true, key, log_in, ..OpenOptions::default() })?)
+    }
+
+    /// The token of the user whose rights are meant, where one is named.
+    fn token(&self) -> Outcome<Option<Token>> {
+        let text = match &self.token {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| Failure::io(format!("cannot read {}", path.display()), &error))?,
+            None => std::env::var("KOINE_TOKEN").unwrap_or_default(),
+        };
+        let text = text.trim();
+        if self.token.is_some() && text.is_empty() {
+            return Err(Failure::usage("the file named by --token is empty: koine user login gives a token"));
+        }
+        Ok((!text.is_empty()).then(|| Token::new(text)))
     }
 }
 

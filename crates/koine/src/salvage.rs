@@ -83,7 +83,7 @@ fn name_objects(to: &Path, mut report: SalvageReport) -> Result<Salvaged> {
     let listed = inspect(to)?.each_object(&mut |objects, bucket, page| {
         for object in page {
             let reader = objects.get(&bucket.name, &object.key)?;
-            let known = partial.get(&reader.data_place());
+            let known = reader.data_place().and_then(|place| partial.get(&place));
             // The last byte is there only when all are: nothing shorter was put into the new store.
             let there = object.size == 0 || reader.bytes(object.size - 1, 1).is_ok();
             if known.is_none() && there {

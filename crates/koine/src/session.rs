@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - A store that another process holds is reached through that process, where it listens; else this one is its owner.
+//! - Who logs in, and whom the store does not belong to, has its objects alone, with the rights of that user.
 //! - What a session offers is the same either way.
 
 use std::fmt;
@@ -15,8 +16,8 @@ use crate::store::{OpenOptions, Store, open};
 
 /// An open store and its objects.
 ///
-/// It has the calls of [`Objects`]: today every session runs them itself, over the keys and values of its store or of
-/// the store's owner.
+/// It has the calls of [`Objects`]. An owner's session runs them itself, over the keys and values of its store, or of the
+/// process that holds it; those of others are asked of that process, which runs them with their rights.
 pub struct Session {
     store: Store,
 }

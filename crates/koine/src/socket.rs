@@ -7,18 +7,32 @@ use std::path::{Path, PathBuf};
 /// What the kernel takes as the path of a socket, with room for the end of a string.
 const SOCKET_LEN_MAX: usize = 107;
 
+/// What the name of the owner's socket ends with.
+const OWNERS_SUFFIX: &str = ".sock";
+/// What that of the one for others ends with.
+pub(crate) const OBJECTS_SUFFIX: &str = ".objects.sock";
+
 /// The socket of the store at a path: beside a file, `STORE.sock`; for a device, and where that would be too long a name
 /// for a socket, in the user's folder for such things. `None` where there is no such folder.
 pub fn socket_of(store: &Path) -> Option<PathBuf> {
+    found(store, OWNERS_SUFFIX)
+}
+
+/// The socket for those who are not its owner: `STORE.objects.sock`, in the same places.
+pub fn objects_socket_of(store: &Path) -> Option<PathBuf> {
+    found(store, OBJECTS_SUFFIX)
+}
+
+fn found(store: &Path, suffix: &str) -> Option<PathBuf> {
     let store = std::fs::canonicalize(store).ok()?;
     let is_device = std::fs::metadata(&store).is_ok_and(|metadata| metadata.file_type().is_block_device());
     let mut beside = store.clone().into_os_string();
-    beside.push(".sock");
+    beside.push(suffix);
     if !is_device && beside.len() <= SOCKET_LEN_MAX {
         return Some(PathBuf::from(beside));
     }
     let folder = runtime_folder()?;
-    let name = folder.join(format!("koine-{:016x}.sock", fingerprint(store.as_os_str().as_bytes())));
+    let name = folder.join(format!("koine-{:016x}{suffix}", fingerprint(store.as_os_str().as_bytes())));
     (name.as_os_str().len() <= SOCKET_LEN_MAX).then_some(name)
 }
 
@@ -52,6 +66,7 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let canonical = std::fs::canonicalize(&file).unwrap();
         assert_eq!(socket_of(&file), Some(PathBuf::from(format!("{}.sock", canonical.display()))));
+        assert_eq!(objects_socket_of(&file), Some(PathBuf::from(format!("{}.objects.sock", canonical.display()))));
         let long = folder.path().join("x".repeat(150));
         std::fs::write(&long, "").unwrap();
         let elsewhere = socket_of(&long);

@@ -8,12 +8,13 @@ use koine_engine::{Engine, Options, Scrub, ScrubOptions, ScrubPosition};
 use koine_env::{OsRandom, SystemClock};
 use koine_kv::wire::{ClientOptions, Key, WireKv};
 use koine_kv::{EngineKv, Kv, MemoryKv, MemoryOptions};
-use koine_object::Objects;
+use koine_object::{LogIn, Objects, RemoteObjects};
 
 use crate::error::{Error, Result};
 use crate::format::{FormatOptions, check_block_size, format_open};
 use crate::place::Place;
 use crate::probe::{Found, probe};
+use crate::remote;
 use crate::rocks;
 use crate::socket::socket_of;
 
@@ -36,6 +37,9 @@ pub struct OpenOptions {
     pub join: bool,
     /// What a server over TCP wants to see.
     pub key: Option<Key>,
+    /// Be a user of the store, and not its owner: its objects alone are reached then, through a server that listens for
+    /// others.
+    pub log_in: Option<LogIn>,
 }
 
 /// An open store. Dropped without `close`, it is recovered at the next start.
@@ -47,11 +51,21 @@ pub struct Store {
     engine: Option<Arc<EngineKv>>,
     objects: Objects,
     warning: Option<String>,
+    /// Where the objects are another process's, and this one is not its owner.
+    remote: Option<RemoteObjects>,
 }
 
-/// Opens the store at a path or URL.
+/// Opens the store at a path or URL. With a log in, and where the store is another user's, its objects alone.
 pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     let place = Place::parse(place)?;
+    let log_in = options.log_in.as_ref().or_else(|| match &place {
+        Place::Unix(socket) if remote::is_for_others(socket) => Some(&LogIn::Later),
+        Place::Path(path) if options.join && remote::serves_others(path) => Some(&LogIn::Later),
+        _ => None,
+    });
+    if let Some(log_in) = log_in {
+        return remote::open(place.clone(), log_in, options);
+    }
     if !matches!(place, Place::Path(_)) && options.block_size.is_some() {
         return Err(Error::BadSize(format!("{place} has no blocks to choose: leave --block-size out")));
     }
@@ -90,7 +104,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         },
     };
     let objects = Objects::open(Arc::clone(&kv), Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
-    Ok(Store { place, owner, kv, engine, objects, warning })
+    Ok(Store { place, owner, kv, engine, objects, warning, remote: None })
 }
 
 /// The store of a path through its owner, where that listens.
@@ -148,6 +162,17 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<Str
 }
 
 impl Store {
+    /// One that another user's process has.
+    pub(crate) fn elsewhere(place: Place, kv: Arc<dyn Kv>, remote: RemoteObjects) -> Store {
+        let objects = remote.objects();
+        Store { place, owner: false, kv, engine: None, objects, warning: None, remote: Some(remote) }
+    }
+
+    /// The connection, where the objects are another process's and this one has logged in to them.
+    pub fn remote(&self) -> Option<&RemoteObjects> {
+        self.remote.as_ref()
+    }
+
     /// Where it is.
     pub fn place(&self) -> &Place {
         &self.place
@@ -188,6 +213,9 @@ impl Store {
     pub fn close(&self) -> Result<()> {
         // Times that cannot be written are lost, as in a crash.
         drop(self.objects.write_access_times());
+        if let Some(remote) = &self.remote {
+            remote.close();
+        }
         Ok(self.kv.close()?)
     }
 }

@@ -18,6 +18,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{check_metadata, check_tags};
 use crate::record::{BucketRecord, ObjectRecord};
+use crate::remote;
 use crate::rename::{info, made_by, told};
 use crate::request::{AttributeChange, EditOptions, MetadataChange, ObjectName};
 use crate::rights::{Action, Rights};
@@ -32,6 +33,9 @@ impl Objects {
         change: AttributeChange,
         options: EditOptions,
     ) -> Pending<ObjectInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::SetAttributes>((Name::new(name), change, options));
+        }
         match set(name, change, options) {
             Ok(set) => run(self, set),
             Err(error) => Pending::ready(Err(error)),

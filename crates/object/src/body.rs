@@ -65,12 +65,7 @@ impl Body {
     /// Adds a piece of any length.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         let length = self.length.saturating_add(piece.len() as u64);
-        if self.length_wanted.is_some_and(|wanted| length > wanted) {
-            return Err(Error::new(ErrorKind::IncompleteBody, "the body goes on past its promised length"));
-        }
-        if length > BODY_LEN_MAX {
-            return Err(too_large());
-        }
+        check_length(length, self.length_wanted)?;
         self.length = length;
         if let Some(stage) = &mut self.stage {
             return take(&mut self.hasher, stage.as_mut(), piece);
@@ -110,6 +105,14 @@ impl Body {
         };
         Ok(Finished { payload, size: self.length, digests })
     }
+}
+
+/// Whether a body may have so many bytes, of which so many were promised.
+pub(crate) fn check_length(length: u64, wanted: Option<u64>) -> Result<()> {
+    if wanted.is_some_and(|wanted| length > wanted) {
+        return Err(Error::new(ErrorKind::IncompleteBody, "the body goes on past its promised length"));
+    }
+    if length > BODY_LEN_MAX { Err(too_large()) } else { Ok(()) }
 }
 
 /// Hashes a piece and hands it to the stage: at the same time where a core is free for it, since MD5 and SHA of one body

@@ -27,6 +27,7 @@ use crate::lookup::{find_bucket, find_bucket_to_read, read_value};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::BucketRecord;
+use crate::remote;
 use crate::request::{BucketPage, BucketQuery};
 use crate::rights::{Action, Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -35,6 +36,9 @@ use crate::version::Versioning;
 impl Objects {
     /// Makes a bucket.
     pub fn create_bucket(&self, bucket: &str) -> Pending<BucketInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::CreateBucket>(bucket.to_owned());
+        }
         if let Err(error) = keys::check_bucket_name(bucket) {
             return Pending::ready(Err(error));
         }
@@ -44,16 +48,25 @@ impl Objects {
 
     /// Removes a bucket that holds no objects and has no snapshots; its unfinished uploads go with it.
     pub fn delete_bucket(&self, bucket: &str) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::DeleteBucket>((bucket.to_owned(), false));
+        }
         run(self, DeleteBucket { bucket: bucket.to_owned(), snapshots: false })
     }
 
     /// Removes a bucket that holds no objects, and its snapshots with what they hold.
     pub fn delete_bucket_and_snapshots(&self, bucket: &str) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::DeleteBucket>((bucket.to_owned(), true));
+        }
         run(self, DeleteBucket { bucket: bucket.to_owned(), snapshots: true })
     }
 
     /// What is known of a bucket, or of a snapshot of one.
     pub fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.call::<remote::HeadBucket>(bucket.to_owned());
+        }
         self.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| Ok(info(bucket.to_owned(), &find_bucket_to_read(view, bucket)?)),
@@ -62,6 +75,9 @@ impl Objects {
 
     /// Buckets by name: all, or those that a user owns or is a member of the group of; or those of one group.
     pub fn list_buckets(&self, query: &BucketQuery) -> Result<BucketPage> {
+        if let Some(remote) = self.remote() {
+            return remote.list_buckets(query);
+        }
         let theirs = RefCell::new(None);
         self.read(
             |rights| {

@@ -17,6 +17,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{check_metadata, check_tags, settle};
 use crate::record::{ObjectAccess, ObjectRecord};
+use crate::remote;
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -28,6 +29,9 @@ const READ_LEN: usize = 1 << 20;
 impl Objects {
     /// Copies an object without copying its data; onto itself only with a change.
     pub fn copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Pending<ObjectInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::Copy>((Name::new(from), Name::new(to), options));
+        }
         match self.prepare_copy(from, to, options) {
             Ok(copy) => run(self, copy),
             Err(error) => Pending::ready(Err(error)),

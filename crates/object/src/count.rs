@@ -15,6 +15,7 @@ use crate::list::value_of;
 use crate::lookup::find_space;
 use crate::objects::Objects;
 use crate::record::{BucketRecord, ObjectRecord, OlderRecord};
+use crate::remote;
 use crate::rights::Action;
 
 /// What is counted, as keys have it.
@@ -59,6 +60,9 @@ impl Shard {
 impl Objects {
     /// What a bucket, or a snapshot of one, holds: a look at a few counters, however many objects there are.
     pub fn bucket_usage(&self, bucket: &str) -> Result<BucketUsage> {
+        if let Some(remote) = self.remote() {
+            return remote.call::<remote::BucketUsage>(bucket.to_owned());
+        }
         self.read(
             |rights| rights.bucket(Action::BucketUsage, bucket),
             |view| {

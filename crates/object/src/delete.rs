@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use koine_kv::{Commit, Transaction};
 
+use crate::copy::Name;
 use crate::error::Result;
 use crate::keys;
 use crate::lookup::{Standing, find_bucket, find_object};
@@ -12,6 +13,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::record::BucketRecord;
+use crate::remote;
 use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted, ObjectName};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -20,6 +22,9 @@ impl Objects {
     /// Deletes an object; one that is absent is deleted already. A bucket that keeps versions keeps it as an older one,
     /// behind a delete marker.
     pub fn delete(&self, bucket: &str, key: &str, options: DeleteOptions) -> Pending<Deleted> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::Delete>((Name::new(ObjectName::new(bucket, key)), options));
+        }
         if let Err(error) = keys::check_object_key(key) {
             return Pending::ready(Err(error));
         }
@@ -28,6 +33,9 @@ impl Objects {
 
     /// Deletes up to [`DELETE_MANY_MAX`] objects in one commit; outcomes are in the order of the names.
     pub fn delete_many(&self, bucket: &str, keys: &[String]) -> Pending<Vec<Result<Deleted>>> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::DeleteMany>((bucket.to_owned(), keys.to_vec()));
+        }
         if keys.len() > DELETE_MANY_MAX {
             let message = format!("{} names were given; {DELETE_MANY_MAX} are allowed at once", keys.len());
             return Pending::ready(Err(invalid(message)));

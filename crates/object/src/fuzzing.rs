@@ -57,6 +57,13 @@ pub fn key(bytes: &[u8]) {
     }
 }
 
+/// A message of the verb of objects that stands in front of it, as it is asked or told.
+pub fn message(bytes: &[u8]) {
+    if let Some((verb, message)) = bytes.split_first_chunk::<2>() {
+        crate::remote::any_message(0x8000 | u16::from_le_bytes(*verb) & 0xff, message);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -68,6 +75,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(prop_oneof![0u8..20, any::<u8>()], 0..200)) {
             record(&bytes);
             key(&bytes);
+            message(&bytes);
             // Behind the version, where most bytes are refused.
             let versioned: Vec<u8> = std::iter::once(1).chain(bytes).collect();
             record(&versioned);

@@ -9,17 +9,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_kv::{Place, ReadNow, SpaceId, View};
 
+use crate::copy::Name;
 use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
 use crate::keys;
 use crate::lookup::{Standing, find_bucket_to_read, find_object, read_value};
 use crate::objects::Objects;
 use crate::record::{BucketRecord, decode_part_table};
+use crate::remote::{self, RemoteReader};
+use crate::request::ObjectName;
 use crate::rights::Action;
 
 impl Objects {
     /// Opens an object as it is now.
     pub fn get(&self, bucket: &str, key: &str) -> Result<ObjectReader> {
+        if let Some(remote) = self.remote() {
+            let (reader, info) = RemoteReader::open(remote, Name::new(ObjectName::new(bucket, key)))?;
+            return Ok(ObjectReader { source: Source::There(reader), info });
+        }
         self.find(bucket, key, |view, bucket, standing| {
             self.was_read(bucket, &standing.record);
             Ok(ObjectReader::new(Arc::clone(view), bucket.space, key, standing))
@@ -28,6 +35,9 @@ impl Objects {
 
     /// What is known of an object.
     pub fn head(&self, bucket: &str, key: &str) -> Result<ObjectInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.call::<remote::Head>(Name::new(ObjectName::new(bucket, key)));
+        }
         self.find(bucket, key, |view, bucket, standing| {
             let accessed = self.last_read(view, bucket, &standing.record)?;
             Ok(ObjectInfo { accessed, ..standing.record.into_info(key.to_owned(), standing.version) })
@@ -58,10 +68,14 @@ fn key_or_absent(key: &str) -> Result<&str> {
 
 /// One version of an object, pinned until it is dropped.
 pub struct ObjectReader {
-    view: Arc<dyn View>,
-    space: SpaceId,
-    data: Bytes,
+    source: Source,
     info: ObjectInfo,
+}
+
+/// Where its bytes are.
+enum Source {
+    Here { view: Arc<dyn View>, space: SpaceId, data: Bytes },
+    There(RemoteReader),
 }
 
 impl ObjectReader {
@@ -69,7 +83,7 @@ impl ObjectReader {
     pub(crate) fn new(view: Arc<dyn View>, space: SpaceId, key: &str, standing: Standing) -> Self {
         let data = keys::data(standing.record.id);
         let info = standing.record.into_info(key.to_owned(), standing.version);
-        ObjectReader { view, space, data, info }
+        ObjectReader { source: Source::Here { view, space, data }, info }
     }
 
     /// What is known of the object.
@@ -77,9 +91,12 @@ impl ObjectReader {
         &self.info
     }
 
-    /// The key that holds its bytes in the store below: for reports about the store.
-    pub fn data_place(&self) -> Place {
-        Place { space: self.space, key: self.data.clone() }
+    /// The key that holds its bytes in the store below, where that is here: for reports about the store.
+    pub fn data_place(&self) -> Option<Place> {
+        match &self.source {
+            Source::Here { space, data, .. } => Some(Place { space: *space, key: data.clone() }),
+            Source::There(_) => None,
+        }
     }
 
     /// The parts it was joined from; none when it was put whole.
@@ -87,7 +104,10 @@ impl ObjectReader {
         if self.info.part_count.is_none() {
             return Ok(Vec::new());
         }
-        let table = read_value(self.view.as_ref(), self.space, &keys::part_table(self.info.id))?;
+        let table = match &self.source {
+            Source::Here { view, space, .. } => read_value(view.as_ref(), *space, &keys::part_table(self.info.id))?,
+            Source::There(reader) => return reader.parts(),
+        };
         let (_, bytes) = table.ok_or_else(|| self.damaged("its table of parts is not there"))?;
         decode_part_table(&bytes)
     }
@@ -98,7 +118,10 @@ impl ObjectReader {
         let Some(target) = buffer.get_mut(..wanted).filter(|target| !target.is_empty()) else {
             return Ok(0);
         };
-        let count = self.view.read(self.space, &self.data, offset, target)?;
+        let count = match &self.source {
+            Source::Here { view, space, data } => view.read(*space, data, offset, target)?,
+            Source::There(reader) => reader.read(offset, target).map(|()| wanted)?,
+        };
         self.whole(count, wanted).map(|()| count)
     }
 
@@ -108,7 +131,16 @@ impl ObjectReader {
         let Some(target) = buffer.get_mut(..wanted).filter(|target| !target.is_empty()) else {
             return Ok(ReadNow::Read(0));
         };
-        let read = self.view.read_now(self.space, &self.data, offset, target)?;
+        let read = match &self.source {
+            Source::Here { view, space, data } => view.read_now(*space, data, offset, target)?,
+            Source::There(reader) => match reader.here(offset, wanted) {
+                Some(bytes) => {
+                    target.copy_from_slice(&bytes);
+                    ReadNow::Read(wanted)
+                }
+                None => ReadNow::WouldBlock,
+            },
+        };
         if let ReadNow::Read(count) = read {
             self.whole(count, wanted)?;
         }
@@ -121,7 +153,10 @@ impl ObjectReader {
         if wanted == 0 {
             return Ok(Bytes::new());
         }
-        let bytes = self.view.bytes(self.space, &self.data, offset, wanted)?;
+        let bytes = match &self.source {
+            Source::Here { view, space, data } => view.bytes(*space, data, offset, wanted)?,
+            Source::There(reader) => reader.bytes(offset, wanted)?,
+        };
         self.whole(bytes.len(), wanted).map(|()| bytes)
     }
 

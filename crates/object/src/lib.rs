@@ -42,6 +42,7 @@ mod prefix;
 mod put;
 mod quota;
 mod record;
+mod remote;
 mod rename;
 mod request;
 mod rights;
@@ -67,6 +68,7 @@ pub use objects::{Objects, RootKey};
 pub use pending::Pending;
 pub use pin::Pinned;
 pub use put::ObjectWriter;
+pub use remote::{LogIn, ObjectVerbs, RemoteObjects};
 pub use request::{
     AttributeChange, BODY_LEN_MAX, BucketChange, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX,
     COPY_PREFIX_BATCH, CompleteOptions, CompletedPart, ComposeOptions, CopiedMetadata, CopiedPrefix, CopyOptions,

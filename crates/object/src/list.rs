@@ -25,6 +25,9 @@ pub(crate) const PAGE: usize = 1000;
 impl Objects {
     /// A page of the objects of a bucket.
     pub fn list(&self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
+        if let Some(remote) = self.remote() {
+            return remote.list(bucket, query);
+        }
         self.read(
             |rights| rights.listing(Action::ListBucket, bucket, (&query.prefix, &query.delimiter, query.limit)),
             |view| {

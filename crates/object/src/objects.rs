@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use koine_env::{Clock, Random, Timestamp};
-use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, View};
+use koine_env::{Clock, OsRandom, Random, SystemClock, Timestamp};
+use koine_kv::{Batch, Closed, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, View};
 
 use crate::accessed::Reads;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,6 +13,7 @@ use crate::keys;
 use crate::lookup::read_value;
 use crate::quota::Sums;
 use crate::record::{HeadRecord, RootKeyRecord};
+use crate::remote::Remote;
 use crate::rights::{Caller, Circumstances, Rights};
 use crate::turns::Turns;
 
@@ -31,7 +32,8 @@ impl fmt::Debug for RootKey {
     }
 }
 
-/// Buckets and objects over a store. Cheap to clone; holds nothing that correctness needs.
+/// Buckets and objects over a store, or asked of who has it ([`RemoteObjects`](crate::RemoteObjects)). Cheap to clone;
+/// holds nothing that correctness needs.
 #[derive(Clone)]
 pub struct Objects {
     kv: Arc<dyn Kv>,
@@ -46,11 +48,13 @@ pub struct Objects {
     reads: Arc<Reads>,
     /// What is read instead of the newest version.
     pinned: Option<Arc<dyn View>>,
+    /// Where the calls run, where that is not here; `kv` is closed then.
+    remote: Option<Arc<Remote>>,
 }
 
 impl fmt::Debug for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Objects({})", self.kv.profile().name)
+        write!(f, "Objects({})", self.remote.as_ref().map_or(self.kv.profile().name, |remote| remote.place()))
     }
 }
 
@@ -69,11 +73,40 @@ impl Objects {
             sums: Arc::default(),
             reads: Arc::default(),
             pinned: None,
+            remote: None,
         };
         if objects.read_head()?.is_none() {
             objects.make_catalogue()?;
         }
         Ok(objects)
+    }
+
+    /// Those of a store that another process has. A call that cannot be asked for there is `Unsupported`.
+    pub(crate) fn elsewhere(remote: Arc<Remote>) -> Self {
+        Objects {
+            kv: Arc::new(Closed::new()),
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(OsRandom),
+            caller: Caller::Everyone,
+            circumstances: Arc::default(),
+            attempts: Arc::default(),
+            sealing: Arc::default(),
+            sums: Arc::default(),
+            turns: Arc::default(),
+            reads: Arc::default(),
+            pinned: None,
+            remote: Some(remote),
+        }
+    }
+
+    /// Where the calls run, where that is not here.
+    pub(crate) fn remote(&self) -> Option<&Arc<Remote>> {
+        self.remote.as_ref()
+    }
+
+    /// Whether the calls run in another process, as who has logged in there.
+    pub fn is_remote(&self) -> bool {
+        self.remote.is_some()
     }
 
     fn read_head(&self) -> Result<Option<HeadRecord>> {
@@ -102,7 +135,7 @@ impl Objects {
         vec![of_catalogue(keys::catalogue_head()), of_catalogue(keys::root_key())]
     }
 
-    /// The store below.
+    /// The store below; one that refuses everything where the calls run elsewhere.
     pub fn kv(&self) -> &Arc<dyn Kv> {
         &self.kv
     }
@@ -167,7 +200,8 @@ impl Objects {
         self.random.as_ref()
     }
 
-    /// The same store, for another caller. What opened the store is its owner.
+    /// The same store, for another caller. What opened the store is its owner. Where the calls run elsewhere they go on
+    /// being made as who has logged in there.
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Objects {
         Objects { caller, ..self.clone() }

@@ -7,12 +7,16 @@
 
 use std::fmt;
 
-use koine_kv::{Commit, Ticket};
+use koine_kv::wire::Answer;
+use koine_kv::{Bytes, Commit, Ticket};
 
 use crate::error::Result;
 
 /// What is to be done with the outcome of a batch.
 pub(crate) type Then<T> = Box<dyn FnOnce(koine_kv::Result<Commit>) -> Step<T> + Send>;
+
+/// What is to be done with the answer of a store elsewhere.
+pub(crate) type ThenTold<T> = Box<dyn FnOnce(koine_kv::Result<(Bytes, Bytes)>) -> Step<T> + Send>;
 
 /// Where a pending outcome stands.
 pub(crate) enum Step<T> {
@@ -20,6 +24,8 @@ pub(crate) enum Step<T> {
     Done(Result<T>),
     /// A batch is on its way.
     Wait(Ticket, Then<T>),
+    /// It was asked for elsewhere.
+    Asked(Answer, ThenTold<T>),
 }
 
 /// An outcome that may not be there yet: wait for it, or be called back by it.
@@ -44,6 +50,7 @@ impl<T: Send + 'static> Pending<T> {
             match step {
                 Step::Done(outcome) => return outcome,
                 Step::Wait(ticket, then) => step = then(ticket.wait()),
+                Step::Asked(answer, then) => step = then(answer.wait()),
             }
         }
     }
@@ -69,6 +76,7 @@ fn drive<T: Send + 'static>(mut step: Step<T>, callback: Box<dyn FnOnce(Result<T
                 Some(outcome) => step = then(outcome),
                 None => return ticket.on_done(move |outcome| drive(then(outcome), callback)),
             },
+            Step::Asked(answer, then) => return answer.then(move |answer| drive(then(answer), callback)),
         }
     }
 }
@@ -82,6 +90,7 @@ fn map_step<T: Send + 'static, U: Send + 'static>(
         Step::Wait(ticket, then) => {
             Step::Wait(ticket, Box::new(move |outcome| map_boxed(then(outcome), Box::new(change))))
         }
+        Step::Asked(answer, then) => Step::Asked(answer, Box::new(move |told| map_boxed(then(told), Box::new(change)))),
     }
 }
 
@@ -90,6 +99,7 @@ fn map_boxed<T: Send + 'static, U: Send + 'static>(step: Step<T>, change: Box<dy
     match step {
         Step::Done(outcome) => Step::Done(outcome.map(change)),
         Step::Wait(ticket, then) => Step::Wait(ticket, Box::new(move |outcome| map_boxed(then(outcome), change))),
+        Step::Asked(answer, then) => Step::Asked(answer, Box::new(move |told| map_boxed(then(told), change))),
     }
 }
 
@@ -97,7 +107,7 @@ impl<T> fmt::Debug for Pending<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.step {
             Step::Done(_) => "Pending(done)",
-            Step::Wait(..) => "Pending(waiting)",
+            Step::Wait(..) | Step::Asked(..) => "Pending(waiting)",
         })
     }
 }

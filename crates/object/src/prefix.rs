@@ -14,6 +14,7 @@ use crate::keys;
 use crate::lookup::find_bucket;
 use crate::objects::Objects;
 use crate::pending::Pending;
+use crate::remote;
 use crate::request::{COPY_PREFIX_BATCH, CopiedPrefix, CopyOptions, CopyPrefixOptions, OBJECT_KEY_LEN_MAX, ObjectName};
 use crate::rights::{Action, Rights};
 use crate::transaction::TRANSACTION_CHANGES_MAX;
@@ -27,6 +28,9 @@ impl Objects {
     /// there (`AlreadyExists`), and neither prefix may begin with the other. Where nothing is under `from`, nothing
     /// happens.
     pub fn rename_prefix(&self, bucket: &str, from: &str, to: &str) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::RenamePrefix>((bucket.to_owned(), from.to_owned(), to.to_owned()));
+        }
         let verb = RenamePrefix { bucket: bucket.to_owned(), from: from.to_owned(), to: to.to_owned() };
         match check_apart(from, to) {
             Ok(()) => run(self, verb),
@@ -43,6 +47,9 @@ impl Objects {
         to: ObjectName<'_>,
         options: CopyPrefixOptions,
     ) -> Result<CopiedPrefix> {
+        if let Some(remote) = self.remote() {
+            return remote.call::<remote::CopyPrefix>((Name::new(from), Name::new(to), options));
+        }
         if from.bucket == to.bucket {
             check_apart(from.key, to.key)?;
         }

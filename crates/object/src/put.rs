@@ -8,6 +8,7 @@ use koine_kv::{Commit, Condition, Payload, RequestId, Transaction};
 
 use crate::body::{Body, Finished};
 use crate::checksum::{Digests, Expected};
+use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, PutCondition};
 use crate::info::{ObjectId, ObjectInfo};
@@ -17,6 +18,7 @@ use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
+use crate::remote::{self, RemoteWriter};
 use crate::request::{METADATA_LEN_MAX, ObjectName, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
 use crate::rights::{Action, Rights};
 use crate::transaction::StagedBody;
@@ -25,13 +27,19 @@ use crate::verb::{Applied, Scope, Verb, run};
 impl Objects {
     /// Begins to put an object.
     pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<ObjectWriter> {
+        if let Some(remote) = self.remote() {
+            let name = Name::new(ObjectName::new(bucket, key));
+            let writer = RemoteWriter::open(remote, remote::Writing::Put(name.clone(), Box::new(options)))?;
+            return Ok(ObjectWriter { name, work: Work::There(Box::new(writer)) });
+        }
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
         check_tags(&options.tags)?;
         // The same is asked again by the verb; here it spares who may not the body.
         self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_bucket(view, bucket))?;
         let body = Body::new(self.kv(), options.length, options.expected.clone(), options.etag, options.checksum)?;
-        Ok(ObjectWriter { objects: self.clone(), bucket: bucket.to_owned(), key: key.to_owned(), options, body })
+        let work = Work::Here(Box::new((self.clone(), options, body)));
+        Ok(ObjectWriter { name: Name::new(ObjectName::new(bucket, key)), work })
     }
 }
 
@@ -82,41 +90,59 @@ pub(crate) fn check_tags(tags: &[(String, String)]) -> Result<()> {
 
 /// An object on its way in. Dropped before `finish`, it leaves nothing.
 pub struct ObjectWriter {
-    objects: Objects,
-    bucket: String,
-    key: String,
-    options: PutOptions,
-    body: Body,
+    name: Name,
+    work: Work,
+}
+
+enum Work {
+    Here(Box<(Objects, PutOptions, Body)>),
+    There(Box<RemoteWriter>),
 }
 
 impl ObjectWriter {
     /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
     /// but dropping makes sense.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        self.body.write(piece)
+        match &mut self.work {
+            Work::Here(here) => here.2.write(piece),
+            Work::There(writer) => writer.write(piece),
+        }
     }
 
     /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
-        let objects = self.objects.clone();
-        match self.into_verb(trailers) {
-            Ok(put) => run(&objects, put),
-            Err(error) => Pending::ready(Err(error)),
+        match self.work {
+            Work::Here(here) => {
+                let objects = here.0.clone();
+                match verb(&self.name, *here, trailers) {
+                    Ok(put) => run(&objects, put),
+                    Err(error) => Pending::ready(Err(error)),
+                }
+            }
+            Work::There(writer) => writer.finish::<remote::FinishObject>(trailers),
         }
     }
 
     /// The same without the commit.
+    #[cfg(test)]
     pub(crate) fn into_verb(self, trailers: &Expected) -> Result<Put> {
-        let Finished { payload, size, digests } = self.body.finish(trailers)?;
-        let (name, body) = (ObjectName::new(&self.bucket, &self.key), (payload, size, digests));
-        Ok(Put::new(&self.objects, name, body, self.options))
+        match self.work {
+            Work::Here(here) => verb(&self.name, *here, trailers),
+            Work::There(_) => Err(invalid("a writer of a store elsewhere")),
+        }
     }
 }
 
 impl std::fmt::Debug for ObjectWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ObjectWriter({:?} in {:?})", self.key, self.bucket)
+        write!(f, "ObjectWriter({:?} in {:?})", self.name.key, self.name.bucket)
     }
+}
+
+/// What a body is put by that came whole.
+fn verb(name: &Name, (objects, options, body): (Objects, PutOptions, Body), trailers: &Expected) -> Result<Put> {
+    let Finished { payload, size, digests } = body.finish(trailers)?;
+    Ok(Put::new(&objects, ObjectName::new(&name.bucket, &name.key), (payload, size, digests), options))
 }
 
 /// The verb.

@@ -17,6 +17,7 @@ use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, ObjectRecord};
+use crate::remote;
 use crate::request::{ExchangeOptions, ObjectName, RenameOptions};
 use crate::rights::{AccessList, Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -24,6 +25,9 @@ use crate::verb::{Applied, Scope, Verb, run};
 impl Objects {
     /// Moves an object to another name, within a bucket or between two, and replaces what has that name.
     pub fn rename(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: RenameOptions) -> Pending<ObjectInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::Rename>((Name::new(from), Name::new(to), options));
+        }
         match rename(from, to, options) {
             Ok(rename) => run(self, rename),
             Err(error) => Pending::ready(Err(error)),
@@ -38,6 +42,9 @@ impl Objects {
         other: ObjectName<'_>,
         options: ExchangeOptions,
     ) -> Pending<(ObjectInfo, ObjectInfo)> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::Exchange>((Name::new(one), Name::new(other), options));
+        }
         match exchange(one, other, options) {
             Ok(exchange) => run(self, exchange),
             Err(error) => Pending::ready(Err(error)),

@@ -107,6 +107,9 @@ def connect(
     """Opens the store at a path or URL: a file, a device, ``memory:``, ``koine+unix:SOCKET`` or
     ``koine+tcp:HOST:PORT`` (with ``key_file``). A store that a server holds is reached through the server.
 
+    With a ``token`` (``koine user login`` gives one) it is the session of that user, with its rights, through the server
+    that holds the store; what may not be done raises ``AccessDenied``.
+
     ``create`` makes the file when it is missing, ``size`` is how far it may grow, ``memory`` is for tables and caches;
     all in bytes. With a ``token`` the calls are made by its user, else by who owns the device.
     """

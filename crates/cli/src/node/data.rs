@@ -65,7 +65,7 @@ pub fn run(args: &DataArgs, output: Output) -> Outcome {
     let served = runtime.block_on(async {
         let stop = stop_signal()?;
         grow_when_asked(&store)?;
-        let wire = Wire::open(&args.wire, &store)?;
+        let wire = Wire::open(&args.wire, None, &store)?;
         banner(&store, &wire, output)?;
         stop.await;
         wire.close();

@@ -32,6 +32,7 @@ impl Banner<'_> {
             "type": "serving", "store": self.store.place().to_string(), "s3": urls, "pid": std::process::id(),
             "access_key": self.root.key().access_key, "credentials_file": file,
             "socket": self.wire.socket.as_ref().map(|socket| socket.to_string_lossy()),
+            "objects_socket": self.wire.objects_socket.as_ref().map(|socket| socket.to_string_lossy()),
             "wire": self.wire.addresses.iter().map(|address| format!("koine+tcp:{address}")).collect::<Vec<_>>(),
         }))?;
         output.people(self.text(&urls)?)
@@ -49,6 +50,9 @@ impl Banner<'_> {
         );
         if let Some(socket) = &self.wire.socket {
             text += &format!("  Processes    koine+unix:{}\n", socket.display());
+        }
+        if let Some(socket) = &self.wire.objects_socket {
+            text += &format!("  Users        koine+unix:{} (objects, by log in)\n", socket.display());
         }
         for address in &self.wire.addresses {
             text += &format!("  Machines     koine+tcp:{address}\n");

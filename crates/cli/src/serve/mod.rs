@@ -29,7 +29,7 @@ use credentials::Root;
 pub use hangup::grow_when_asked;
 use medium::MediumArgs;
 use scrub::BackgroundScrub;
-use wire::{Wire, WireArgs};
+use wire::{OthersArgs, Wire, WireArgs};
 
 const EXAMPLES: &str = "Examples:
   koine serve store.koine                          make or open a store, S3 at 127.0.0.1:9000
@@ -69,6 +69,8 @@ pub struct ServeArgs {
     region: Option<String>,
     #[command(flatten)]
     wire: WireArgs,
+    #[command(flatten)]
+    others: OthersArgs,
 }
 
 /// Runs `koine serve`.
@@ -117,7 +119,7 @@ async fn serve(args: &ServeArgs, output: Output, store: &Arc<Store>, root: Root)
     grow_when_asked(store)?;
     let shown = root.keep(store, args.credentials.as_deref(), output)?;
     let addresses = gateway.local_addresses().map_err(listen)?;
-    let wire = Wire::open(&args.wire, store)?;
+    let wire = Wire::open(&args.wire, Some(&args.others), store)?;
     Banner { store, addresses: &addresses, wire: &wire, root: &root, shown: &shown }.print(output)?;
     let cut = gateway.serve(stop).await;
     wire.close();

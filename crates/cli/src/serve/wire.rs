@@ -1,7 +1,8 @@
 //! The store for other processes: its socket, unless that is not wanted; TCP, where that is asked for.
 //!
 //! Invariants:
-//! - The socket is its owner's alone; over TCP nobody gets in without the key.
+//! - The socket is its owner's alone; over TCP nobody gets in without the key. The socket for others has the verbs of
+//!   objects alone, for who is a user of the store or logs in as one.
 //! - A key is read from a file, never from the command line, where every user of the machine could see it.
 
 use std::net::SocketAddr;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use koine::Store;
-use koine::kv::wire::{Key, Server, ServerOptions};
+use koine::kv::wire::{Handler, Key, Server, ServerOptions};
+use koine::object::ObjectVerbs;
 
 use crate::failure::{Failure, Outcome};
 
@@ -29,21 +31,39 @@ pub struct WireArgs {
     wire_key: Option<PathBuf>,
 }
 
+/// How other users reach its objects.
+#[derive(Args, Debug)]
+pub struct OthersArgs {
+    /// The socket for other users of this machine: objects, with the rights of who logs in; `none` makes none [default:
+    /// STORE.objects.sock; for a device in $XDG_RUNTIME_DIR or /run].
+    #[arg(long, value_name = "PATH")]
+    objects_socket: Option<PathBuf>,
+}
+
 /// The doors of a store that is served.
 pub struct Wire {
     server: Server,
+    others: Option<Server>,
     /// Where other processes find it.
     pub socket: Option<PathBuf>,
+    /// Where other users do.
+    pub objects_socket: Option<PathBuf>,
     /// Where other machines do.
     pub addresses: Vec<SocketAddr>,
 }
 
 impl Wire {
     /// Opens them.
-    pub fn open(args: &WireArgs, store: &Store) -> Outcome<Wire> {
+    pub fn open(args: &WireArgs, others: Option<&OthersArgs>, store: &Store) -> Outcome<Wire> {
+        let verbs: Option<Arc<dyn Handler>> =
+            others.map(|_| Arc::new(ObjectVerbs::new(store.objects().clone())) as Arc<dyn Handler>);
+        // Who knows the key of TCP may log in as a user too.
+        let options = ServerOptions { handler: verbs.clone(), ..ServerOptions::default() };
         let mut wire = Wire {
-            server: Server::new(Arc::clone(store.kv()), ServerOptions::default()),
+            server: Server::new(Arc::clone(store.kv()), options),
+            others: verbs.map(|verbs| Server::of_verbs(verbs, ObjectVerbs::server_options())),
             socket: None,
+            objects_socket: None,
             addresses: Vec::new(),
         };
         let none = Path::new("none");
@@ -57,6 +77,9 @@ impl Wire {
                     tracing::warn!("other processes cannot reach the store while it is served: {error}; see --socket");
                 }
             }
+        }
+        if let Some(others) = others {
+            wire.listen_for_others(others, store)?;
         }
         if let Some(key) = args.wire_key.as_deref().map(read_key).transpose()? {
             for address in &args.wire {
@@ -73,8 +96,27 @@ impl Wire {
         Ok(())
     }
 
+    fn listen_for_others(&mut self, args: &OthersArgs, store: &Store) -> Outcome {
+        let found = store.place().path().and_then(koine::objects_socket_of);
+        let (path, must) = match args.objects_socket.as_deref() {
+            Some(path) if path == Path::new("none") => return Ok(()),
+            Some(path) => (Some(path.to_owned()), true),
+            None => (found, false),
+        };
+        let (Some(path), Some(server)) = (path, &self.others) else { return Ok(()) };
+        match server.listen_unix(&path) {
+            Ok(()) => self.objects_socket = Some(path),
+            Err(error) if must => return Err(Failure::failed(error.to_string())),
+            Err(error) => {
+                tracing::warn!("other users cannot reach the store while it is served: {error}; see --objects-socket");
+            }
+        }
+        Ok(())
+    }
+
     /// Closes them, and ends who came in by them.
     pub fn close(&self) {
+        self.others.iter().for_each(Server::close);
         self.server.close();
     }
 }

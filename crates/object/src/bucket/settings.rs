@@ -15,6 +15,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{check_metadata, check_tags};
 use crate::record::BucketRecord;
+use crate::remote;
 use crate::request::BucketChange;
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -22,6 +23,9 @@ use crate::verb::{Applied, Scope, Verb, run};
 impl Objects {
     /// Changes settings of a bucket.
     pub fn set_bucket(&self, bucket: &str, change: BucketChange) -> Pending<BucketInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::SetBucket>((bucket.to_owned(), change));
+        }
         run(self, SetBucket { bucket: bucket.to_owned(), change, record: None })
     }
 }

@@ -17,12 +17,16 @@ use crate::lookup::{find_bucket, find_snapshot};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, SnapshotRecord};
+use crate::remote;
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Objects {
     /// Keeps a bucket as it is now: its names, bytes and uploads under way, in one commit and without copying.
     pub fn snapshot_bucket(&self, bucket: &str, snapshot: &str) -> Pending<SnapshotInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::SnapshotBucket>((bucket.to_owned(), snapshot.to_owned()));
+        }
         if let Err(error) = keys::check_snapshot_name(snapshot) {
             return Pending::ready(Err(error));
         }
@@ -32,6 +36,9 @@ impl Objects {
 
     /// The snapshots of a bucket, by name.
     pub fn list_snapshots(&self, bucket: &str) -> Result<Vec<SnapshotInfo>> {
+        if let Some(remote) = self.remote() {
+            return remote.call::<remote::ListSnapshots>(bucket.to_owned());
+        }
         self.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| {
@@ -43,6 +50,9 @@ impl Objects {
 
     /// Removes a snapshot. What the bucket, its branches and other snapshots share with it stays.
     pub fn delete_snapshot(&self, bucket: &str, snapshot: &str) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::DeleteSnapshot>((bucket.to_owned(), snapshot.to_owned()));
+        }
         run(self, DeleteSnapshot { bucket: bucket.to_owned(), snapshot: snapshot.to_owned() })
     }
 }

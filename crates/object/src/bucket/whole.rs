@@ -18,6 +18,7 @@ use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, IndexRecord};
+use crate::remote;
 use crate::rights::{Action, Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
 use crate::version::Versioning;
@@ -27,6 +28,9 @@ impl Objects {
     /// other's changes. One commit, and nothing is copied. It keeps versions as its source does; settings
     /// such as quotas are those of a new bucket.
     pub fn branch_bucket(&self, from: &str, to: &str) -> Pending<BucketInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::BranchBucket>((from.to_owned(), to.to_owned()));
+        }
         if let Err(error) = keys::check_bucket_name(to) {
             return Pending::ready(Err(error));
         }
@@ -36,11 +40,17 @@ impl Objects {
 
     /// Empties a bucket of objects and uploads, whatever it holds, in one commit. Its snapshots stay.
     pub fn purge_bucket(&self, bucket: &str) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::PurgeBucket>(bucket.to_owned());
+        }
         run(self, ReplaceContent { bucket: bucket.to_owned(), snapshot: None })
     }
 
     /// Gives a bucket the content of a snapshot of it, in one commit; what it holds now is gone. The snapshot stays.
     pub fn restore_bucket(&self, bucket: &str, snapshot: &str) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::RestoreBucket>((bucket.to_owned(), snapshot.to_owned()));
+        }
         run(self, ReplaceContent { bucket: bucket.to_owned(), snapshot: Some(snapshot.to_owned()) })
     }
 }

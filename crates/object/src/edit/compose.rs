@@ -22,6 +22,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{check_metadata, check_tags, invalid};
 use crate::record::{ObjectAccess, ObjectRecord};
+use crate::remote;
 use crate::rename::{info, made_by, told};
 use crate::request::{ByteRange, COMPOSE_SEGMENTS_MAX, ComposeOptions, OBJECT_LEN_MAX, ObjectName, Segment};
 use crate::rights::{Action, Rights};
@@ -32,6 +33,10 @@ impl Objects {
     /// Makes a new object of others, or of ranges of them, one after the other, without copying data; it replaces what
     /// has the name. What is expected of its length and checksums is compared where it can be told without reading.
     pub fn compose(&self, sources: &[Segment<'_>], to: ObjectName<'_>, options: ComposeOptions) -> Pending<ObjectInfo> {
+        if let Some(remote) = self.remote() {
+            let sources = sources.iter().map(remote::Source::new).collect();
+            return remote.begin::<remote::Compose>((sources, Name::new(to), options));
+        }
         match compose(sources, to, options) {
             Ok(compose) => run(self, compose),
             Err(error) => Pending::ready(Err(error)),

@@ -29,6 +29,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{invalid, with_body};
 use crate::record::{BucketRecord, ObjectAccess, ObjectRecord};
+use crate::remote::{self, RemoteWriter};
 use crate::rename::{info, made_by, told};
 use crate::request::{EditOptions, OBJECT_LEN_MAX, ObjectName};
 use crate::rights::{Action, Rights};
@@ -51,6 +52,9 @@ impl Objects {
 
     /// Gives an object another length, in bytes; what is added reads as zeros.
     pub fn truncate(&self, name: ObjectName<'_>, length: u64, options: EditOptions) -> Pending<ObjectInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::Truncate>((Name::new(name), length, options));
+        }
         match Edit::truncate(name, length, options) {
             Ok(edit) => run(self, edit),
             Err(error) => Pending::ready(Err(error)),
@@ -58,6 +62,15 @@ impl Objects {
     }
 
     fn edit(&self, name: ObjectName<'_>, place: EditPlace, options: EditOptions) -> Result<EditWriter> {
+        if let Some(remote) = self.remote() {
+            let (name, options) = (Name::new(name), Box::new(options));
+            let writing = match place {
+                EditPlace::At(offset) => remote::Writing::At(name.clone(), offset, options),
+                EditPlace::End => remote::Writing::End(name.clone(), options),
+            };
+            let work = Work::There(Box::new(RemoteWriter::open(remote, writing)?));
+            return Ok(EditWriter { name, place, work });
+        }
         keys::check_object_key(name.key)?;
         let name = Name::new(name);
         // The same is asked again by the verb; here it spares who may not the body.
@@ -72,7 +85,7 @@ impl Objects {
         let stored = stored.filter(|_| place == EditPlace::End);
         let algorithms: Vec<_> = stored.iter().flat_map(|stored| crcs(&stored.record)).collect();
         let body = Body::new(self.kv(), options.length, options.expected.clone(), EtagKind::Drawn, algorithms)?;
-        Ok(EditWriter { objects: self.clone(), name, place, options, body })
+        Ok(EditWriter { name, place, work: Work::Here(Box::new((self.clone(), options, body))) })
     }
 }
 
@@ -96,23 +109,32 @@ pub(crate) enum EditPlace {
 
 /// Bytes on their way into an object. Dropped before `finish`, they leave nothing.
 pub struct EditWriter {
-    objects: Objects,
     name: Name,
     place: EditPlace,
-    options: EditOptions,
-    body: Body,
+    work: Work,
+}
+
+enum Work {
+    Here(Box<(Objects, EditOptions, Body)>),
+    There(Box<RemoteWriter>),
 }
 
 impl EditWriter {
     /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
     /// but dropping makes sense.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        self.body.write(piece)
+        match &mut self.work {
+            Work::Here(here) => here.2.write(piece),
+            Work::There(writer) => writer.write(piece),
+        }
     }
 
     /// No more pieces: verifies what was promised by the options and by these trailers, and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
-        let objects = self.objects.clone();
+        let objects = match self.work {
+            Work::There(writer) => return writer.finish::<remote::FinishObject>(trailers),
+            Work::Here(ref here) => here.0.clone(),
+        };
         match self.into_verb(trailers) {
             Ok(edit) => run(&objects, edit),
             Err(error) => Pending::ready(Err(error)),
@@ -120,11 +142,15 @@ impl EditWriter {
     }
 
     /// The same without the commit.
-    pub(crate) fn into_verb(mut self, trailers: &Expected) -> Result<Edit> {
-        let Finished { payload, size: length, digests } = self.body.finish(trailers)?;
-        self.options.request = self.options.request.map(|request| with_body(request, &digests));
+    pub(crate) fn into_verb(self, trailers: &Expected) -> Result<Edit> {
+        let (_, mut options, body) = match self.work {
+            Work::Here(here) => *here,
+            Work::There(_) => return Err(invalid("a writer of a store elsewhere has its edit there")),
+        };
+        let Finished { payload, size: length, digests } = body.finish(trailers)?;
+        options.request = options.request.map(|request| with_body(request, &digests));
         let change = Change::written(self.place, length, payload, digests.checksums);
-        Ok(Edit::new(self.name, self.options, change))
+        Ok(Edit::new(self.name, options, change))
     }
 }
 

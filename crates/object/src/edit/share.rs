@@ -15,6 +15,7 @@ use crate::name::never;
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::ObjectRecord;
+use crate::remote;
 use crate::rename::{checked_names, info, made_by, told};
 use crate::request::{ByteRange, EditOptions, OBJECT_LEN_MAX, ObjectName};
 use crate::rights::{Action, Rights};
@@ -31,6 +32,9 @@ impl Objects {
         offset: u64,
         options: EditOptions,
     ) -> Pending<ObjectInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::WriteCopy>((Name::new(from), range, Name::new(to), offset, options));
+        }
         match write_copy(from, range, to, offset, options) {
             Ok(verb) => run(self, verb),
             Err(error) => Pending::ready(Err(error)),

@@ -16,6 +16,7 @@ use crate::objects::Objects;
 use crate::put::invalid;
 use crate::request::{EditOptions, ObjectName};
 use crate::rights::Rights;
+use crate::transaction::StageOptions;
 use crate::verb::{Applied, Scope, Verb};
 
 /// So many bytes wait for a flush at most; what goes past it is flushed by itself.
@@ -124,6 +125,32 @@ impl Waiting {
         }
         target.fill(0);
         Ok(wanted)
+    }
+
+    /// Makes it so in a store that is elsewhere: the same edits in one transaction.
+    pub fn commit_there(&self, objects: &Objects, name: ObjectName<'_>, options: &EditOptions) -> Result<()> {
+        let mut bodies = Vec::new();
+        let mut end = self.seen;
+        for (at, piece) in &self.pieces {
+            let mut writer =
+                objects.stage(StageOptions { length: Some(piece.len() as u64), ..StageOptions::default() })?;
+            writer.write(piece)?;
+            bodies.push((*at, writer.finish(&crate::checksum::Expected::none())?));
+            end = end.max(*at + piece.len() as u64);
+        }
+        let committed = objects.transact(None, |transaction| {
+            if self.seen < self.before {
+                transaction.truncate(name, self.seen, options)?;
+            }
+            for (at, body) in &bodies {
+                transaction.write_at(name, *at, body, options)?;
+            }
+            if end < self.size {
+                transaction.truncate(name, self.size, options)?;
+            }
+            Ok(())
+        });
+        committed.map(drop)
     }
 
     /// The edits that make it so.

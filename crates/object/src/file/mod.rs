@@ -13,6 +13,7 @@ use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use bytes::Bytes;
+use koine_kv::BATCH_BYTES_MAX;
 
 use self::edits::Waiting;
 use crate::checksum::Expected;
@@ -259,7 +260,11 @@ impl Editing {
             return Err(invalid(format!("an object may have {OBJECT_LEN_MAX} bytes")));
         }
         self.waiting.write(position, piece);
-        if self.waiting.is_much(self.objects.kv().profile().batch_bytes_max as u64 / 2) { self.flush() } else { Ok(()) }
+        let inline_len = match self.objects.is_remote() {
+            true => BATCH_BYTES_MAX,
+            false => self.objects.kv().profile().batch_bytes_max,
+        };
+        if self.waiting.is_much(inline_len as u64 / 2) { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -269,8 +274,12 @@ impl Editing {
         let was = self.reader.info();
         let (id, key) = (was.id, was.key.clone());
         let name = ObjectName::new(&self.bucket, &key);
-        let edits = self.waiting.edits(&self.objects, name, &only(Some(id)))?;
-        run(&self.objects, edits).wait()?;
+        if self.objects.is_remote() {
+            self.waiting.commit_there(&self.objects, name, &only(Some(id)))?;
+        } else {
+            let edits = self.waiting.edits(&self.objects, name, &only(Some(id)))?;
+            run(&self.objects, edits).wait()?;
+        }
         let reader = self.objects.get(&self.bucket, &key)?;
         if reader.info().id != id {
             let message = format!("the object {key:?} was replaced after it was flushed");

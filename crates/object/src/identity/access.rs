@@ -15,6 +15,7 @@ use crate::keys::CATALOGUE;
 use crate::lookup::{Lookup, read_value};
 use crate::pending::Pending;
 use crate::record::AccessKeyRecord;
+use crate::remote;
 use crate::rights::{Caller, Credential, Identity, Policy, ROOT};
 
 /// How an access key is made.
@@ -64,6 +65,9 @@ impl Identities {
     /// Makes an access key: for oneself, or for a user of a group that one administers. The secret is told now and
     /// never again.
     pub fn create_key(&self, user: &str, options: KeyOptions) -> Pending<(String, Secret)> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::CreateKey>((user.to_owned(), options));
+        }
         let checked = options.policy.as_deref().map_or(Ok(()), |text| Policy::of_identity(text).map(drop));
         let given = options.given.as_ref().map_or(Ok(()), |(key, secret)| check_given(key, secret));
         if let Err(error) = checked.and(given) {
@@ -101,6 +105,9 @@ impl Identities {
 
     /// The access keys of a user.
     pub fn keys_of(&self, user: &str) -> Result<Vec<KeyInfo>> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::KeysOf>(user.to_owned());
+        }
         self.objects.read(
             |rights| rights.administer_user(user, true),
             |view| {
@@ -131,6 +138,9 @@ impl Identities {
 
     /// Takes an access key back. It signs nothing from here on.
     pub fn delete_key(&self, user: &str, access_key: &str) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::DeleteKey>((user.to_owned(), access_key.to_owned()));
+        }
         let (user, needed, access_key) = (user.to_owned(), user.to_owned(), access_key.to_owned());
         change(
             &self.objects,

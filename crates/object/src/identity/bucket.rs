@@ -5,12 +5,14 @@ use koine_kv::Transaction;
 
 use super::change::change;
 use super::{Identities, find, keys};
+use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::{Lookup, find_bucket, find_object};
 use crate::name;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, DocumentRecord, HeadRecord, NamedPrincipal};
+use crate::remote;
 use crate::request::ObjectName;
 use crate::rights::{AccessList, Action, Grantee, Policy, group, ownership, principal, user};
 
@@ -18,6 +20,13 @@ impl Identities {
     /// Gives a bucket to another owner; to that one's home group too, unless another group is named. `root` is root,
     /// as a user and as a group.
     pub fn change_owner(&self, bucket: &str, owner: &str, group: Option<&str>) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::ChangeOwner>((
+                bucket.to_owned(),
+                owner.to_owned(),
+                group.map(str::to_owned),
+            ));
+        }
         let (bucket, needed) = (bucket.to_owned(), bucket.to_owned());
         let (owner, group) = (owner.to_owned(), group.map(str::to_owned));
         change(
@@ -35,6 +44,9 @@ impl Identities {
 
     /// The names of a bucket's owner and group.
     pub fn owner(&self, bucket: &str) -> Result<(String, String)> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::Owner>(bucket.to_owned());
+        }
         self.objects.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| {
@@ -53,6 +65,9 @@ impl Identities {
 
     /// Sets the policy of a bucket, or takes it away. Whom it names has to be there, and is kept by id.
     pub fn set_bucket_policy(&self, bucket: &str, document: Option<&str>) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::SetBucketPolicy>((bucket.to_owned(), document.map(str::to_owned)));
+        }
         let parsed = document.map(Policy::of_bucket).transpose();
         let parsed = match parsed {
             Ok(parsed) => parsed,
@@ -94,6 +109,9 @@ impl Identities {
 
     /// The text of a bucket's policy.
     pub fn bucket_policy(&self, bucket: &str) -> Result<String> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::BucketPolicy>(bucket.to_owned());
+        }
         self.objects.read(
             |rights| rights.bucket(Action::GetBucketPolicy, bucket),
             |view| {
@@ -107,6 +125,9 @@ impl Identities {
 
     /// Sets the access list of a bucket.
     pub fn set_bucket_access(&self, bucket: &str, list: AccessList) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::SetBucketAccess>((bucket.to_owned(), list));
+        }
         let (bucket, needed) = (bucket.to_owned(), bucket.to_owned());
         change(
             &self.objects,
@@ -122,12 +143,18 @@ impl Identities {
 
     /// The access list of a bucket.
     pub fn bucket_access(&self, bucket: &str) -> Result<AccessList> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::BucketAccess>(bucket.to_owned());
+        }
         self.objects
             .read(|rights| rights.bucket(Action::GetBucketAcl, bucket), |view| Ok(find_bucket(view, bucket)?.list))
     }
 
     /// Sets the access list of an object. Its bytes and ETag stay.
     pub fn set_object_access(&self, name: ObjectName<'_>, list: AccessList) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::SetObjectAccess>((Name::new(name), list));
+        }
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
         let needed = (bucket.clone(), key.clone());
         change(
@@ -148,6 +175,9 @@ impl Identities {
 
     /// The access list of an object.
     pub fn object_access(&self, name: ObjectName<'_>) -> Result<AccessList> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::ObjectAccess>(Name::new(name));
+        }
         self.objects.read(
             |rights| rights.object(Action::GetObjectAcl, name.bucket, name.key),
             |view| {

@@ -17,6 +17,7 @@ use crate::keys::CATALOGUE;
 use crate::lookup::find_bucket;
 use crate::objects::Objects;
 use crate::record::{BucketRecord, GroupRecord, State, UserRecord};
+use crate::remote;
 use crate::rights::{ROOT, find_group, ownership, read_id, user};
 
 /// How many keys, tokens, members and buckets one batch takes.
@@ -34,6 +35,9 @@ pub struct DeletedGroup {
 impl Identities {
     /// Deletes a user, its keys and its tokens. One that owns buckets is `NotEmpty`: they are given away first.
     pub fn delete_user(&self, name: &str) -> Result<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::DeleteUser>(name.to_owned());
+        }
         loop {
             let (user, needed) = (name.to_owned(), name.to_owned());
             let step = change(
@@ -58,6 +62,9 @@ impl Identities {
     /// other groups becomes root's. Several batches: when one is interrupted, the group lets nobody in and the same
     /// call goes on.
     pub fn delete_group(&self, name: &str) -> Result<DeletedGroup> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::DeleteGroup>(name.to_owned());
+        }
         let group = name.to_owned();
         let shut = change(
             &self.objects,

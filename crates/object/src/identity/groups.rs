@@ -10,6 +10,7 @@ use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{GroupRecord, Limits};
+use crate::remote;
 use crate::rights::{find_group, group, read_id};
 
 /// What is known of a group.
@@ -94,6 +95,9 @@ pub(super) fn check_policies(from: &mut dyn Lookup, policies: &[String]) -> Resu
 impl Identities {
     /// Makes a group.
     pub fn create_group(&self, name: &str, description: &str) -> Pending<GroupInfo> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::CreateGroup>((name.to_owned(), description.to_owned()));
+        }
         let (name, description) = (name.to_owned(), description.to_owned());
         change(
             &self.objects,
@@ -121,6 +125,9 @@ impl Identities {
 
     /// Changes a group.
     pub fn set_group(&self, name: &str, wanted: GroupChange) -> Pending<GroupInfo> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::SetGroup>((name.to_owned(), wanted));
+        }
         let name = name.to_owned();
         change(
             &self.objects,
@@ -149,6 +156,9 @@ impl Identities {
 
     /// What is known of a group: for administrators and its members.
     pub fn group(&self, name: &str) -> Result<GroupInfo> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::OneGroup>(name.to_owned());
+        }
         self.objects.read(
             |rights| rights.see_group(name),
             |view| {
@@ -160,6 +170,9 @@ impl Identities {
 
     /// Groups by name.
     pub fn groups(&self, query: &NameQuery) -> Result<GroupPage> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::Groups>(query.clone());
+        }
         self.objects.read(
             |rights| rights.administer(),
             |view| {

@@ -10,6 +10,7 @@ use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{GroupRecord, HeadRecord, PolicyRecord, UserRecord};
+use crate::remote;
 use crate::rights::{Action, Caller, Decision, Policy, Rights};
 
 fn no_such_policy(name: &str) -> Error {
@@ -19,6 +20,9 @@ fn no_such_policy(name: &str) -> Error {
 impl Identities {
     /// Sets a policy that users and groups may name, or takes it away; one that is named stays.
     pub fn set_policy(&self, name: &str, document: Option<&str>) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::SetPolicy>((name.to_owned(), document.map(str::to_owned)));
+        }
         let checked = document.map_or(Ok(()), |text| Policy::of_identity(text).map(drop));
         if let Err(error) = keys::check_name("policy", name).and(checked) {
             return Pending::ready(Err(error));
@@ -46,6 +50,9 @@ impl Identities {
 
     /// The text of a policy.
     pub fn policy(&self, name: &str) -> Result<String> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::OnePolicy>(name.to_owned());
+        }
         self.objects.read(
             |rights| rights.administer(),
             |view| {
@@ -57,6 +64,9 @@ impl Identities {
 
     /// Whether policies and access lists may let those in who have no identity. Off in a new store; root's alone.
     pub fn set_public_access(&self, public: bool) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::SetPublicAccess>(public);
+        }
         change(
             &self.objects,
             |rights| rights.own_the_store(),

@@ -15,6 +15,7 @@ use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{Limits, MembershipRecord, State, UserRecord};
+use crate::remote;
 use crate::rights::{ROOT, group, read_id, user};
 
 /// Whether a user gets in.
@@ -128,6 +129,9 @@ fn put_member(txn: &mut Transaction, group: u64, user: u64, administrator: bool,
 impl Identities {
     /// Makes a user in its home group; without a password it logs in by keys alone.
     pub fn create_user(&self, group: &str, name: &str, password: Option<&str>) -> Result<UserInfo> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::CreateUser>((group.to_owned(), name.to_owned(), password.map(str::to_owned)));
+        }
         let hash = password.map(|password| password::hash(password, self.objects.random())).transpose()?;
         let (group, name) = (group.to_owned(), name.to_owned());
         let needed = group.clone();
@@ -166,6 +170,9 @@ impl Identities {
     /// Changes a user: administrators of its home group change its state and what people call it, those of the store
     /// the rest, and root who is an administrator.
     pub fn set_user(&self, name: &str, wanted: UserChange) -> Pending<UserInfo> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::SetUser>((name.to_owned(), wanted));
+        }
         let (name, asked) = (name.to_owned(), wanted.clone());
         let needed = name.clone();
         change(
@@ -220,6 +227,9 @@ impl Identities {
 
     /// Sets a password: one's own, or that of a user of a group that one administers.
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::SetPassword>((name.to_owned(), password.to_owned()));
+        }
         let hash = password::hash(password, self.objects.random())?;
         let name = name.to_owned();
         let needed = name.clone();
@@ -242,6 +252,9 @@ impl Identities {
 
     /// Makes a user a member of another group, or sets whether it is an administrator of a group of its own.
     pub fn add_member(&self, group: &str, user: &str, administrator: bool) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::AddMember>((group.to_owned(), user.to_owned(), administrator));
+        }
         let (group, user) = (group.to_owned(), user.to_owned());
         let needed = group.clone();
         change(
@@ -263,6 +276,9 @@ impl Identities {
 
     /// Ends a membership. A user stays a member of its home group.
     pub fn remove_member(&self, group: &str, user: &str) -> Pending<()> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.begin::<remote::RemoveMember>((group.to_owned(), user.to_owned()));
+        }
         let (group, user) = (group.to_owned(), user.to_owned());
         let needed = group.clone();
         change(
@@ -285,6 +301,9 @@ impl Identities {
 
     /// What is known of a user: for administrators and itself.
     pub fn user(&self, name: &str) -> Result<UserInfo> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::OneUser>(name.to_owned());
+        }
         self.objects.read(
             |rights| rights.administer_user(name, true),
             |view| {
@@ -296,6 +315,9 @@ impl Identities {
 
     /// Users: by name, or the members of a group.
     pub fn users(&self, query: &UserQuery) -> Result<UserPage> {
+        if let Some(remote) = self.objects.remote() {
+            return remote.call::<remote::Users>(query.clone());
+        }
         self.objects.read(
             |rights| match &query.group {
                 Some(group) => rights.administer_group(group),

@@ -25,6 +25,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{invalid, settle};
 use crate::record::{ObjectAccess, ObjectRecord, PartRecord, UploadRecord, encode_part_table};
+use crate::remote;
 use crate::rename::told;
 use crate::request::{CompleteOptions, CompletedPart, ObjectName, PART_LEN_MIN};
 use crate::rights::{Action, Rights};
@@ -38,6 +39,9 @@ impl Objects {
         upload: UploadId,
         options: CompleteOptions,
     ) -> Pending<ObjectInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::CompleteUpload>((Name::new(name), upload, options));
+        }
         if let Err(error) = keys::check_object_key(name.key).and_then(|()| check_order(&options)) {
             return Pending::ready(Err(error));
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use koine_kv::{Direction, KeyRange, SpaceId, View, after_prefix};
 
 use super::find_upload;
+use crate::copy::Name;
 use crate::error::Result;
 use crate::info::UploadId;
 use crate::keys::{self, OfPart};
@@ -20,6 +21,9 @@ use crate::rights::Action;
 impl Objects {
     /// Parts of an upload with numbers above `after`, at most `limit`.
     pub fn list_parts(&self, name: ObjectName<'_>, upload: UploadId, after: u32, limit: usize) -> Result<PartPage> {
+        if let Some(remote) = self.remote() {
+            return remote.list_parts(&Name::new(name), upload, after, limit);
+        }
         keys::check_object_key(name.key)?;
         self.read(
             |rights| rights.upload(Action::ListMultipartUploadParts, name.bucket, name.key, upload),
@@ -29,6 +33,9 @@ impl Objects {
 
     /// Uploads of a bucket that are neither completed nor aborted.
     pub fn list_uploads(&self, bucket: &str, query: &UploadQuery) -> Result<UploadPage> {
+        if let Some(remote) = self.remote() {
+            return remote.list_uploads(bucket, query);
+        }
         self.read(
             |rights| rights.bucket(Action::ListBucketMultipartUploads, bucket),
             |view| {

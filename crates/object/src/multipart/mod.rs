@@ -15,6 +15,7 @@ use koine_env::Timestamp;
 use koine_kv::{Commit, Condition, KeyRange, Operation, SpaceId, Transaction};
 
 use crate::checksum::ChecksumAlgorithm;
+use crate::copy::Name;
 use crate::count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::UploadId;
@@ -24,6 +25,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::check_metadata;
 use crate::record::{BucketRecord, UploadRecord};
+use crate::remote;
 use crate::request::{ObjectName, UploadOptions};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -33,6 +35,9 @@ pub use part::PartWriter;
 impl Objects {
     /// Begins an upload in parts.
     pub fn create_upload(&self, bucket: &str, key: &str, options: UploadOptions) -> Pending<UploadId> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::CreateUpload>((Name::new(ObjectName::new(bucket, key)), options));
+        }
         match self.prepare_upload(bucket, key, options) {
             Ok(create) => run(self, create),
             Err(error) => Pending::ready(Err(error)),
@@ -65,6 +70,9 @@ impl Objects {
 
     /// Drops an upload and its parts.
     pub fn abort_upload(&self, name: ObjectName<'_>, upload: UploadId) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::AbortUpload>((Name::new(name), upload));
+        }
         if let Err(error) = keys::check_object_key(name.key) {
             return Pending::ready(Err(error));
         }

@@ -8,6 +8,7 @@ use koine_kv::{Commit, Payload, Place, Transaction, Version, View};
 use super::find_upload;
 use crate::body::{Body, Finished};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Digests, Expected, Hasher};
+use crate::copy::Name;
 use crate::copy::{Source, find_source, hash_range, share};
 use crate::count;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +20,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::record::{PartRecord, UploadRecord};
+use crate::remote::{self, RemoteWriter};
 use crate::request::{BODY_LEN_MAX, ByteRange, ObjectName, PART_NUMBER_MAX, PartOptions};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
@@ -40,11 +42,17 @@ impl Objects {
         number: u32,
         options: PartOptions,
     ) -> Result<PartWriter> {
+        if let Some(remote) = self.remote() {
+            let writing = remote::Writing::Part(Name::new(name), upload, number, Box::new(options));
+            let work = Work::There(Box::new(RemoteWriter::open(remote, writing)?));
+            return Ok(PartWriter { upload, number, work });
+        }
         let (target, record) = self.find_target(name, upload, number)?;
         check_algorithms(&record, &options.expected.checksums)?;
         let algorithms = options.checksum.into_iter().chain([record.algorithm]);
         let body = Body::new(self.kv(), options.length, options.expected, record.etag, algorithms)?;
-        Ok(PartWriter { objects: self.clone(), target, record, body })
+        let work = Work::Here(Box::new(PartHere { objects: self.clone(), target, record, body }));
+        Ok(PartWriter { upload, number, work })
     }
 
     /// Makes a part from an object, or from a range of its bytes, without copying its data. The bytes are read
@@ -58,6 +66,10 @@ impl Objects {
         upload: UploadId,
         number: u32,
     ) -> Pending<PartInfo> {
+        if let Some(remote) = self.remote() {
+            let (from, to) = (Name::new(from), Name::new(to));
+            return remote.begin::<remote::CopyPart>((from, range, source_condition.clone(), to, upload, number));
+        }
         match self.prepare_part_copy(from, range, source_condition, to, upload, number) {
             Ok(put) => run(self, put),
             Err(error) => Pending::ready(Err(error)),
@@ -166,6 +178,17 @@ fn check_algorithms(upload: &UploadRecord, given: &[Checksum]) -> Result<()> {
 
 /// A part on its way in. Dropped before `finish`, it leaves nothing.
 pub struct PartWriter {
+    upload: UploadId,
+    number: u32,
+    work: Work,
+}
+
+enum Work {
+    Here(Box<PartHere>),
+    There(Box<RemoteWriter>),
+}
+
+struct PartHere {
     objects: Objects,
     target: Target,
     record: UploadRecord,
@@ -176,24 +199,31 @@ impl PartWriter {
     /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
     /// but dropping makes sense.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        self.body.write(piece)
+        match &mut self.work {
+            Work::Here(here) => here.body.write(piece),
+            Work::There(writer) => writer.write(piece),
+        }
     }
 
     /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<PartInfo> {
-        let finished = check_algorithms(&self.record, &trailers.checksums).and_then(|()| self.body.finish(trailers));
+        let PartHere { objects, target, record, body } = match self.work {
+            Work::Here(here) => *here,
+            Work::There(writer) => return writer.finish::<remote::FinishPart>(trailers),
+        };
+        let finished = check_algorithms(&record, &trailers.checksums).and_then(|()| body.finish(trailers));
         let Finished { payload, size, digests } = match finished {
             Ok(finished) => finished,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let part = part_record(&self.objects, size, digests);
-        run(&self.objects, PutPart { target: self.target, part, content: Content::Given(payload) })
+        let part = part_record(&objects, size, digests);
+        run(&objects, PutPart { target, part, content: Content::Given(payload) })
     }
 }
 
 impl fmt::Debug for PartWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PartWriter({} of {})", self.target.number, self.target.upload)
+        write!(f, "PartWriter({} of {})", self.number, self.upload)
     }
 }
 

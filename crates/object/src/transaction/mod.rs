@@ -10,18 +10,22 @@ mod changes;
 mod reads;
 
 use std::fmt;
+use std::sync::Arc;
 use std::thread;
 
 use koine_kv::{
-    ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Commit, Durability, ErrorKind as KvErrorKind, Payload, RequestId,
+    ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Bytes, Commit, Durability, ErrorKind as KvErrorKind, MemoryKv,
+    MemoryOptions, Payload, RequestId,
 };
 use koine_kv::{Transaction as KvTransaction, pause_before_attempt, request_of_attempt};
 
 use crate::body::{Body, Finished};
-use crate::checksum::{ChecksumAlgorithm, Digests, Expected};
+use crate::checksum::{ChecksumAlgorithm, Digests, Expected, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::EtagKind;
 use crate::objects::Objects;
+use crate::put::invalid;
+use crate::remote::{self, Remote, RemoteBody, RemoteTransaction, RemoteWriter};
 
 /// The most changes, and the most conditions, of a transaction.
 pub const TRANSACTION_CHANGES_MAX: usize = BATCH_OPERATIONS_MAX;
@@ -41,7 +45,12 @@ pub struct StageOptions {
 
 /// A body on its way in. Dropped before `finish`, it leaves nothing.
 pub struct BodyWriter {
-    body: Body,
+    work: Work,
+}
+
+enum Work {
+    Here(Box<Body>),
+    There(Box<RemoteWriter>),
 }
 
 /// A body that is there, for one call of one transaction. Dropped without a commit, it leaves nothing.
@@ -50,22 +59,42 @@ pub struct StagedBody {
     pub(crate) payload: Payload,
     pub(crate) size: u64,
     pub(crate) digests: Digests,
+    /// Where it waits, where that is not here; payload and digests are of nothing then.
+    pub(crate) there: Option<Arc<RemoteBody>>,
 }
 
 impl BodyWriter {
     /// Adds a piece of any length. May wait for the device's writes, never for a flush.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        self.body.write(piece)
+        match &mut self.work {
+            Work::Here(body) => body.write(piece),
+            Work::There(writer) => writer.write(piece),
+        }
     }
 
     /// No more pieces: verifies what was promised by the options and by these trailers.
     pub fn finish(self, trailers: &Expected) -> Result<StagedBody> {
-        let Finished { payload, size, digests } = self.body.finish(trailers)?;
-        Ok(StagedBody { payload, size, digests })
+        match self.work {
+            Work::Here(body) => {
+                let Finished { payload, size, digests } = body.finish(trailers)?;
+                Ok(StagedBody { payload, size, digests, there: None })
+            }
+            Work::There(writer) => {
+                let (there, size) = writer.finish_body(trailers)?;
+                let (payload, digests) = (Payload::Bytes(Bytes::new()), Hasher::new(false, []).finish());
+                Ok(StagedBody { payload, size, digests, there: Some(Arc::new(there)) })
+            }
+        }
     }
 }
 
 impl StagedBody {
+    /// Its number where it waits.
+    pub(crate) fn number_there(&self) -> Result<u64> {
+        let there = self.there.as_ref().map(|there| there.number);
+        there.ok_or_else(|| invalid("a body of another store: stage it where the transaction is"))
+    }
+
     /// Its length in bytes.
     pub fn size(&self) -> u64 {
         self.size
@@ -87,7 +116,9 @@ impl fmt::Debug for StagedBody {
 /// Calls that are committed together.
 pub struct Transaction<'a> {
     objects: &'a Objects,
+    /// Nothing where the transaction runs elsewhere.
     below: KvTransaction,
+    there: Option<RemoteTransaction>,
 }
 
 impl fmt::Debug for Transaction<'_> {
@@ -99,8 +130,41 @@ impl fmt::Debug for Transaction<'_> {
 impl Objects {
     /// Begins a body for a transaction.
     pub fn stage(&self, options: StageOptions) -> Result<BodyWriter> {
+        if let Some(remote) = self.remote() {
+            let writer = RemoteWriter::open(remote, remote::Writing::Body(options))?;
+            return Ok(BodyWriter { work: Work::There(Box::new(writer)) });
+        }
         let body = Body::new(self.kv(), options.length, options.expected, options.etag, options.checksums)?;
-        Ok(BodyWriter { body })
+        Ok(BodyWriter { work: Work::Here(Box::new(body)) })
+    }
+
+    /// The same where the store is elsewhere: it says how often this is done.
+    fn transact_there<T>(
+        &self,
+        remote: &Arc<Remote>,
+        request: Option<RequestId>,
+        mut body: impl FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<(T, Commit)> {
+        let there = Some(RemoteTransaction::begin(remote, request)?);
+        let nothing = MemoryKv::new(MemoryOptions::default());
+        let mut transaction = Transaction { objects: self, below: KvTransaction::begin(&nothing)?, there };
+        loop {
+            let outcome = body(&mut transaction);
+            let end = match &outcome {
+                Ok(_) => remote::End::Commit,
+                Err(error) if error.kind() == ErrorKind::Expired => remote::End::Again,
+                Err(_) => remote::End::Drop,
+            };
+            let ended = match &transaction.there {
+                Some(there) if end != remote::End::Drop => there.end(end)?,
+                _ => None,
+            };
+            match (outcome, ended) {
+                (Ok(value), Some(commit)) => return Ok((value, commit)),
+                (Err(error), _) if end == remote::End::Drop => return Err(error),
+                _ => {}
+            }
+        }
     }
 
     /// Runs `body` and commits all that it changes at once, durably; again, at most [`ATTEMPTS_MAX`] times in all, where
@@ -117,11 +181,15 @@ impl Objects {
         request: Option<RequestId>,
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<(T, Commit)> {
+        if let Some(remote) = self.remote() {
+            return self.transact_there(remote, request, body);
+        }
         for attempt in 0..ATTEMPTS_MAX {
             if let Some(pause) = pause_before_attempt(attempt) {
                 thread::sleep(pause);
             }
-            let mut transaction = Transaction { objects: self, below: KvTransaction::begin(&**self.kv())? };
+            let mut transaction =
+                Transaction { objects: self, below: KvTransaction::begin(&**self.kv())?, there: None };
             let version = transaction.below.view().version();
             let value = match body(&mut transaction) {
                 Ok(value) => value,

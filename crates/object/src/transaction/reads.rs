@@ -4,6 +4,7 @@ use bytes::Bytes;
 use koine_kv::{Direction, KeyRange, SpaceId};
 
 use super::Transaction;
+use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
@@ -17,6 +18,9 @@ impl Transaction<'_> {
     /// What is known of an object; `None` where the name has none. One that the transaction itself has changed has
     /// version 0.
     pub fn head(&mut self, name: ObjectName<'_>) -> Result<Option<ObjectInfo>> {
+        if let Some(there) = &self.there {
+            return there.head(Name::new(name));
+        }
         self.ask(|rights| rights.object(Action::GetObject, name.bucket, name.key))?;
         keys::check_object_key(name.key)?;
         let space = find_space(&mut self.below, name.bucket)?;
@@ -30,6 +34,9 @@ impl Transaction<'_> {
 
     /// Bytes of an object; fewer only at its end. Those of a body that this transaction has put cannot be read in it.
     pub fn read(&mut self, name: ObjectName<'_>, range: ByteRange) -> Result<Bytes> {
+        if let Some(there) = &self.there {
+            return there.read(&Name::new(name), range);
+        }
         let info = self.head(name)?.ok_or_else(|| Error::no_such_key(name.key))?;
         let length = info.size.saturating_sub(range.offset).min(range.length);
         let Some(length) = usize::try_from(length).ok().filter(|length| *length > 0) else {
@@ -45,6 +52,9 @@ impl Transaction<'_> {
 
     /// A page of a bucket. That its names are still these, and no others, is a condition of the commit.
     pub fn list(&mut self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
+        if let Some(there) = &self.there {
+            return there.list(bucket, query);
+        }
         self.ask(|rights| rights.bucket(Action::ListBucket, bucket))?;
         let space = find_space(&mut self.below, bucket)?;
         let Page { objects, common_prefixes, next } = self.walk(space, query)?;
@@ -70,7 +80,7 @@ impl Transaction<'_> {
 
     /// Keys and values of the store below, for its owner alone: others are refused (`AccessDenied`).
     pub fn keys(&mut self) -> Result<&mut koine_kv::Transaction> {
-        if self.objects.caller().is_owner() {
+        if self.objects.caller().is_owner() && self.there.is_none() {
             return Ok(&mut self.below);
         }
         Err(Error::new(ErrorKind::AccessDenied, "keys and values are for the store's owner alone"))

@@ -24,3 +24,13 @@ pub fn kv() -> Arc<dyn Kv> {
     Engine::format(&device, FormatOptions::default(), &OsRandom).unwrap();
     Arc::new(EngineKv::open(Arc::new(device), Options::default()).unwrap())
 }
+
+/// The calls as tests make them: of the store itself.
+pub fn through(objects: koine_object::Objects) -> koine_object::Objects {
+    objects
+}
+
+/// The store whose calls these are.
+pub fn below(objects: &koine_object::Objects) -> koine_object::Objects {
+    objects.clone()
+}

@@ -32,3 +32,13 @@ pub fn kv() -> Arc<dyn Kv> {
     let store = open_rocks(folder.path(), &RocksOptions { create: true, ..RocksOptions::default() }).unwrap();
     Arc::new(Kept { store, _folder: folder })
 }
+
+/// The calls as tests make them: of the store itself.
+pub fn through(objects: koine_object::Objects) -> koine_object::Objects {
+    objects
+}
+
+/// The store whose calls these are.
+pub fn below(objects: &koine_object::Objects) -> koine_object::Objects {
+    objects.clone()
+}

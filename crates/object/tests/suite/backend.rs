@@ -19,3 +19,13 @@ pub const READS_NOW: bool = true;
 pub fn kv() -> Arc<dyn Kv> {
     Arc::new(MemoryKv::new(MemoryOptions::default()))
 }
+
+/// The calls as tests make them: of the store itself.
+pub fn through(objects: koine_object::Objects) -> koine_object::Objects {
+    objects
+}
+
+/// The store whose calls these are.
+pub fn below(objects: &koine_object::Objects) -> koine_object::Objects {
+    objects.clone()
+}

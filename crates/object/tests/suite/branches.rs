@@ -14,7 +14,7 @@ use koine_object::{
 };
 
 use crate::backend::ROUNDS;
-use crate::support::{bytes, get, keys_in_bucket, kind, names, over, put, store};
+use crate::support::{bytes, get, here, keys_in_bucket, kind, kv_of, names, put, store};
 
 fn put_in(objects: &Objects, bucket: &str, key: &str, body: &[u8]) -> Result<ObjectInfo> {
     let mut writer = objects.put(bucket, key, PutOptions::default())?;
@@ -176,7 +176,7 @@ fn a_bucket_with_snapshots_is_removed_when_asked_to_with_them() {
     assert_eq!(kind(objects.head_bucket("bucket@s")), ErrorKind::NoSuchBucket);
     assert_eq!(get_from(&objects, "branch", "a").unwrap(), b"kept");
     // Of the three spaces none is left but the catalogue's and the branch's, and a new bucket has no old snapshots.
-    let spaces = objects.kv().view().unwrap().spaces(koine_kv::SpaceId(16), 9).unwrap();
+    let spaces = kv_of(&objects).view().unwrap().spaces(koine_kv::SpaceId(16), 9).unwrap();
     assert_eq!(spaces.len(), 2);
     objects.create_bucket("bucket").wait().unwrap();
     assert!(objects.list_snapshots("bucket").unwrap().is_empty());
@@ -212,7 +212,7 @@ fn purging_and_restoring_replace_the_whole_content() {
     // What was written to before is another space's by now; the bucket goes as any does.
     objects.purge_bucket("bucket").wait().unwrap();
     objects.delete_bucket_and_snapshots("bucket").wait().unwrap();
-    assert_eq!(objects.kv().view().unwrap().spaces(koine_kv::SpaceId(16), 9).unwrap().len(), 1);
+    assert_eq!(kv_of(&objects).view().unwrap().spaces(koine_kv::SpaceId(16), 9).unwrap().len(), 1);
 }
 
 #[test]
@@ -257,7 +257,7 @@ impl Kv for Counting {
 #[test]
 fn what_is_done_with_whole_buckets_is_one_batch_of_a_few_steps() {
     let steps = Arc::new(AtomicUsize::new(0));
-    let objects = over(Arc::new(Counting { below: crate::backend::kv(), steps: Arc::clone(&steps) }));
+    let objects = here(Arc::new(Counting { below: crate::backend::kv(), steps: Arc::clone(&steps) }));
     let mut costs = Vec::new();
     for count in [1, 10, 500] {
         for number in 0..count {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::support::{bytes, get, keys_in_bucket, kind, names, put, put_with, store};
+use crate::support::{bytes, get, here, keys_in_bucket, kind, kv_of, names, put, put_with, store};
 use koine_env::{Random, SeededRandom, SystemClock, Timestamp};
 use koine_kv::{MemoryKv, MemoryOptions, ReadNow};
 use koine_object::{
@@ -146,7 +146,7 @@ fn a_body_that_breaks_a_promise_leaves_nothing() {
     drop(objects.put("bucket", "key", PutOptions::default()).map(|mut writer| writer.write(&body)));
     assert_eq!(keys_in_bucket(&objects), 0);
     if crate::backend::FREES_AT_ONCE {
-        assert_eq!(objects.kv().usage().unwrap().used, store().kv().usage().unwrap().used);
+        assert_eq!(kv_of(&objects).usage().unwrap().used, kv_of(&store()).usage().unwrap().used);
     }
 }
 
@@ -200,14 +200,14 @@ fn many_are_deleted_in_one_commit_with_an_outcome_each() {
     for key in ["a", "b", "c"] {
         put(&objects, key, &bytes(100_000, 1));
     }
-    let before = objects.kv().view().unwrap().version();
+    let before = kv_of(&objects).view().unwrap().version();
     let long = "x".repeat(1025);
     let wanted: Vec<String> = ["a", "absent", "c", "a", &long].map(String::from).to_vec();
     let outcomes = objects.delete_many("bucket", &wanted).wait().unwrap();
     let told: Vec<_> = outcomes.into_iter().map(|outcome| outcome.map(|deleted| deleted.existed)).collect();
     assert!(matches!(told[..4], [Ok(true), Ok(false), Ok(true), Ok(true)]));
     assert_eq!(kind(told[4].clone()), ErrorKind::KeyTooLong);
-    assert_eq!(objects.kv().view().unwrap().version().0, before.0 + 1);
+    assert_eq!(kv_of(&objects).view().unwrap().version().0, before.0 + 1);
     assert_eq!(names(&objects), ["b"]);
     assert_eq!(kind(objects.delete_many("bucket", &vec!["k".into(); 1001]).wait()), ErrorKind::InvalidArgument);
 }
@@ -252,14 +252,13 @@ fn buckets_come_and_go() {
 
 #[test]
 fn a_store_keeps_its_root_key_and_its_buckets() {
-    let objects = store();
+    let objects = here(crate::backend::kv());
     assert_eq!(objects.root_key().unwrap(), None);
     let key = |name: &str| RootKey { access_key: name.into(), secret: format!("{name}'s secret") };
     assert_eq!(objects.set_root_key_if_absent(&key("first")).unwrap(), key("first"));
     assert_eq!(objects.set_root_key_if_absent(&key("second")).unwrap(), key("first"));
     assert!(!format!("{:?}", key("first")).contains("secret"));
-    let again =
-        Objects::open(objects.kv().clone(), Arc::new(SystemClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
+    let again = Objects::open(kv_of(&objects), Arc::new(SystemClock::new()), Arc::new(SeededRandom::new(1))).unwrap();
     assert_eq!(again.root_key().unwrap(), Some(key("first")));
     assert!(again.head_bucket("bucket").is_ok());
 }

@@ -23,6 +23,15 @@ pub fn over(kv: Arc<dyn Kv>) -> Objects {
 /// The same with a clock of the test's own. The bucket keeps no access times, so that what is known of an object is
 /// the same before and after it was read.
 pub fn over_at(kv: Arc<dyn Kv>, clock: Arc<SimulatedClock>) -> Objects {
+    crate::backend::through(here_at(kv, clock))
+}
+
+/// Objects as their store's owner has them, whatever is tested beside it.
+pub fn here(kv: Arc<dyn Kv>) -> Objects {
+    here_at(kv, Arc::new(SimulatedClock::new(Timestamp(1_700_000_000_000_000_000))))
+}
+
+fn here_at(kv: Arc<dyn Kv>, clock: Arc<SimulatedClock>) -> Objects {
     let objects = Objects::open(kv, clock, Arc::new(SeededRandom::new(7))).unwrap();
     objects.create_bucket("bucket").wait().unwrap();
     keep_access_times(&objects, AccessTimes::Off);
@@ -81,10 +90,15 @@ pub fn options(algorithm: koine_object::ChecksumAlgorithm) -> PutOptions {
     PutOptions { checksum: Some(algorithm), ..PutOptions::default() }
 }
 
+/// The keys and values below.
+pub fn kv_of(objects: &Objects) -> Arc<dyn Kv> {
+    Arc::clone(crate::backend::below(objects).kv())
+}
+
 /// How many keys the bucket's space holds, but for its counters.
 pub fn keys_in_bucket(objects: &Objects) -> usize {
     let space = objects.head_bucket("bucket").unwrap().space;
-    let view = objects.kv().view().unwrap();
+    let view = kv_of(objects).view().unwrap();
     let mut cursor = view.cursor(space, koine_kv::KeyRange::all(), koine_kv::Direction::Forward).unwrap();
     let mut count = 0;
     while let Some(entry) = cursor.next().unwrap() {

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use crate::backend::ROUNDS;
-use crate::support::{bytes, get, keys_in_bucket, kind, names, put, store};
+use crate::support::{bytes, get, here, keys_in_bucket, kind, kv_of, names, put, store};
 use koine_kv::RequestId;
 use koine_object::{
     AttributeChange, ByteRange, ComposeOptions, CopyOptions, DeleteOptions, EditOptions, ErrorKind, Expected,
@@ -108,7 +108,7 @@ fn what_fails_changes_nothing_and_the_body_may_go_on() {
 
 #[test]
 fn bytes_and_keys_are_read_and_changed_together() {
-    let objects = store();
+    let objects = here(crate::backend::kv());
     put(&objects, "a", b"0123456789");
     let space = objects.head_bucket("bucket").unwrap().space;
     let (read, _) = objects
@@ -123,7 +123,7 @@ fn bytes_and_keys_are_read_and_changed_together() {
         })
         .unwrap();
     assert_eq!((&read.0[..], &read.1[..], &read.2[..]), (&b"3456"[..], &b"89"[..], &b""[..]));
-    let view = objects.kv().view().unwrap();
+    let view = kv_of(&objects).view().unwrap();
     assert_eq!(view.bytes(space, b"zz", 0, 10).unwrap(), b"7"[..]);
     assert_eq!(kind(objects.head("bucket", "a")), ErrorKind::NoSuchKey);
 }
@@ -266,7 +266,7 @@ fn a_repeat_of_a_request_changes_nothing_more() {
 
 #[test]
 fn one_that_is_too_large_changes_nothing() {
-    let objects = store();
+    let objects = here(crate::backend::kv());
     let space = objects.head_bucket("bucket").unwrap().space;
     let refused = objects.transact(None, |txn| {
         let keys = txn.keys()?;

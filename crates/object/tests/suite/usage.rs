@@ -13,7 +13,7 @@ use koine_object::{
 };
 
 use crate::backend::ROUNDS;
-use crate::support::{bytes, over, put, store};
+use crate::support::{bytes, kv_of, over, put, store};
 
 /// What a walk over everything finds.
 fn scan(objects: &Objects, bucket: &str) -> BucketUsage {
@@ -236,7 +236,7 @@ fn what_would_go_past_a_quota_changes_nothing_and_deleting_always_works() {
     assert_eq!(set_quota(&objects, Some(1_000), Some(3)), Quota { bytes: Some(1_000), objects: Some(3) });
     let upload = objects.create_upload("bucket", "joined", UploadOptions::default()).wait().unwrap();
     put_part(&objects, name("joined"), upload, 1, 300).unwrap();
-    let before = objects.kv().view().unwrap().version();
+    let before = kv_of(&objects).view().unwrap().version();
     let copied = || objects.copy(name("a"), name("b"), CopyOptions::default()).wait().map(drop);
     let outcomes = [
         put_in(&objects, "bucket", "b", 101),
@@ -250,7 +250,7 @@ fn what_would_go_past_a_quota_changes_nothing_and_deleting_always_works() {
     for (number, outcome) in outcomes.into_iter().enumerate() {
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::QuotaExceeded, "call {number}");
     }
-    assert_eq!(objects.kv().view().unwrap().version(), before);
+    assert_eq!(kv_of(&objects).view().unwrap().version(), before);
     // Up to the quota all goes, and joining parts adds nothing.
     put_in(&objects, "bucket", "a", 700).unwrap();
     complete(&objects, name("joined"), upload).unwrap();

@@ -1,0 +1,108 @@
+//! A body on its way to where the store is.
+//!
+//! Invariants:
+//! - A piece is held here until it is as long as a frame takes; a few are on their way.
+//! - Dropped before it is finished, it is dropped there too.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use koine_kv::wire::Answer;
+
+use super::{Remote, RemoteBody, told};
+use crate::body::check_length;
+use crate::checksum::Expected;
+use crate::error::Result;
+use crate::pending::Pending;
+use crate::remote::PIECE_LEN_MAX;
+use crate::remote::calls::{Call, DropWriter, FinishBody, OpenWriter, WritePiece, Writing};
+
+/// So many pieces are on their way at once.
+const PIECES_MAX: usize = 4;
+
+/// A writer of the other side.
+pub(crate) struct RemoteWriter {
+    remote: Arc<Remote>,
+    number: u64,
+    length: u64,
+    length_wanted: Option<u64>,
+    /// What was not sent yet.
+    held: Vec<u8>,
+    under_way: VecDeque<Answer>,
+    is_open: bool,
+}
+
+impl RemoteWriter {
+    /// Begins one.
+    pub fn open(remote: &Arc<Remote>, writing: Writing) -> Result<RemoteWriter> {
+        let length_wanted = match &writing {
+            Writing::Put(_, options) => options.length,
+            Writing::At(_, _, options) | Writing::End(_, options) => options.length,
+            Writing::Part(_, _, _, options) => options.length,
+            Writing::Body(options) => options.length,
+        };
+        let number = remote.next_number();
+        remote.call::<OpenWriter>((number, writing))?;
+        Ok(RemoteWriter {
+            remote: Arc::clone(remote),
+            number,
+            length: 0,
+            length_wanted,
+            held: Vec::new(),
+            under_way: VecDeque::new(),
+            is_open: true,
+        })
+    }
+
+    /// Adds a piece of any length. What the other side says of it may come with a later one.
+    pub fn write(&mut self, mut piece: &[u8]) -> Result<()> {
+        let length = self.length.saturating_add(piece.len() as u64);
+        check_length(length, self.length_wanted)?;
+        self.length = length;
+        while self.held.len() + piece.len() >= PIECE_LEN_MAX {
+            let (now, later) = piece.split_at(PIECE_LEN_MAX - self.held.len());
+            if self.held.is_empty() {
+                self.send(now)?;
+            } else {
+                let mut held = std::mem::take(&mut self.held);
+                held.extend_from_slice(now);
+                self.send(&held)?;
+                held.clear();
+                self.held = held;
+            }
+            piece = later;
+        }
+        self.held.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn send(&mut self, piece: &[u8]) -> Result<()> {
+        if self.under_way.len() >= PIECES_MAX
+            && let Some(answer) = self.under_way.pop_front()
+        {
+            told::<()>(answer.wait())?;
+        }
+        self.under_way.push_back(self.remote.ask::<WritePiece>(&self.number, piece)?);
+        Ok(())
+    }
+
+    /// No more pieces: what the other side makes of all.
+    pub fn finish<C: Call<Asked = (u64, Expected)>>(mut self, trailers: &Expected) -> Pending<C::Told> {
+        self.is_open = false;
+        self.remote.begin_with::<C>((self.number, trailers.clone()), &self.held)
+    }
+
+    /// No more pieces: the body waits there for a transaction; its length.
+    pub fn finish_body(self, trailers: &Expected) -> Result<(RemoteBody, u64)> {
+        let body = RemoteBody { remote: Arc::clone(&self.remote), number: self.number };
+        Ok((body, self.finish::<FinishBody>(trailers).wait()?))
+    }
+}
+
+impl Drop for RemoteWriter {
+    fn drop(&mut self) {
+        if self.is_open {
+            let _gone = self.remote.ask::<DropWriter>(&self.number, &[]);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The suite's back end: memory, in a server whose objects are asked for over a socket.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use koine_kv::wire::{Server, ServerOptions};
+use koine_kv::{Kv, MemoryKv, MemoryOptions};
+use koine_object::{LogIn, ObjectVerbs, Objects, RemoteObjects};
+
+/// How often races are run.
+pub const ROUNDS: usize = 5;
+/// How many appends each of many writers makes.
+pub const APPENDS: usize = 20;
+/// How many cases a model is compared over.
+pub const CASES: u32 = 20;
+/// Whether space that comes back is free at once.
+pub const FREES_AT_ONCE: bool = false;
+/// Whether what is in memory is read without waiting.
+pub const READS_NOW: bool = true;
+
+/// An empty store.
+pub fn kv() -> Arc<dyn Kv> {
+    Arc::new(MemoryKv::new(MemoryOptions::default()))
+}
+
+/// What each server serves, by how its clients print; it goes on to the end of the tests.
+static SERVED: Mutex<Option<HashMap<String, (Objects, Server)>>> = Mutex::new(None);
+
+/// A server of these objects alone.
+pub fn serve(objects: &Objects, socket: &Path) -> Server {
+    let options = ServerOptions { connections_each_max: 64, ..ObjectVerbs::server_options() };
+    let server = Server::of_verbs(Arc::new(ObjectVerbs::new(objects.clone())), options);
+    server.listen_unix(socket).unwrap();
+    server
+}
+
+/// The calls as tests make them: asked of a server, as root.
+pub fn through(objects: Objects) -> Objects {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("store.objects.sock");
+    let server = serve(&objects, &socket);
+    let password = objects.identities().reset_root().unwrap().2;
+    let remote = RemoteObjects::connect_unix(&socket, None).unwrap();
+    let life = std::time::Duration::from_secs(3600 * 24 * 30);
+    let (user, login) = remote.log_in(&LogIn::Password("root".to_owned(), password, life)).unwrap();
+    assert!(user == "root" && login.is_some());
+    let calls = remote.objects();
+    SERVED.lock().unwrap().get_or_insert_default().insert(format!("{calls:?}"), (objects, server));
+    calls
+}
+
+/// The store whose calls these are.
+pub fn below(objects: &Objects) -> Objects {
+    let served = SERVED.lock().unwrap();
+    let found = served.iter().flatten().find(|(name, _)| **name == format!("{objects:?}"));
+    found.map_or_else(|| objects.clone(), |(_, (below, _))| below.clone())
+}
