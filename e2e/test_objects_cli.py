@@ -440,7 +440,7 @@ def test_what_no_name_leads_to_is_collected_and_nothing_else(cli, tmp_path):
     assert "nothing is left over" in cli("collect").stdout
     scan = lambda *args: told(koine("--json", "kv", "scan", cli.store, "--hex", *args))
     (record,) = scan("--space", 16, "--prefix", b"bfirst".hex(), "--values")
-    space = int.from_bytes(bytes.fromhex(record["value"])[3:11], "little")
+    space = int.from_bytes(bytes.fromhex(record["value"]["hex"])[3:11], "little")
     keys = lambda: [line["key"] for line in scan("--space", space)]
     before = keys()
     orphan = (b"d" + bytes(8)).hex()

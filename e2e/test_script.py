@@ -295,7 +295,8 @@ class Runner:
         return about | {"groups": others, "disabled": told["state"] != "live"}
 
     def user(self, user):
-        return self.about_user(self.one("user", "info", user))
+        # What the user holds comes after it.
+        return self.about_user(self.lines("user", "info", user)[0])
 
     def create_user(self, group, user, password=None):
         given = ["--password-file", self.file(password + "\n")] if password else []
