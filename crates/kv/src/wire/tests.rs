@@ -322,7 +322,12 @@ fn every_limit_is_documented_and_tested() {
         .filter(|line| line.starts_with("| `"))
         .map(|line| line.split('|').map(str::trim).collect())
         .collect();
-    let tests = [include_str!("tests.rs"), include_str!("tests/peers.rs"), include_str!("tests/shared.rs")];
+    let tests = [
+        include_str!("tests.rs"),
+        include_str!("tests/peers.rs"),
+        include_str!("tests/shared.rs"),
+        include_str!("tests/verbs.rs"),
+    ];
     for row in &rows {
         let test = format!("fn {}(", row[4].trim_matches('`'));
         assert!(tests.iter().any(|text| text.contains(&test)), "{row:?}");
@@ -341,6 +346,7 @@ fn every_limit_is_documented_and_tested() {
         ("STOP_TIME_MAX", format!("{} s", super::STOP_TIME_MAX.as_secs())),
         ("MESSAGE_LEN_MAX", mib(MESSAGE_LEN_MAX)),
         ("DATA_LEN_MAX", mib(DATA_LEN_MAX)),
+        ("VERB_MESSAGE_LEN_MAX", mib(super::VERB_MESSAGE_LEN_MAX)),
         ("SHARED_LEN_MAX", mib(super::SHARED_LEN_MAX)),
         ("shared_from", format!("{} KiB", options.shared_from >> 10)),
     ] {
