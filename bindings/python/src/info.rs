@@ -96,8 +96,16 @@ impl BucketInfo {
 
 /// What is known of an object.
 #[pyclass(frozen, module = "koine", eq)]
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct ObjectInfo(pub object::ObjectInfo);
+
+/// When it was last read, which some calls tell and others do not, is not of the object.
+impl PartialEq for ObjectInfo {
+    fn eq(&self, other: &Self) -> bool {
+        let accessed = self.0.accessed;
+        self.0 == object::ObjectInfo { accessed, ..other.0.clone() }
+    }
+}
 
 #[pymethods]
 impl ObjectInfo {

@@ -490,6 +490,8 @@ class SnapshotInfo:
 
 @final
 class ObjectInfo:
+    """What is known of an object; two are equal where all is but the time of the last access."""
+
     @property
     def key(self) -> str: ...
     @property
