@@ -24,8 +24,7 @@ impl Objects {
     /// Opens an object as it is now.
     pub fn get(&self, bucket: &str, key: &str) -> Result<ObjectReader> {
         if let Some(remote) = self.remote() {
-            let (reader, info) = RemoteReader::open(remote, Name::new(ObjectName::new(bucket, key)))?;
-            return Ok(ObjectReader { source: Source::There(reader), info });
+            return RemoteReader::open(remote, Name::new(ObjectName::new(bucket, key))).map(ObjectReader::there);
         }
         self.find(bucket, key, |view, bucket, standing| {
             self.was_read(bucket, &standing.record);
@@ -84,6 +83,11 @@ impl ObjectReader {
         let data = keys::data(standing.record.id);
         let info = standing.record.into_info(key.to_owned(), standing.version);
         ObjectReader { source: Source::Here { view, space, data }, info }
+    }
+
+    /// Of what another process has.
+    pub(crate) fn there((reader, info): (RemoteReader, ObjectInfo)) -> Self {
+        ObjectReader { source: Source::There(reader), info }
     }
 
     /// What is known of the object.

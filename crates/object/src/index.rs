@@ -23,6 +23,7 @@ use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::record::{BucketRecord, IndexRecord, ObjectRecord, indexed_value};
+use crate::remote;
 use crate::request::METADATA_LEN_MAX;
 use crate::rights::{Action, Rights};
 use crate::search::{INDEXES_MAX, Indexed};
@@ -40,6 +41,9 @@ impl Objects {
     /// is found from then on. Others may write meanwhile. One that is there is `AlreadyExists`; one whose building was
     /// interrupted is built to its end.
     pub fn add_index(&self, bucket: &str, of: Indexed) -> Result<IndexInfo> {
+        if let Some(remote) = self.remote() {
+            return remote.call::<remote::AddIndex>((bucket.to_owned(), of));
+        }
         check_indexed(&of)?;
         run(self, AddIndex { bucket: bucket.to_owned(), of: of.clone() }).wait()?;
         let mut from = BuildFrom::default();
@@ -52,11 +56,17 @@ impl Objects {
 
     /// Takes an index away; searching for what it was over costs as much as the bucket holds from then on.
     pub fn drop_index(&self, bucket: &str, of: Indexed) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::DropIndex>((bucket.to_owned(), of));
+        }
         run(self, DropIndex { bucket: bucket.to_owned(), of })
     }
 
     /// The indexes of a bucket, or of a snapshot of one.
     pub fn indexes(&self, bucket: &str) -> Result<Vec<IndexInfo>> {
+        if let Some(remote) = self.remote() {
+            return remote.call::<remote::Indexes>(bucket.to_owned());
+        }
         self.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| {

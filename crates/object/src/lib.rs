@@ -82,7 +82,8 @@ pub use identity::{
     SealingKeys, Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
 };
 pub use rights::{
-    AccessList, Action, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX, Rule,
+    AccessList, Action, Asker, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX,
+    Rule,
 };
 
 pub use search::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};

@@ -191,9 +191,20 @@ impl Objects {
         &self.reads
     }
 
-    /// The same, reading one version. For reads alone.
+    /// The same, reading one version; what would change something is `ReadOnly`.
     pub(crate) fn at(&self, view: Arc<dyn View>) -> Objects {
         Objects { pinned: Some(view), ..self.clone() }
+    }
+
+    /// `ReadOnly` where this reads a pinned version: what was cannot be changed.
+    pub(crate) fn check_not_pinned(&self) -> Result<()> {
+        match &self.pinned {
+            None => Ok(()),
+            Some(view) => {
+                let message = format!("version {} of the store is pinned, and can only be read", view.version().0);
+                Err(Error::new(ErrorKind::ReadOnly, message))
+            }
+        }
     }
 
     pub(crate) fn random(&self) -> &dyn Random {

@@ -140,6 +140,7 @@ fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32, turn: Option<Turn
 }
 
 fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Applied<V::Outcome>)> {
+    objects.check_not_pinned()?;
     let mut txn = Transaction::begin(&**objects.kv())?;
     let applied = perform(objects, &mut txn, verb)?;
     Ok((txn, applied))

@@ -178,6 +178,7 @@ impl Objects {
         options: &CollectOptions,
         tell: &mut dyn FnMut(CollectEvent<'_>),
     ) -> Result<Collected> {
+        self.check_not_pinned()?;
         self.read(|rights| rights.store(Action::Collect), |_| Ok(()))?;
         let pace = Pace::new(Arc::clone(self.clock()), options.bytes_per_second);
         let owner = self.as_caller(crate::rights::Caller::Owner);

@@ -16,7 +16,7 @@ use crate::lookup::{Lookup, read_value};
 use crate::pending::Pending;
 use crate::record::AccessKeyRecord;
 use crate::remote;
-use crate::rights::{Caller, Credential, Identity, Policy, ROOT};
+use crate::rights::{Caller, Credential, Identity, Policy, ROOT, is_root_key};
 
 /// How an access key is made.
 #[derive(Clone, Debug, Default)]
@@ -171,6 +171,16 @@ impl Identities {
         let secret = String::from_utf8(secret).map_err(|_| Error::damaged("the secret of an access key is no text"))?;
         Ok((caller(record.user, access_key), Secret::new(secret)))
     }
+}
+
+/// Who signs with an access key.
+pub(super) fn caller_of_key(from: &mut dyn Lookup, access_key: &str) -> Result<Caller> {
+    let user = match from.record(CATALOGUE, &keys::access_key(access_key))? {
+        Some((_, bytes)) => AccessKeyRecord::decode(&bytes)?.user,
+        None if is_root_key(from, access_key)? => ROOT,
+        None => return Err(no_such_key(access_key)),
+    };
+    Ok(caller(user, access_key))
 }
 
 fn caller(user: u64, access_key: &str) -> Caller {

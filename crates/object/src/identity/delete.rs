@@ -93,6 +93,9 @@ impl Objects {
     /// Deletes the buckets of a group with all that they hold and their snapshots; the group stays. How many went. A
     /// batch for each bucket: interrupted, the rest is there, and the same call goes on. For who administers the group.
     pub fn delete_buckets_of(&self, group: &str) -> Result<u64> {
+        if let Some(remote) = self.remote() {
+            return remote.call::<remote::DeleteBucketsOf>(group.to_owned());
+        }
         let (mut deleted, mut after) = (0, String::new());
         loop {
             let (needed, group, from) = (group.to_owned(), group.to_owned(), std::mem::take(&mut after));

@@ -3,15 +3,16 @@
 use bytes::Bytes;
 use koine_kv::{Direction, KeyRange, Transaction};
 
+use super::access::caller_of_key;
 use super::change::change;
-use super::{Identities, keys};
+use super::{Identities, find, keys};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{GroupRecord, HeadRecord, PolicyRecord, UserRecord};
 use crate::remote;
-use crate::rights::{Action, Caller, Decision, Policy, Rights};
+use crate::rights::{Action, Asker, Caller, Decision, Policy, Rights};
 
 fn no_such_policy(name: &str) -> Error {
     Error::new(ErrorKind::NoSuchPolicy, format!("there is no policy {name:?}"))
@@ -81,12 +82,26 @@ impl Identities {
         )
     }
 
-    /// Whether a caller may do something to a bucket or an object in it, and what decided. For administrators.
-    pub fn explain(&self, caller: &Caller, action: Action, bucket: &str, key: Option<&str>) -> Result<Decision> {
+    /// Whether somebody may do something to a bucket or an object in it, and what decides: by the rules of this moment,
+    /// under the circumstances of this call (where policies ask for an address it is this caller's). For
+    /// administrators. `NoSuchUser` and `NoSuchAccessKey` where there is no such asker.
+    pub fn explain(&self, asker: &Asker, action: Action, bucket: &str, key: Option<&str>) -> Result<Decision> {
+        if let Some(remote) = self.objects.remote() {
+            let asked = (asker.clone(), action, bucket.to_owned(), key.map(str::to_owned));
+            return remote.call::<remote::Explain>(asked);
+        }
         self.objects.read(
             |rights| rights.administer(),
             |view| {
-                let asked = self.objects.as_caller(caller.clone());
+                let caller = match asker {
+                    Asker::Everyone => Caller::Everyone,
+                    Asker::AccessKey(key) => caller_of_key(view, key)?,
+                    Asker::User(name) => {
+                        let id = find::owner(view, name)?.0;
+                        return Rights::new(view, &self.objects).of_user(id)?.explain(action, bucket, key);
+                    }
+                };
+                let asked = self.objects.as_caller(caller);
                 Rights::new(view, &asked).explain(action, bucket, key)
             },
         )

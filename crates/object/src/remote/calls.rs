@@ -3,9 +3,9 @@
 //! Invariant: a number never comes to mean something else; what is added has a new one.
 
 use koine_env::Timestamp;
-use koine_kv::{Commit, RequestId};
+use koine_kv::{Commit, RequestId, Version};
 
-use super::field::{Field, choices, structures};
+use super::field::{Field, Rest, choices, structures};
 use crate::checksum::Expected;
 use crate::copy::Name;
 use crate::error::{Error, Result};
@@ -14,16 +14,17 @@ use crate::identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, UserChange, UserInfo,
     UserPage, UserQuery,
 };
-use crate::info::{BucketInfo, BucketUsage as Usage, ObjectInfo, PartInfo, SnapshotInfo, UploadId};
+use crate::info::{BucketInfo, BucketUsage as Usage, IndexInfo, ObjectInfo, PartInfo, SnapshotInfo, UploadId};
 use crate::remote::field::{Taken, malformed};
 use crate::request::{
     AttributeChange, BucketChange, BucketPage, BucketQuery, ByteRange, CompleteOptions, ComposeOptions, CopiedPrefix,
     CopyOptions, CopyPrefixOptions, DeleteOptions, Deleted, EditOptions, ExchangeOptions, ListPage, ListQuery,
     ObjectName, PartOptions, PartPage, PutOptions, RenameOptions, Segment, UploadOptions, UploadPage, UploadQuery,
 };
-use crate::rights::AccessList;
+use crate::rights::{AccessList, Action, Asker, Decision};
+use crate::search::{Indexed, SearchPage, SearchQuery};
 use crate::transaction::StageOptions;
-use crate::version::VersionId;
+use crate::version::{VersionId, VersionPage, VersionQuery, Versioning};
 
 /// A verb.
 pub(crate) trait Call {
@@ -104,6 +105,7 @@ pub(crate) enum InTransaction {
     Rename(Name, Name, Box<RenameOptions>),
     Exchange(Name, Name),
     Delete(Name, DeleteOptions),
+    DeleteVersion(Name, VersionId),
     SetAttributes(Name, Box<AttributeChange>, Box<EditOptions>),
 }
 
@@ -149,7 +151,7 @@ choices! {
         4 WriteAt(name, offset, body, options), 5 Append(name, body, options), 6 Truncate(name, length, options),
         7 WriteCopy(from, range, to, offset, options), 8 Compose(sources, to, options), 9 Copy(from, to, options),
         10 Rename(from, to, options), 11 Exchange(one, other), 12 Delete(name, options),
-        13 SetAttributes(name, change, options),
+        13 SetAttributes(name, change, options), 14 DeleteVersion(name, version),
     }
     TransactionTold { 0 Done, 1 Info(info), 2 Page(page), 3 Deleted(deleted) }
     End { 0 Commit, 1 Again, 2 Drop }
@@ -229,11 +231,23 @@ calls! {
     0x801a RestoreBucket((String, String)) -> ();
     /// Makes another one of it.
     0x801b BranchBucket((String, String)) -> BucketInfo;
+    /// Sets whether it keeps versions.
+    0x801c SetVersioning((String, Versioning)) -> ();
+    /// Its indexes.
+    0x801d Indexes(String) -> Vec<IndexInfo>;
+    /// Adds one and builds it.
+    0x801e AddIndex((String, Indexed)) -> IndexInfo;
+    /// Drops one.
+    0x801f DropIndex((String, Indexed)) -> ();
 
     /// What is known of an object.
     0x8020 Head(Name) -> ObjectInfo;
     /// A page of objects.
     0x8021 List((String, ListQuery)) -> ListPage;
+    /// A page of versions.
+    0x8022 ListVersions((String, VersionQuery)) -> VersionPage;
+    /// A page of what is searched for.
+    0x8023 Search((String, SearchQuery)) -> SearchPage;
     /// Opens one under a number, and reads so many of its first bytes; whether it is open still.
     0x8024 OpenReader((u64, Name, u32)) -> (ObjectInfo, bool);
     /// Reads from an offset on so many bytes.
@@ -242,6 +256,10 @@ calls! {
     0x8026 CloseReader(u64) -> ();
     /// The parts that it was joined from.
     0x8027 ReaderParts(u64) -> Vec<PartInfo>;
+    /// As `OpenReader`, a version of an object.
+    0x8028 OpenVersion((u64, Name, VersionId, u32)) -> (ObjectInfo, bool);
+    /// What is known of a version.
+    0x8029 HeadVersion((Name, VersionId)) -> ObjectInfo;
 
     /// Begins a body under a number.
     0x8030 OpenWriter((u64, Writing)) -> ();
@@ -278,6 +296,8 @@ calls! {
     0x8049 RenamePrefix((String, String, String)) -> ();
     /// Copies some of what begins so.
     0x804a CopyPrefix((Name, Name, CopyPrefixOptions)) -> CopiedPrefix;
+    /// Deletes a version of one.
+    0x804b DeleteVersion((Name, VersionId)) -> Deleted;
 
     /// Begins an upload.
     0x8050 CreateUpload((Name, UploadOptions)) -> UploadId;
@@ -353,4 +373,17 @@ calls! {
     0x8089 SetObjectAccess((Name, AccessList)) -> ();
     /// An object's.
     0x808a ObjectAccess(Name) -> AccessList;
+    /// What the buckets of a user hold, or those of a group.
+    0x808b UsageOf((bool, String)) -> Usage;
+    /// Deletes the buckets of a group; how many.
+    0x808c DeleteBucketsOf(String) -> u64;
+    /// Whether somebody may do something, and what decides.
+    0x808d Explain((Asker, Action, String, Option<String>)) -> Decision;
+
+    /// Pins the newest version of the store under a number.
+    0x8090 Pin(u64) -> Version;
+    /// Pins it no more.
+    0x8091 Unpin(u64) -> ();
+    /// Reads at one: the number of a verb that reads, and its message. Told is what that verb tells.
+    0x8092 AtPin((u64, u16, Rest)) -> Rest;
 }

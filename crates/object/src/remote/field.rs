@@ -70,7 +70,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(u8, u32, u64);
+numbers!(u8, u16, u32, u64);
 
 /// Eight bytes; more than this machine can count is as much as it can.
 impl Field for usize {
@@ -94,6 +94,19 @@ impl Field for bool {
             1 => Ok(true),
             other => Err(malformed(format!("{other} where 0 or 1 is wanted"))),
         }
+    }
+}
+
+/// All that is left of a message: the message of another verb.
+pub(crate) struct Rest(pub Vec<u8>);
+
+impl Field for Rest {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+
+    fn take(from: &mut Taken<'_>) -> Result<Self> {
+        Ok(Rest(std::mem::take(&mut from.0).to_vec()))
     }
 }
 
@@ -273,6 +286,8 @@ mod tests {
         }
         assert!(whole::<Vec<String>>(&[255; 4]).is_err(), "a list of four thousand millions reserves nothing");
         assert!(whole::<bool>(&[2]).is_err());
+        let (number, Rest(rest)) = whole::<(u16, Rest)>(&[1, 2, 3, 4]).unwrap();
+        assert_eq!((number, rest), (0x0201, vec![3, 4]));
         assert!(whole::<String>(&[1, 0, 0, 0, 0xff]).is_err());
     }
 }

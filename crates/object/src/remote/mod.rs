@@ -5,7 +5,7 @@
 //!   has no other way to the store, and before the log in none at all.
 //! - What comes from the other side is never believed: a field never reaches past its message, and takes no more memory
 //!   than the message that it came in allows.
-//! - What a connection holds (readers, writers, its log in) ends with it, and is bounded for each and for all together.
+//! - What a connection holds (readers, writers, pinned versions, its log in) ends with it, and is bounded for each and for all together.
 
 mod calls;
 mod client;
@@ -27,6 +27,8 @@ pub(crate) use server::any_message;
 const PROTOCOL: u32 = 1;
 /// The most entries of one answer to a listing; a client asks on where its caller wants more.
 pub(crate) const ENTRIES_MAX: usize = 1000;
+/// The most pinned versions of a connection.
+pub(crate) const PINS_MAX: usize = 64;
 /// The most bytes of one piece of a body, either way.
 pub(crate) const PIECE_LEN_MAX: usize = koine_kv::wire::DATA_LEN_MAX;
 /// What of an object comes with the answer that it is open.

@@ -10,8 +10,8 @@ use crate::copy::Name;
 use crate::error::Result;
 use crate::etag::{ETag, EtagKind, EtagMatch, PutCondition, ReadCondition};
 use crate::info::{
-    AccessTimes, BucketInfo, BucketUsage, ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, PartInfo, Quota,
-    SnapshotInfo, UploadId, UploadInfo,
+    AccessTimes, BucketInfo, BucketUsage, ContentHeaders, IndexInfo, ObjectId, ObjectInfo, ObjectSummary, PartInfo,
+    Quota, SnapshotInfo, UploadId, UploadInfo,
 };
 use crate::request::{
     AttributeChange, BucketChange, BucketPage, BucketQuery, ByteRange, CompleteOptions, CompletedPart, ComposeOptions,
@@ -19,8 +19,9 @@ use crate::request::{
     ListPage, ListQuery, MetadataChange, PartOptions, PartPage, PutOptions, RenameOptions, UploadOptions, UploadPage,
     UploadQuery,
 };
+use crate::search::{Indexed, SearchPage, SearchQuery, Wanted};
 use crate::transaction::StageOptions;
-use crate::version::{VersionId, Versioning};
+use crate::version::{VersionId, VersionPage, VersionQuery, VersionSummary, Versioning};
 
 wrappers! { Timestamp, Version, SpaceId, RequestId, ObjectId, UploadId }
 
@@ -70,6 +71,12 @@ structures! {
     UploadInfo { key, id, created, checksum, checksum_asked }
     StageOptions { length, expected, etag, checksums }
     Commit { version, repeated }
+    VersionQuery { prefix, delimiter, key_after, version_after, limit }
+    VersionPage { versions, common_prefixes, next }
+    VersionSummary { key, id, newest, modified, object }
+    SearchQuery { of, wanted, prefix, after, limit }
+    SearchPage { found, next }
+    IndexInfo { of, whole }
 }
 
 choices! {
@@ -82,6 +89,8 @@ choices! {
     AccessTimes { 0 Off, 1 Relative }
     Versioning { 0 Never, 1 Enabled, 2 Suspended }
     VersionId { 0 Null, 1 Number(number) }
+    Indexed { 0 Metadata(name), 1 Tag(name) }
+    Wanted { 0 Any, 1 Equal(text), 2 BeginsWith(prefix), 3 Between(first, last) }
 }
 
 impl Field for ChecksumKind {

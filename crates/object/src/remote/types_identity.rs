@@ -8,7 +8,7 @@ use crate::identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, UserChange, UserInfo,
     UserPage, UserQuery, UserState,
 };
-use crate::rights::{AccessList, Grant, Grantee};
+use crate::rights::{AccessList, Action, Asker, Decision, Grant, Grantee, Rule};
 
 structures! {
     UserInfo {
@@ -26,10 +26,16 @@ structures! {
     KeyOptions { given, life, policy, description }
     KeyInfo { access_key, created, expires, disabled, narrowed, description }
     Grant { to, rights }
+    Decision { allowed, rule }
 }
 
 choices! {
     UserState { 0 Live, 1 Disabled, 2 BeingDeleted }
+    Asker { 0 Everyone, 1 User(name), 2 AccessKey(key) }
+    Rule {
+        0 Root, 1 Out(reason), 2 Policy { policy, statement }, 3 Narrowed, 4 Administrator, 5 Owner, 6 GroupAdministrator,
+        7 Member, 8 EveryUser, 9 Began, 10 BucketList, 11 ObjectList, 12 Nothing,
+    }
     Grantee { 1 User(id), 2 Group(id), 3 EveryUser, 4 Everyone }
 }
 
@@ -40,6 +46,17 @@ impl Field for Secret {
 
     fn take(from: &mut Taken<'_>) -> Result<Self> {
         String::take(from).map(Secret::new)
+    }
+}
+
+/// As policies write it.
+impl Field for Action {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.name().to_owned().put(out);
+    }
+
+    fn take(from: &mut Taken<'_>) -> Result<Self> {
+        String::take(from)?.parse()
     }
 }
 

@@ -1,5 +1,7 @@
 //! What callers may be allowed: the actions of S3, and those that S3 has not.
 
+use crate::error::{Error, ErrorKind};
+
 /// What kind of thing an action does: who belongs to a bucket's group may do what reads, writes and lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -36,6 +38,19 @@ macro_rules! actions {
             }
         }
     };
+}
+
+impl std::str::FromStr for Action {
+    type Err = Error;
+
+    /// As policies write it.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let found = Action::ALL.iter().find(|action| action.name() == text);
+        found.copied().ok_or_else(|| {
+            let message = format!("{text:?} is no action: one is written as in policies, as s3:GetObject");
+            Error::new(ErrorKind::InvalidArgument, message)
+        })
+    }
 }
 
 actions! {

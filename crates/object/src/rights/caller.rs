@@ -35,6 +35,17 @@ impl Caller {
     }
 }
 
+/// Whose calls [`Identities::explain`](crate::Identities::explain) tells of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// Those of somebody without an identity.
+    Everyone,
+    /// Those of this user, whatever it proves itself with.
+    User(String),
+    /// Those that are signed with this access key; what it is narrowed to counts too.
+    AccessKey(String),
+}
+
 /// A user, and what it proved that with. What the user may is not kept here: it is read by each call.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {

@@ -97,6 +97,27 @@ pub enum Rule {
     Nothing,
 }
 
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Root => f.write_str("the store's owner and root may do everything"),
+            Rule::Out(reason) => write!(f, "the caller does not get in: {reason}"),
+            Rule::Policy { policy, statement: Some(statement) } => write!(f, "policy {policy}, statement {statement}"),
+            Rule::Policy { policy, statement: None } => write!(f, "policy {policy}"),
+            Rule::Narrowed => f.write_str("the access key or token is narrowed to other things"),
+            Rule::Administrator => f.write_str("administrator of the store"),
+            Rule::Owner => f.write_str("owner of the bucket"),
+            Rule::GroupAdministrator => f.write_str("administrator of the bucket's group"),
+            Rule::Member => f.write_str("member of the bucket's group"),
+            Rule::EveryUser => f.write_str("every user may do this for itself"),
+            Rule::Began => f.write_str("the caller began the upload"),
+            Rule::BucketList => f.write_str("access list of the bucket"),
+            Rule::ObjectList => f.write_str("access list of the object"),
+            Rule::Nothing => f.write_str("nothing allows it"),
+        }
+    }
+}
+
 fn allowed(rule: Rule) -> Decision {
     Decision { allowed: true, rule }
 }

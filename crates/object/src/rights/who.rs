@@ -79,6 +79,12 @@ impl Rights<'_> {
         self.who.as_ref().ok_or_else(|| Error::damaged("a caller was looked up and is not there"))
     }
 
+    /// Asks for this user instead of the caller, as if it had shown that it is that one.
+    pub(crate) fn of_user(mut self, id: u64) -> Result<Self> {
+        self.who = Some(look_up_user(self.from, id, None)?);
+        Ok(self)
+    }
+
     /// Whether the caller is an administrator of this group.
     pub(super) fn administers(&mut self, group: u64) -> Result<bool> {
         let Who::User(known) = self.who()? else {
@@ -98,11 +104,14 @@ fn look_up(from: &mut dyn Lookup, caller: &Caller, now: Timestamp) -> Result<Who
         Caller::Everyone => return Ok(Who::Everyone),
         Caller::User(identity) => identity,
     };
-    let narrowed = match credential(from, identity.credential(), identity.user(), now)? {
-        Ok(narrowed) => narrowed,
-        Err(reason) => return Ok(Who::Out(reason)),
-    };
-    let id = identity.user();
+    match credential(from, identity.credential(), identity.user(), now)? {
+        Ok(narrowed) => look_up_user(from, identity.user(), narrowed),
+        Err(reason) => Ok(Who::Out(reason)),
+    }
+}
+
+/// Who a user is that has shown that it is that one.
+fn look_up_user(from: &mut dyn Lookup, id: u64, narrowed: Option<Policy>) -> Result<Who> {
     if id == ROOT {
         return Ok(Who::Root);
     }
@@ -177,7 +186,8 @@ fn credential(
     Ok(Ok(policy.map(|text| Policy::of_identity(&text)).transpose()?))
 }
 
-fn is_root_key(from: &mut dyn Lookup, key: &str) -> Result<bool> {
+/// Whether this is the root key of format 0.
+pub(crate) fn is_root_key(from: &mut dyn Lookup, key: &str) -> Result<bool> {
     let Some((_, bytes)) = from.record(keys::CATALOGUE, &keys::root_key())? else {
         return Ok(false);
     };

@@ -29,6 +29,9 @@ pub use query::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};
 impl Objects {
     /// A page of the objects of a bucket, or of a snapshot of one, that have an entry of metadata or a tag.
     pub fn search(&self, bucket: &str, query: &SearchQuery) -> Result<SearchPage> {
+        if let Some(remote) = self.remote() {
+            return remote.search(bucket, query);
+        }
         self.read(
             |rights| {
                 rights.listing(Action::ListBucket, bucket, (&query.prefix, "", query.limit))?;

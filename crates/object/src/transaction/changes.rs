@@ -133,8 +133,8 @@ impl Transaction<'_> {
 
     /// Deletes a version of an object, or a delete marker, for good.
     pub fn delete_version(&mut self, name: ObjectName<'_>, version: VersionId) -> Result<Deleted> {
-        if self.there.is_some() {
-            return Err(crate::put::invalid("versions are not deleted in a transaction of a store elsewhere"));
+        if let Some(there) = &self.there {
+            return there.delete(In::DeleteVersion(Name::new(name), version));
         }
         let delete = DeleteVersion::new(name, version)?;
         self.change_telling(delete, DeleteVersion::deleted)

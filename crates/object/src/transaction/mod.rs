@@ -184,6 +184,7 @@ impl Objects {
         if let Some(remote) = self.remote() {
             return self.transact_there(remote, request, body);
         }
+        self.check_not_pinned()?;
         for attempt in 0..ATTEMPTS_MAX {
             if let Some(pause) = pause_before_attempt(attempt) {
                 thread::sleep(pause);

@@ -65,6 +65,9 @@ pub struct VersionPage {
 impl Objects {
     /// A page of the versions in a bucket, or in a snapshot of one, delete markers among them.
     pub fn list_versions(&self, bucket: &str, query: &VersionQuery) -> Result<VersionPage> {
+        if let Some(remote) = self.remote() {
+            return remote.list_versions(bucket, query);
+        }
         self.read(
             |rights| rights.listing(Action::ListBucketVersions, bucket, (&query.prefix, &query.delimiter, query.limit)),
             |view| {

@@ -9,6 +9,7 @@ use crate::keys;
 use crate::lookup::find_bucket;
 use crate::objects::Objects;
 use crate::pending::Pending;
+use crate::remote;
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
@@ -16,6 +17,9 @@ impl Objects {
     /// Sets whether a bucket keeps versions. Once it does it never goes back to [`Versioning::Never`], which is
     /// `InvalidRequest`: older versions would be forgotten.
     pub fn set_versioning(&self, bucket: &str, versioning: Versioning) -> Pending<()> {
+        if let Some(remote) = self.remote() {
+            return remote.begin::<remote::SetVersioning>((bucket.to_owned(), versioning));
+        }
         run(self, SetVersioning { bucket: bucket.to_owned(), versioning })
     }
 }

@@ -16,6 +16,8 @@ mod compositions;
 #[path = "../suite/copies.rs"]
 mod copies;
 mod cuts;
+#[path = "../suite/decisions.rs"]
+mod decisions;
 #[path = "../suite/edits.rs"]
 mod edits;
 #[path = "../suite/files.rs"]

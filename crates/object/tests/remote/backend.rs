@@ -1,12 +1,12 @@
 //! The suite's back end: memory, in a server whose objects are asked for over a socket.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use koine_kv::wire::{Server, ServerOptions};
 use koine_kv::{Kv, MemoryKv, MemoryOptions};
-use koine_object::{LogIn, ObjectVerbs, Objects, RemoteObjects};
+use koine_object::{LogIn, ObjectVerbs, Objects, Password, RemoteObjects};
 
 /// How often races are run.
 pub const ROUNDS: usize = 5;
@@ -25,7 +25,14 @@ pub fn kv() -> Arc<dyn Kv> {
 }
 
 /// What each server serves, by how its clients print; it goes on to the end of the tests.
-static SERVED: Mutex<Option<HashMap<String, (Objects, Server)>>> = Mutex::new(None);
+static SERVED: Mutex<Option<HashMap<String, Served>>> = Mutex::new(None);
+
+struct Served {
+    objects: Objects,
+    socket: PathBuf,
+    _server: Server,
+    _folder: tempfile::TempDir,
+}
 
 /// A server of these objects alone.
 pub fn serve(objects: &Objects, socket: &Path) -> Server {
@@ -46,7 +53,8 @@ pub fn through(objects: Objects) -> Objects {
     let (user, login) = remote.log_in(&LogIn::Password("root".to_owned(), password, life)).unwrap();
     assert!(user == "root" && login.is_some());
     let calls = remote.objects();
-    SERVED.lock().unwrap().get_or_insert_default().insert(format!("{calls:?}"), (objects, server));
+    let served = Served { objects, socket, _server: server, _folder: folder };
+    SERVED.lock().unwrap().get_or_insert_default().insert(format!("{calls:?}"), served);
     calls
 }
 
@@ -54,5 +62,16 @@ pub fn through(objects: Objects) -> Objects {
 pub fn below(objects: &Objects) -> Objects {
     let served = SERVED.lock().unwrap();
     let found = served.iter().flatten().find(|(name, _)| **name == format!("{objects:?}"));
-    found.map_or_else(|| objects.clone(), |(_, (below, _))| below.clone())
+    found.map_or_else(|| objects.clone(), |(_, served)| served.objects.clone())
+}
+
+/// A user of the store, as who has logged in over a connection of its own.
+pub fn user_of(objects: &Objects, user: &str) -> Objects {
+    let served = SERVED.lock().unwrap();
+    let served = served.iter().flatten().find(|(name, _)| **name == format!("{objects:?}")).unwrap().1;
+    objects.identities().set_password(user, "its own password").unwrap();
+    let remote = RemoteObjects::connect_unix(&served.socket, None).unwrap();
+    let life = std::time::Duration::from_secs(3600 * 24 * 30);
+    remote.log_in(&LogIn::Password(user.to_owned(), Password::new("its own password"), life)).unwrap();
+    remote.objects()
 }

@@ -1,5 +1,5 @@
 //! The suite of `tests/suite` again, over the wire: the calls are asked of a server of object verbs, as root. What is asked
-//! of the library beside the calls of `Objects`, and what no verb is for yet, is not here.
+//! of the library beside the calls of `Objects`, and what no verb is for, is not here.
 
 #[path = "../suite/attributes.rs"]
 mod attributes;
@@ -12,6 +12,8 @@ mod checksums;
 mod compositions;
 #[path = "../suite/copies.rs"]
 mod copies;
+#[path = "../suite/decisions.rs"]
+mod decisions;
 #[path = "../suite/edits.rs"]
 mod edits;
 #[path = "../suite/files.rs"]
@@ -23,16 +25,24 @@ mod names;
 #[path = "../suite/objects.rs"]
 mod objects;
 mod peers;
+#[path = "../suite/pin.rs"]
+mod pin;
 #[path = "../suite/prefixes.rs"]
 mod prefixes;
+#[path = "../suite/quotas.rs"]
+mod quotas;
 #[path = "../suite/races.rs"]
 mod races;
-#[allow(dead_code, reason = "the rights of users are tested in peers.rs")]
+#[path = "../suite/search.rs"]
+mod search;
+#[allow(dead_code, reason = "not all modules of the suite are here")]
 #[path = "../suite/support.rs"]
 mod support;
 #[path = "../suite/transactions.rs"]
 mod transactions;
 #[path = "../suite/usage.rs"]
 mod usage;
+#[path = "../suite/versions.rs"]
+mod versions;
 #[path = "../suite/walks.rs"]
 mod walks;

@@ -270,6 +270,53 @@ fn handles_are_bounded_and_errors_of_a_writer_stay() {
 }
 
 #[test]
+fn pinned_versions_are_bounded_are_only_read_and_end_with_the_log_in() {
+    let served = served();
+    let (ada, token) = served.by_password("ada");
+    let objects = ada.objects();
+    objects.create_bucket("papers").wait().unwrap();
+    put_into(&objects, "papers", "long", &bytes(100_000, 1)).unwrap();
+    let mut pins = Vec::new();
+    let error = loop {
+        match objects.pin() {
+            Ok(pin) => pins.push(pin),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), pins.len()), (ErrorKind::Busy, 64));
+    // A reader keeps the version that it was opened at.
+    let reader = pins.last().unwrap().get("papers", "long").unwrap();
+    pins.truncate(10);
+    objects.delete("papers", "long", DeleteOptions::default()).wait().unwrap();
+    let pinned = objects.pin().unwrap();
+    assert!(!pinned.exists("papers", "long").unwrap() && pins[0].exists("papers", "long").unwrap());
+    assert!(reader.bytes(50_000, 10).unwrap() == bytes(100_000, 1)[50_000..50_010]);
+    // Others of the store see no more of it than they may.
+    let (bob, _) = served.by_password("bob");
+    assert_eq!(kind(bob.objects().pin().unwrap().head("papers", "long")), ErrorKind::AccessDenied);
+    // What was pinned is gone with who pinned it.
+    ada.log_in(&LogIn::Token(token.clone())).unwrap();
+    assert_eq!(kind(pinned.head("papers", "long")), ErrorKind::InvalidArgument);
+    // What is no reading is refused, also where it says that it is at a pinned version.
+    let verbs = WireVerbs::connect_unix(&served.socket, None, &ClientOptions::default()).unwrap();
+    let mut login = vec![1];
+    login.extend((token.expose().len() as u32).to_le_bytes());
+    login.extend(token.expose().as_bytes());
+    verbs.ask(0x8002, &login, b"").unwrap().wait().unwrap();
+    verbs.ask(0x8090, &5u64.to_le_bytes(), b"").unwrap().wait().unwrap();
+    let at_pin = |verb: u16, message: &[u8]| {
+        let within = [&5u64.to_le_bytes()[..], &verb.to_le_bytes(), message].concat();
+        verbs.ask(0x8092, &within, b"").unwrap().wait()
+    };
+    let bucket = [&6u32.to_le_bytes()[..], b"papers"].concat();
+    at_pin(0x8011, &bucket).unwrap();
+    for verb in [0x8002u16, 0x8013, 0x8016, 0x8040, 0x8061, 0x8077, 0x8090, 0x8092] {
+        let error = at_pin(verb, &bucket).unwrap_err();
+        assert!(error.message().starts_with("ReadOnly: "), "{verb:#x}: {}", error.message());
+    }
+}
+
+#[test]
 fn garbage_harms_nobody() {
     let served = served();
     let (ada, token) = served.by_password("ada");

@@ -42,3 +42,10 @@ pub fn through(objects: koine_object::Objects) -> koine_object::Objects {
 pub fn below(objects: &koine_object::Objects) -> koine_object::Objects {
     objects.clone()
 }
+
+/// A user of the store, as who signs with a key of its own.
+pub fn user_of(objects: &koine_object::Objects, user: &str) -> koine_object::Objects {
+    let identities = objects.identities();
+    let (key, _) = identities.create_key(user, koine_object::KeyOptions::default()).wait().unwrap();
+    objects.as_caller(identities.by_access_key(&key).unwrap().0)
+}

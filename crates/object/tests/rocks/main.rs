@@ -16,6 +16,8 @@ mod collector;
 mod compositions;
 #[path = "../suite/copies.rs"]
 mod copies;
+#[path = "../suite/decisions.rs"]
+mod decisions;
 #[path = "../suite/edits.rs"]
 mod edits;
 #[path = "../suite/files.rs"]

@@ -8,6 +8,7 @@ mod checksums;
 mod collector;
 mod compositions;
 mod copies;
+mod decisions;
 mod documents;
 mod edits;
 mod files;

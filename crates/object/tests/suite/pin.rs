@@ -6,8 +6,8 @@ use std::thread;
 
 use koine_env::{Random, SeededRandom};
 use koine_object::{
-    Caller, DeleteOptions, ErrorKind, Indexed, ListQuery, ObjectName, Objects, Pinned, PutOptions, RenameOptions,
-    SearchQuery,
+    Caller, CopyPrefixOptions, DeleteOptions, ErrorKind, Indexed, ListQuery, ObjectName, Objects, Pinned, PutOptions,
+    RenameOptions, SearchQuery, UploadOptions, UploadQuery, VersionQuery, Versioning,
 };
 
 use crate::backend::ROUNDS;
@@ -96,5 +96,57 @@ fn what_is_pinned_is_read_by_the_rules_of_the_moment() {
     assert!(pinned.exists("bucket", "key").unwrap());
     objects.identities().change_owner("bucket", "root", None).wait().unwrap();
     assert_eq!(kind(pinned.get("bucket", "key")), ErrorKind::AccessDenied);
-    assert_eq!(kind(objects.as_caller(Caller::Everyone).pin().unwrap().get("bucket", "key")), ErrorKind::AccessDenied);
+    assert_eq!(
+        kind(crate::backend::below(&objects).as_caller(Caller::Everyone).pin().unwrap().get("bucket", "key")),
+        ErrorKind::AccessDenied
+    );
+}
+
+#[test]
+fn versions_snapshots_and_uploads_are_read_as_they_were() {
+    let objects = store();
+    objects.set_versioning("bucket", Versioning::Enabled).wait().unwrap();
+    let first = put(&objects, "key", b"first").version_id;
+    put(&objects, "key", b"second");
+    objects.snapshot_bucket("bucket", "kept").wait().unwrap();
+    let upload = objects.create_upload("bucket", "large", UploadOptions::default()).wait().unwrap();
+    let (name, large) = (ObjectName::new("bucket", "key"), ObjectName::new("bucket", "large"));
+    let pinned = objects.pin().unwrap();
+    let tell = |pinned: &Pinned| {
+        let query = VersionQuery { limit: 10, ..VersionQuery::default() };
+        let versions = pinned.list_versions("bucket", &query).unwrap().versions;
+        let uploads = pinned.list_uploads("bucket", &UploadQuery { limit: 10, ..UploadQuery::default() }).unwrap();
+        let mut buckets = Vec::new();
+        pinned
+            .for_each_bucket("", |bucket| {
+                buckets.push(bucket.name);
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        (versions, pinned.list_snapshots("bucket").unwrap(), uploads.uploads, buckets)
+    };
+    let told = tell(&pinned);
+    assert_eq!((told.0.len(), told.1.len(), told.2.len(), told.3.len()), (2, 1, 1, 1));
+    objects.delete_version(name, first).wait().unwrap();
+    objects.delete("bucket", "key", DeleteOptions::default()).wait().unwrap();
+    objects.delete_snapshot("bucket", "kept").wait().unwrap();
+    objects.abort_upload(large, upload).wait().unwrap();
+    objects.create_bucket("another").wait().unwrap();
+    assert_eq!(tell(&pinned), told);
+    assert_eq!(pinned.get_version(name, first).unwrap().bytes(0, 9).unwrap(), "first");
+    assert_eq!(pinned.head_version(name, first).unwrap().size, 5);
+    assert!(pinned.list_parts(large, upload, 0, 10).unwrap().parts.is_empty());
+    // It is for reading.
+    let there = pinned.objects();
+    assert_eq!(kind(there.create_bucket("third").wait()), ErrorKind::ReadOnly);
+    assert_eq!(kind(crate::support::put_into(there, "bucket", "new", b"x")), ErrorKind::ReadOnly);
+    assert_eq!(kind(there.delete("bucket", "key", DeleteOptions::default()).wait()), ErrorKind::ReadOnly);
+    assert_eq!(kind(there.transact(None, |_| Ok(()))), ErrorKind::ReadOnly);
+    assert_eq!(kind(there.copy_prefix(name, large, CopyPrefixOptions::default())), ErrorKind::ReadOnly);
+    assert_eq!(kind(there.identities().create_group("new", "").wait()), ErrorKind::ReadOnly);
+    let newest = objects.pin().unwrap();
+    assert!(newest.version() > pinned.version());
+    assert_eq!(kind(newest.head_version(name, first)), ErrorKind::NoSuchVersion);
+    let now = tell(&newest);
+    assert_eq!((now.0.len(), now.1.len(), now.2.len(), now.3.len()), (2, 0, 0, 2));
 }

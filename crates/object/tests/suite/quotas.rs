@@ -10,7 +10,7 @@ use koine_object::{
     Objects, PartOptions, PutOptions, Result, StageOptions, UploadOptions, UserChange, Whose,
 };
 
-use crate::support::{finish, group_of, kind, over_at, put_into, race, store, user_of};
+use crate::support::{finish, group_of, kind, kv_of, over_at, put_into, race, store, user_of};
 
 fn clocked() -> (Objects, Arc<SimulatedClock>) {
     let clock = Arc::new(SimulatedClock::new(Timestamp(1_700_000_000_000_000_000)));
@@ -93,7 +93,7 @@ fn a_user_with_two_buckets_is_held_to_its_quota() {
     later();
     put(&ann, "two", "b", 300).unwrap();
     later();
-    let before = objects.kv().view().unwrap().version();
+    let before = kv_of(&objects).view().unwrap().version();
     refused(put(&ann, "two", "c", 101));
     // Whoever puts it.
     refused(put(&objects, "two", "c", 101));
@@ -113,7 +113,7 @@ fn a_user_with_two_buckets_is_held_to_its_quota() {
         txn.put(name("two", "y"), &second, &PutOptions::default())
     });
     refused(both.map(drop));
-    assert_eq!(objects.kv().view().unwrap().version(), before);
+    assert_eq!(kv_of(&objects).view().unwrap().version(), before);
     // What makes smaller goes, and makes room at once.
     put(&ann, "one", "a", 500).unwrap();
     put(&ann, "two", "c", 101).unwrap();
@@ -213,7 +213,7 @@ fn the_buckets_of_a_group_are_listed_and_deleted_together() {
     // It is for who administers the group.
     assert_eq!(kind(ann.delete_buckets_of("lab")), ErrorKind::AccessDenied);
     objects.identities().add_member("lab", "cleo", true).wait().unwrap();
-    let spaces = || objects.kv().view().unwrap().spaces(koine_kv::SpaceId(0), 1_000).unwrap().len();
+    let spaces = || kv_of(&objects).view().unwrap().spaces(koine_kv::SpaceId(0), 1_000).unwrap().len();
     let before = spaces();
     assert_eq!(cleo.delete_buckets_of("lab").unwrap(), 5);
     assert_eq!(spaces(), before - 6);

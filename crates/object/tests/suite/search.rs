@@ -16,7 +16,7 @@ use koine_object::{
 use proptest::prelude::*;
 
 use crate::backend::{CASES, ROUNDS};
-use crate::support::{append, finish, kind, over, put, put_with, store};
+use crate::support::{append, finish, kind, kv_of, over, put, put_with, store};
 
 fn name(key: &str) -> ObjectName<'_> {
     ObjectName::new("bucket", key)
@@ -85,7 +85,7 @@ fn expected(objects: &Objects, bucket: &str, query: &SearchQuery) -> Vec<(String
 /// How many entries of indexes a bucket has.
 fn entries(objects: &Objects, bucket: &str) -> usize {
     let space = objects.head_bucket(bucket).unwrap().space;
-    let view = objects.kv().view().unwrap();
+    let view = kv_of(objects).view().unwrap();
     let range = koine_kv::KeyRange::prefix(&b"x"[..]);
     let mut cursor = view.cursor(space, range, koine_kv::Direction::Forward).unwrap();
     let mut count = 0;
@@ -323,9 +323,10 @@ fn the_collector_takes_entries_that_no_object_stands_for() {
     };
     let strays = [entry(0, "blue", "a"), entry(0, "red", "gone"), entry(9, "red", "a")];
     let batch = strays.iter().fold(Batch::new(), |batch, key| batch.put(space, key.clone(), Vec::new()));
-    objects.kv().commit(batch, Durability::Sync).unwrap();
+    kv_of(&objects).commit(batch, Durability::Sync).unwrap();
     assert_eq!(search(&objects, "bucket", &SearchQuery::new(color())), [("red".to_owned(), "a".to_owned())]);
-    let collected = objects.collect(&CollectOptions { remove: true, ..CollectOptions::default() }).unwrap();
+    let collected =
+        crate::backend::below(&objects).collect(&CollectOptions { remove: true, ..CollectOptions::default() }).unwrap();
     assert_eq!((collected.entries, collected.found(), collected.removed), (3, 3, 3));
     check(&objects, "bucket");
 }

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+pub use crate::backend::user_of;
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
 use koine_kv::Kv;
 use koine_object::{
-    AccessTimes, BucketChange, CompleteOptions, CompletedPart, EditOptions, EditWriter, ErrorKind, Expected,
-    KeyOptions, ListQuery, ObjectInfo, ObjectName, Objects, PartOptions, PutOptions, Result, UploadOptions,
+    AccessTimes, BucketChange, CompleteOptions, CompletedPart, EditOptions, EditWriter, ErrorKind, Expected, ListQuery,
+    ObjectInfo, ObjectName, Objects, PartOptions, PutOptions, Result, UploadOptions,
 };
 
 /// An empty store of the back end with one bucket, `bucket`.
@@ -162,13 +163,6 @@ pub fn race<T: Send>(racer: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let racers: Vec<_> = (0..RACERS).map(start).collect();
         racers.into_iter().map(|racer| racer.join().unwrap()).collect()
     })
-}
-
-/// A user of the store, as who signs with a key of its own.
-pub fn user_of(objects: &Objects, user: &str) -> Objects {
-    let identities = objects.identities();
-    let (key, _) = identities.create_key(user, KeyOptions::default()).wait().unwrap();
-    objects.as_caller(identities.by_access_key(&key).unwrap().0)
 }
 
 /// A group of the store with these users.

@@ -15,8 +15,8 @@ use koine_object::{
 
 use crate::backend::{CASES, ROUNDS};
 use crate::support::{
-    append, append_with, bytes, finish, get, group_of, join, kind, names, options, over, put, put_into, put_with,
-    store, user_of, write_at,
+    append, append_with, bytes, finish, get, group_of, join, kind, kv_of, names, options, over, put, put_into,
+    put_with, store, user_of, write_at,
 };
 
 fn name(key: &str) -> ObjectName<'_> {
@@ -49,6 +49,7 @@ impl Clock for AnyClock {
 fn store_at(time: u64) -> (Objects, Arc<AnyClock>) {
     let clock = Arc::new(AnyClock(AtomicU64::new(time)));
     let objects = Objects::open(crate::backend::kv(), clock.clone(), Arc::new(SeededRandom::new(7))).unwrap();
+    let objects = crate::backend::through(objects);
     objects.create_bucket("bucket").wait().unwrap();
     (objects, clock)
 }
@@ -113,7 +114,7 @@ fn some(bodies: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
 /// of a scan; ids and order are as they have to be.
 fn check(objects: &Objects, bucket: &str) {
     let space = objects.head_bucket(bucket).unwrap().space;
-    let view = objects.kv().view().unwrap();
+    let view = kv_of(objects).view().unwrap();
     let keys_of = |room: &[u8]| {
         let mut cursor = view.cursor(space, KeyRange::prefix(room.to_vec()), Direction::Forward).unwrap();
         let mut keys = BTreeSet::new();
@@ -159,7 +160,7 @@ fn check(objects: &Objects, bucket: &str) {
     assert_eq!(data, keys_of(b"d"));
     assert_eq!(tables, keys_of(b"t"));
     assert_eq!(objects.bucket_usage(bucket).unwrap(), usage);
-    let collected = objects.collect(&CollectOptions::default()).unwrap();
+    let collected = crate::backend::below(objects).collect(&CollectOptions::default()).unwrap();
     assert_eq!(collected.found(), 0, "{collected:?}");
 }
 

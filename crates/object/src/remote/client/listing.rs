@@ -7,8 +7,10 @@ use crate::copy::Name;
 use crate::error::Result;
 use crate::info::UploadId;
 use crate::remote::ENTRIES_MAX;
-use crate::remote::calls::{List, ListBuckets, ListParts, ListUploads};
+use crate::remote::calls::{List, ListBuckets, ListParts, ListUploads, ListVersions, Search};
 use crate::request::{BucketPage, BucketQuery, ListPage, ListQuery, PartPage, UploadPage, UploadQuery};
+use crate::search::{SearchPage, SearchQuery};
+use crate::version::{VersionPage, VersionQuery};
 
 impl Remote {
     /// A page of objects.
@@ -23,6 +25,41 @@ impl Remote {
             whole.next = page.next;
             let told = whole.objects.len() + whole.common_prefixes.len();
             if whole.next.is_none() || is_empty || told >= query.limit {
+                return Ok(whole);
+            }
+            next.after.clone_from(&whole.next);
+        }
+    }
+
+    /// A page of versions.
+    pub fn list_versions(&self, bucket: &str, query: &VersionQuery) -> Result<VersionPage> {
+        let (mut whole, mut next) = (VersionPage::default(), query.clone());
+        loop {
+            next.limit = query.limit.saturating_sub(whole.versions.len() + whole.common_prefixes.len());
+            let page = self.call::<ListVersions>((bucket.to_owned(), next.clone()))?;
+            let is_empty = page.versions.is_empty() && page.common_prefixes.is_empty();
+            whole.versions.extend(page.versions);
+            whole.common_prefixes.extend(page.common_prefixes);
+            whole.next = page.next;
+            let told = whole.versions.len() + whole.common_prefixes.len();
+            if is_empty || told >= query.limit {
+                return Ok(whole);
+            }
+            let Some((key, version)) = whole.next.clone() else { return Ok(whole) };
+            (next.key_after, next.version_after) = (Some(key), version);
+        }
+    }
+
+    /// A page of what is searched for.
+    pub fn search(&self, bucket: &str, query: &SearchQuery) -> Result<SearchPage> {
+        let (mut whole, mut next) = (SearchPage::default(), query.clone());
+        loop {
+            next.limit = query.limit.saturating_sub(whole.found.len());
+            let page = self.call::<Search>((bucket.to_owned(), next.clone()))?;
+            let is_empty = page.found.is_empty();
+            whole.found.extend(page.found);
+            whole.next = page.next;
+            if whole.next.is_none() || is_empty || whole.found.len() >= query.limit {
                 return Ok(whole);
             }
             next.after.clone_from(&whole.next);

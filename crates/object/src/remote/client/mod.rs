@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use koine_kv::Bytes;
 use koine_kv::wire::{Answer, ClientOptions, Key, WireVerbs};
+use koine_kv::{Bytes, Version};
 
 use super::PROTOCOL;
-use super::calls::{Call, Greet, LogInBy, LogOut, LoggedIn, Proof, WhoAmI};
+use super::calls::{AtPin, Call, Greet, LogInBy, LogOut, LoggedIn, Pin, Proof, Unpin, WhoAmI};
 use super::errors::above;
-use super::field::{Field, message, whole};
+use super::field::{Field, Rest, message, whole};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Login, Token};
 use crate::objects::Objects;
@@ -44,11 +44,13 @@ pub enum LogIn {
     Password(String, crate::identity::Password, Duration),
 }
 
-/// A connection to the objects of a store that another process has.
+/// A connection to the objects of a store that another process has, or a pinned version of it.
 pub(crate) struct Remote {
-    link: WireVerbs,
-    /// Of readers and writers.
-    numbers: AtomicU64,
+    link: Arc<WireVerbs>,
+    /// Of readers, writers, transactions and pinned versions.
+    numbers: Arc<AtomicU64>,
+    /// The pinned version that all is read at; unpinned when this is dropped.
+    pin: Option<u64>,
 }
 
 impl Remote {
@@ -64,7 +66,18 @@ impl Remote {
 
     /// Asks, and goes on.
     fn ask<C: Call>(&self, asked: &C::Asked, data: &[u8]) -> Result<Answer> {
-        self.link.ask(C::VERB, &message(asked), data).map_err(above)
+        let Some(pin) = self.pin else {
+            return self.link.ask(C::VERB, &message(asked), data).map_err(above);
+        };
+        let within = message(&(pin, C::VERB, Rest(message(asked))));
+        self.link.ask(AtPin::VERB, &within, data).map_err(above)
+    }
+
+    /// Pins the newest version: the same connection, which reads that one.
+    pub fn pin(&self) -> Result<(Remote, Version)> {
+        let number = self.next_number();
+        let version = self.call::<Pin>(number)?;
+        Ok((Remote { link: Arc::clone(&self.link), numbers: Arc::clone(&self.numbers), pin: Some(number) }, version))
     }
 
     /// Asks, and waits for the answer.
@@ -89,6 +102,15 @@ impl Remote {
                 Box::new(|answer| Step::Done(told::<C::Told>(answer).map(|(told, _)| told))),
             )),
             Err(error) => Pending::ready(Err(error)),
+        }
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        if let Some(number) = self.pin.take() {
+            // Where the connection is gone so is what it had pinned.
+            let _gone = self.ask::<Unpin>(&number, &[]);
         }
     }
 }
@@ -139,7 +161,7 @@ impl RemoteObjects {
     }
 
     fn over(link: WireVerbs) -> Result<Self> {
-        let remote = Remote { link, numbers: AtomicU64::new(1) };
+        let remote = Remote { link: Arc::new(link), numbers: Arc::new(AtomicU64::new(1)), pin: None };
         let (protocol, _) = remote.call::<Greet>(PROTOCOL)?;
         if protocol != PROTOCOL {
             let message = format!(

@@ -12,8 +12,9 @@ use super::{Remote, told};
 use crate::copy::Name;
 use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
-use crate::remote::calls::{CloseReader, OpenReader, Read, ReaderParts};
+use crate::remote::calls::{CloseReader, OpenReader, OpenVersion, Read, ReaderParts};
 use crate::remote::{FIRST_LEN, PIECE_LEN_MAX};
+use crate::version::VersionId;
 
 /// So many pieces are asked for at once.
 const PIECES_MAX: usize = 4;
@@ -32,8 +33,23 @@ impl RemoteReader {
     /// Opens an object as it is now.
     pub fn open(remote: &Arc<Remote>, name: Name) -> Result<(RemoteReader, ObjectInfo)> {
         let number = remote.next_number();
-        let ((info, is_open), first) = remote.call_for_data::<OpenReader>((number, name, FIRST_LEN as u32))?;
-        Ok((RemoteReader { remote: Arc::clone(remote), number, is_open, first }, info))
+        let told = remote.call_for_data::<OpenReader>((number, name, FIRST_LEN as u32))?;
+        Ok(RemoteReader::new(remote, number, told))
+    }
+
+    /// Opens a version of an object.
+    pub fn open_version(remote: &Arc<Remote>, name: Name, version: VersionId) -> Result<(RemoteReader, ObjectInfo)> {
+        let number = remote.next_number();
+        let told = remote.call_for_data::<OpenVersion>((number, name, version, FIRST_LEN as u32))?;
+        Ok(RemoteReader::new(remote, number, told))
+    }
+
+    fn new(
+        remote: &Arc<Remote>,
+        number: u64,
+        ((info, is_open), first): ((ObjectInfo, bool), Bytes),
+    ) -> (Self, ObjectInfo) {
+        (RemoteReader { remote: Arc::clone(remote), number, is_open, first }, info)
     }
 
     /// The first bytes, as far as they are here.

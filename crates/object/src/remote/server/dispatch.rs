@@ -13,13 +13,17 @@ use crate::objects::Objects;
 use crate::remote::ENTRIES_MAX;
 use crate::remote::calls::Call;
 use crate::remote::calls::{
-    AbortUpload, BeginTransaction, BranchBucket, BucketUsage, CloseReader, CompleteUpload, Compose, Copy, CopyPart,
-    CopyPrefix, CreateBucket, CreateUpload, Delete, DeleteBucket, DeleteMany, DeleteSnapshot, DropWriter,
-    EndTransaction, Exchange, FinishObject, Head, HeadBucket, List, ListBuckets, ListParts, ListSnapshots, ListUploads,
-    OpenReader, OpenWriter, PurgeBucket, Read, ReaderParts, Rename, RenamePrefix, RestoreBucket, SetAttributes,
-    SetBucket, SnapshotBucket, Source, StepInTransaction, Truncate, WriteCopy, WritePiece,
+    AbortUpload, AddIndex, AtPin, BeginTransaction, BranchBucket, BucketUsage, CloseReader, CompleteUpload, Compose,
+    Copy, CopyPart, CopyPrefix, CreateBucket, CreateUpload, Delete, DeleteBucket, DeleteMany, DeleteSnapshot,
+    DeleteVersion, DropIndex, DropWriter, EndTransaction, Exchange, FinishObject, Head, HeadBucket, HeadVersion,
+    Indexes, List, ListBuckets, ListParts, ListSnapshots, ListUploads, ListVersions, OpenReader, OpenVersion,
+    OpenWriter, Pin, PurgeBucket, Read, ReaderParts, Rename, RenamePrefix, RestoreBucket, Search, SetAttributes,
+    SetBucket, SetVersioning, SnapshotBucket, Source, StepInTransaction, Truncate, Unpin, WriteCopy, WritePiece,
 };
+use crate::remote::field::{Rest, whole};
 use crate::request::{ListQuery, ObjectName, UploadQuery};
+use crate::search::SearchQuery;
+use crate::version::VersionQuery;
 
 /// Runs a verb.
 pub(super) fn run(objects: &Objects, held: &mut Held, request: Request) {
@@ -31,6 +35,7 @@ pub(super) fn run(objects: &Objects, held: &mut Held, request: Request) {
         0x8050 => uploads(objects, request),
         0x8060 => transactions(objects, held, request),
         0x8070 | 0x8080 => identities::run(objects, request),
+        0x8090 => pins(objects, held, request),
         _ => Some(request),
     };
     if let Some(request) = rest {
@@ -68,6 +73,12 @@ fn buckets(objects: &Objects, request: Request) -> Option<Request> {
         RestoreBucket::VERB => {
             request.soon::<RestoreBucket>(|(bucket, snapshot)| objects.restore_bucket(&bucket, &snapshot));
         }
+        SetVersioning::VERB => {
+            request.soon::<SetVersioning>(|(bucket, versioning)| objects.set_versioning(&bucket, versioning));
+        }
+        Indexes::VERB => request.now::<Indexes>(|bucket| objects.indexes(&bucket)),
+        AddIndex::VERB => request.now::<AddIndex>(|(bucket, of)| objects.add_index(&bucket, of)),
+        DropIndex::VERB => request.soon::<DropIndex>(|(bucket, of)| objects.drop_index(&bucket, of)),
         BranchBucket::VERB => request.soon::<BranchBucket>(|(from, to)| objects.branch_bucket(&from, &to)),
         _ => return Some(request),
     }
@@ -80,8 +91,21 @@ fn reading(objects: &Objects, held: &mut Held, request: Request) -> Option<Reque
         List::VERB => request.now::<List>(|(bucket, query)| {
             objects.list(&bucket, &ListQuery { limit: query.limit.min(ENTRIES_MAX), ..query })
         }),
-        OpenReader::VERB => request
-            .now_with_data::<OpenReader>(|(number, name, first), _| held.open_reader(objects, number, &name, first)),
+        HeadVersion::VERB => {
+            request.now::<HeadVersion>(|(name, version)| objects.head_version(of(&name), version));
+        }
+        ListVersions::VERB => request.now::<ListVersions>(|(bucket, query)| {
+            objects.list_versions(&bucket, &VersionQuery { limit: query.limit.min(ENTRIES_MAX), ..query })
+        }),
+        Search::VERB => request.now::<Search>(|(bucket, query)| {
+            objects.search(&bucket, &SearchQuery { limit: query.limit.min(ENTRIES_MAX), ..query })
+        }),
+        OpenReader::VERB => request.now_with_data::<OpenReader>(|(number, name, first), _| {
+            held.open_reader(number, first, || objects.get(&name.bucket, &name.key))
+        }),
+        OpenVersion::VERB => request.now_with_data::<OpenVersion>(|(number, name, version, first), _| {
+            held.open_reader(number, first, || objects.get_version(of(&name), version))
+        }),
         Read::VERB => {
             request.now_with_data::<Read>(|(number, offset, length), _| Ok(((), held.read(number, offset, length)?)))
         }
@@ -141,9 +165,48 @@ fn changes(objects: &Objects, request: Request) -> Option<Request> {
         CopyPrefix::VERB => {
             request.now::<CopyPrefix>(|(from, to, options)| objects.copy_prefix(of(&from), of(&to), options));
         }
+        DeleteVersion::VERB => {
+            request.soon::<DeleteVersion>(|(name, version)| objects.delete_version(of(&name), version));
+        }
         _ => return Some(request),
     }
     None
+}
+
+fn pins(objects: &Objects, held: &mut Held, request: Request) -> Option<Request> {
+    match request.verb {
+        Pin::VERB => request.now::<Pin>(|number| held.pin(objects, number)),
+        Unpin::VERB => request.now::<Unpin>(|number| {
+            held.unpin(number);
+            Ok(())
+        }),
+        AtPin::VERB => at_pin(held, request),
+        _ => return Some(request),
+    }
+    None
+}
+
+/// Whether a verb may be asked for at a pinned version: those that read, and what belongs to their readers.
+fn reads(verb: u16) -> bool {
+    let of_buckets = [HeadBucket::VERB, BucketUsage::VERB, ListBuckets::VERB, ListSnapshots::VERB, Indexes::VERB];
+    let of_uploads = [ListUploads::VERB, ListParts::VERB];
+    let of_objects = Head::VERB..=HeadVersion::VERB;
+    of_buckets.contains(&verb) || of_uploads.contains(&verb) || of_objects.contains(&verb) || identities::reads(verb)
+}
+
+/// Runs the verb within as the same one, at a pinned version.
+fn at_pin(held: &mut Held, request: Request) {
+    let asked = whole::<<AtPin as Call>::Asked>(&request.message).and_then(|(number, verb, Rest(message))| {
+        if !reads(verb) {
+            let message = format!("verb {verb:#06x} is none that reads, and what is pinned can only be read");
+            return Err(Error::new(ErrorKind::ReadOnly, message));
+        }
+        Ok((held.at_pin(number)?, verb, message))
+    });
+    match asked {
+        Ok((objects, verb, message)) => run(&objects, held, Request { verb, message: Bytes::from(message), ..request }),
+        Err(error) => request.refuse(&error),
+    }
 }
 
 fn transactions(objects: &Objects, held: &mut Held, request: Request) -> Option<Request> {

@@ -1,4 +1,4 @@
-//! What a connection has open: readers and writers, by the numbers that its client chose.
+//! What a connection has open: readers, writers and pinned versions, by the numbers that its client chose.
 //!
 //! Invariants:
 //! - There are at most so many of each.
@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use koine_kv::Bytes;
+use koine_kv::{Bytes, Version};
 
 use super::load::{Load, Share};
 use super::transactions::Transactions;
@@ -20,10 +20,11 @@ use crate::get::ObjectReader;
 use crate::info::ObjectInfo;
 use crate::multipart::PartWriter;
 use crate::objects::Objects;
+use crate::pin::Pinned;
 use crate::put::ObjectWriter;
 use crate::remote::calls::{FinishObject, Writing};
 use crate::remote::field::whole;
-use crate::remote::{FIRST_LEN, PIECE_LEN_MAX};
+use crate::remote::{FIRST_LEN, PIECE_LEN_MAX, PINS_MAX};
 use crate::request::ObjectName;
 use crate::transaction::{BodyWriter, StagedBody};
 
@@ -37,6 +38,7 @@ pub(super) struct Held {
     readers: HashMap<u64, ObjectReader>,
     writers: HashMap<u64, Result<Writer>>,
     bodies: HashMap<u64, StagedBody>,
+    pins: HashMap<u64, Pinned>,
     pub transactions: Transactions,
     load: Arc<Load>,
 }
@@ -78,6 +80,7 @@ impl Held {
             readers: HashMap::new(),
             writers: HashMap::new(),
             bodies: HashMap::new(),
+            pins: HashMap::new(),
             transactions: Transactions::default(),
             load: Arc::new(load),
         }
@@ -88,6 +91,7 @@ impl Held {
         self.readers.clear();
         self.writers.clear();
         self.bodies.clear();
+        self.pins.clear();
         self.transactions.clear();
     }
 
@@ -96,12 +100,42 @@ impl Held {
         self.bodies.get(&number).cloned().ok_or_else(|| unknown("body", number))
     }
 
-    /// Opens an object, and reads its first bytes; where those are all, it is closed again.
-    pub fn open_reader(&mut self, objects: &Objects, number: u64, name: &Name, first: u32) -> Result<(Opened, Bytes)> {
+    /// Pins the newest version of the store.
+    pub fn pin(&mut self, objects: &Objects, number: u64) -> Result<Version> {
+        if self.pins.contains_key(&number) {
+            return Err(taken("pinned version", number));
+        }
+        if self.pins.len() >= PINS_MAX {
+            return Err(full("pinned versions", PINS_MAX));
+        }
+        let pinned = objects.pin()?;
+        let version = pinned.version();
+        self.pins.insert(number, pinned);
+        Ok(version)
+    }
+
+    /// The calls at a pinned version.
+    pub fn at_pin(&self, number: u64) -> Result<Objects> {
+        let pinned = self.pins.get(&number).ok_or_else(|| unknown("pinned version", number))?;
+        Ok(pinned.objects().clone())
+    }
+
+    /// Pins one no more; one that is not there is gone already.
+    pub fn unpin(&mut self, number: u64) {
+        self.pins.remove(&number);
+    }
+
+    /// Has `open` open an object, and reads its first bytes; where those are all, it is closed again.
+    pub fn open_reader(
+        &mut self,
+        number: u64,
+        first: u32,
+        open: impl FnOnce() -> Result<ObjectReader>,
+    ) -> Result<(Opened, Bytes)> {
         if self.readers.contains_key(&number) {
             return Err(taken("reader", number));
         }
-        let reader = objects.get(&name.bucket, &name.key)?;
+        let reader = open()?;
         let info = reader.info().clone();
         let bytes = reader.bytes(0, (first as usize).min(FIRST_LEN))?;
         let stays = bytes.len() as u64 != info.size || info.part_count.is_some();

@@ -4,19 +4,26 @@
 
 use super::Request;
 use super::dispatch::of;
-use crate::identity::NameQuery;
+use crate::identity::{NameQuery, Whose};
 use crate::objects::Objects;
 use crate::remote::ENTRIES_MAX;
 use crate::remote::calls::{
-    AddMember, BucketAccess, BucketPolicy, Call, ChangeOwner, CreateGroup, CreateKey, CreateUser, DeleteGroup,
-    DeleteKey, DeleteUser, Groups, KeysOf, ObjectAccess, OneGroup, OnePolicy, OneUser, Owner, RemoveMember,
-    SetBucketAccess, SetBucketPolicy, SetGroup, SetObjectAccess, SetPassword, SetPolicy, SetPublicAccess, SetUser,
-    Users,
+    AddMember, BucketAccess, BucketPolicy, Call, ChangeOwner, CreateGroup, CreateKey, CreateUser, DeleteBucketsOf,
+    DeleteGroup, DeleteKey, DeleteUser, Explain, Groups, KeysOf, ObjectAccess, OneGroup, OnePolicy, OneUser, Owner,
+    RemoveMember, SetBucketAccess, SetBucketPolicy, SetGroup, SetObjectAccess, SetPassword, SetPolicy, SetPublicAccess,
+    SetUser, UsageOf, Users,
 };
 
 /// What is not one of these is given back.
 pub(super) fn run(objects: &Objects, request: Request) -> Option<Request> {
     people(objects, request).and_then(|request| rights(objects, request))
+}
+
+/// Whether a verb changes nothing.
+pub(super) fn reads(verb: u16) -> bool {
+    let of_people = [OneGroup::VERB, Groups::VERB, OneUser::VERB, Users::VERB, KeysOf::VERB, UsageOf::VERB];
+    let of_rights = [OnePolicy::VERB, Owner::VERB, BucketPolicy::VERB, BucketAccess::VERB, ObjectAccess::VERB];
+    of_people.contains(&verb) || of_rights.contains(&verb) || verb == Explain::VERB
 }
 
 fn people(objects: &Objects, request: Request) -> Option<Request> {
@@ -74,6 +81,12 @@ fn rights(objects: &Objects, request: Request) -> Option<Request> {
         SetObjectAccess::VERB => {
             request.soon::<SetObjectAccess>(|(name, list)| identities.set_object_access(of(&name), list))
         }
+        UsageOf::VERB => request.now::<UsageOf>(|(is_group, name)| {
+            identities.usage(if is_group { Whose::Group(&name) } else { Whose::User(&name) })
+        }),
+        DeleteBucketsOf::VERB => request.now::<DeleteBucketsOf>(|group| objects.delete_buckets_of(&group)),
+        Explain::VERB => request
+            .now::<Explain>(|(asker, action, bucket, key)| identities.explain(&asker, action, &bucket, key.as_deref())),
         ObjectAccess::VERB => request.now::<ObjectAccess>(|name| identities.object_access(of(&name))),
         _ => return Some(request),
     }

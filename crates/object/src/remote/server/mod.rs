@@ -4,8 +4,8 @@
 //! - Before the log in nothing but greeting and logging in is done, and nothing of the store is told.
 //! - The verbs of a connection run on its own thread, one behind the other: who asks for much, or reads slowly, holds up
 //!   nobody else.
-//! - What a connection holds is bounded: [`READERS_MAX`](held::READERS_MAX), [`WRITERS_MAX`](held::WRITERS_MAX), and the
-//!   bytes of bodies on their way ([`Load`]).
+//! - What a connection holds is bounded: [`READERS_MAX`](held::READERS_MAX), [`WRITERS_MAX`](held::WRITERS_MAX),
+//!   [`PINS_MAX`](super::PINS_MAX), and the bytes of bodies on their way ([`Load`]).
 
 mod dispatch;
 mod held;

@@ -169,6 +169,10 @@ fn make(
         In::Delete(name, options) => {
             return Ok((TransactionTold::Deleted(transaction.delete(of(&name), &options)?), Bytes::new()));
         }
+        In::DeleteVersion(name, version) => {
+            let deleted = transaction.delete_version(of(&name), version)?;
+            return Ok((TransactionTold::Deleted(deleted), Bytes::new()));
+        }
         In::Put(name, _, options) => transaction.put(of(&name), staged()?, &options),
         In::WriteAt(name, offset, _, options) => transaction.write_at(of(&name), offset, staged()?, &options),
         In::Append(name, _, options) => transaction.append(of(&name), staged()?, &options),
