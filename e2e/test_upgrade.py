@@ -95,3 +95,25 @@ def test_an_unknown_compatible_feature_stays(store):
             assert server.stop() == 0
     data = store.read_bytes()
     assert [data[at + COMPATIBLE_AT : at + COMPATIBLE_AT + 8] for at in images.SLOTS] == [word, word]
+
+
+def test_buckets_of_an_older_format_are_told_and_upgraded_once(store):
+    koine("mb", "--store", store, "koine://bucket")
+    koine("cp", "--store", store, __file__, "koine://bucket/key")
+    head = store.parent / "head"
+    # The catalogue's record as format 0 has it: a version, the format, the time of creation.
+    head.write_bytes(bytes([1, 1, 4, 0, 0, 0, 0, 2, 8]) + struct.pack("<Q", 1_700_000_000_000_000_000))
+    koine("kv", "put", store, "--space", "16", "--file", head, "f")
+    for command in [["ls", "--store", store, "koine://bucket"], ["kv", "get", store, "key"]]:
+        done = koine(*command, check=False)
+        assert done.returncode == 1 and "koine upgrade" in done.stderr, done
+    koine("check", store)
+    before = store.read_bytes()
+    told = json.loads(koine("--json", "upgrade", "--dry-run", store).stdout)
+    assert told["objects"] == {"from": 0, "format": 1, "buckets": 1, "counters": 0}
+    assert store.read_bytes() == before
+    assert "buckets and objects were upgraded from format 0 to 1: 1 buckets" in koine("upgrade", store).stdout
+    assert "key" in koine("ls", "--store", store, "koine://bucket").stdout
+    before = store.read_bytes()
+    assert "nothing was changed" in koine("upgrade", store).stdout
+    assert store.read_bytes() == before

@@ -7,7 +7,7 @@ use koine_engine::device::{FileDevice, OpenOptions};
 use koine_engine::{
     Engine, Info, Options, Progress, Repair, Report, Scrub, ScrubOptions, ScrubPosition, SpaceId, SpaceReport, Usage,
 };
-use koine_env::{OsRandom, SystemClock};
+use koine_env::SystemClock;
 use koine_kv::EngineKv;
 use koine_object::{BucketInfo, BucketQuery, ListQuery, ObjectReader, ObjectSummary, Objects};
 
@@ -111,7 +111,7 @@ impl Inspection {
             return Ok(());
         }
         let kv = Arc::clone(&self.kv) as Arc<dyn koine_kv::Kv>;
-        let objects = Objects::open(kv, Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
+        let objects = Objects::inspect(kv);
         for bucket in objects.list_buckets(&BucketQuery::default())?.buckets {
             let mut query = ListQuery { limit: PAGE, ..ListQuery::default() };
             loop {

@@ -46,5 +46,5 @@ pub use session::Session;
 pub use socket::{objects_socket_of, socket_of};
 pub use store::{OpenOptions, Store, open};
 pub use stream::Spaces;
-pub use upgrade::upgrade;
+pub use upgrade::{Upgraded, upgrade};
 pub use upkeep::Upkeep;

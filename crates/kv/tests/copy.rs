@@ -275,7 +275,7 @@ fn a_destination_with_other_things_is_refused_unless_it_is_forced() {
         Batch::new().then(Operation::CreateSpace { space: A }).put(A, "head", "of its own").put(A, "none", "x"),
     );
     let of_a_store = |keys: &[&'static str]| {
-        let founded = keys.iter().map(|key| Place::new(A, *key)).collect();
+        let founded = keys.iter().map(|key| (A, KeyRange::single(*key))).collect();
         CopyOptions { founded, ..options() }
     };
     assert!(matches!(copy(&*from, &founded, &of_a_store(&["head"]), &mut |_| {}), Err(CopyError::Occupied(_))));

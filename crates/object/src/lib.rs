@@ -49,6 +49,7 @@ mod rights;
 mod search;
 mod transaction;
 mod turns;
+mod upgrade;
 mod verb;
 mod version;
 
@@ -87,6 +88,7 @@ pub use rights::{
 };
 
 pub use search::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};
+pub use upgrade::CatalogueUpgrade;
 pub use version::{VersionId, VersionPage, VersionQuery, VersionSummary, Versioning};
 
 pub use transaction::{BodyWriter, StageOptions, StagedBody, TRANSACTION_CHANGES_MAX, Transaction};

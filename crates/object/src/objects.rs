@@ -4,15 +4,17 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use koine_env::{Clock, OsRandom, Random, SystemClock, Timestamp};
-use koine_kv::{Batch, Closed, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, Place, View};
+use koine_kv::{
+    Batch, Closed, Condition, Durability, ErrorKind as KvErrorKind, KeyRange, Kv, Operation, SpaceId, View,
+};
 
 use crate::accessed::Reads;
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::{Attempts, SealingKeys, key_of_root};
+use crate::identity::{Attempts, SealingKeys, founding_keys, keep_key_of_root, key_of_root};
 use crate::keys;
 use crate::lookup::read_value;
 use crate::quota::Sums;
-use crate::record::{HeadRecord, RootKeyRecord};
+use crate::record::{CATALOGUE_FORMAT, HeadRecord};
 use crate::remote::Remote;
 use crate::rights::{Caller, Circumstances, Rights};
 use crate::turns::Turns;
@@ -59,9 +61,33 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
-    /// Opens the objects of a store; makes the catalogue when the store is new.
+    /// Opens the objects of a store; makes the catalogue when the store is new. One of an older format is
+    /// `Unsupported`, until [`Objects::upgrade`] was called.
     pub fn open(kv: Arc<dyn Kv>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
-        let objects = Objects {
+        let objects = Objects::over(kv, clock, random);
+        match objects.read_head()? {
+            Some(head) if head.format < CATALOGUE_FORMAT => {
+                let message = format!(
+                    "buckets and objects have format {}, this program's is {CATALOGUE_FORMAT}; `koine upgrade STORE` gives it to them, and changes nothing else",
+                    head.format
+                );
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            Some(_) => {}
+            None => objects.make_catalogue()?,
+        }
+        Ok(objects)
+    }
+
+    /// Those of a store, of any format, that is looked at and not changed (`koine check`, `koine stat`). The store below
+    /// is one that can be read only, or the caller changes nothing.
+    pub fn inspect(kv: Arc<dyn Kv>) -> Self {
+        Objects::over(kv, Arc::new(SystemClock::new()), Arc::new(OsRandom))
+    }
+
+    /// Those of a store whose catalogue nobody has looked at.
+    pub(crate) fn over(kv: Arc<dyn Kv>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Objects {
             kv,
             clock,
             random,
@@ -74,11 +100,7 @@ impl Objects {
             reads: Arc::default(),
             pinned: None,
             remote: None,
-        };
-        if objects.read_head()?.is_none() {
-            objects.make_catalogue()?;
         }
-        Ok(objects)
     }
 
     /// Those of a store that another process has. A call that cannot be asked for there is `Unsupported`.
@@ -109,14 +131,15 @@ impl Objects {
         self.remote.is_some()
     }
 
-    fn read_head(&self) -> Result<Option<HeadRecord>> {
+    pub(crate) fn read_head(&self) -> Result<Option<HeadRecord>> {
         let view = self.kv.view()?;
         let head = read_value(view.as_ref(), keys::CATALOGUE, &keys::catalogue_head())?;
         head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()
     }
 
     fn make_catalogue(&self) -> Result<()> {
-        let head = HeadRecord { created: self.now(), public: false }.encode();
+        let head =
+            HeadRecord { format: CATALOGUE_FORMAT, created: self.now(), public: false, kept: Vec::new() }.encode();
         let mut batch = Batch::new().when(Condition::Absent { space: keys::CATALOGUE, key: keys::catalogue_head() });
         if !self.kv.view()?.has_space(keys::CATALOGUE)? {
             batch = batch.then(Operation::CreateSpace { space: keys::CATALOGUE });
@@ -130,9 +153,9 @@ impl Objects {
     }
 
     /// The keys that belong to a store itself and not to its buckets: a store without buckets has no others.
-    pub fn founding_keys() -> Vec<Place> {
-        let of_catalogue = |key| Place { space: keys::CATALOGUE, key };
-        vec![of_catalogue(keys::catalogue_head()), of_catalogue(keys::root_key())]
+    pub fn founding_keys() -> Vec<(SpaceId, KeyRange)> {
+        let head = KeyRange::single(keys::catalogue_head());
+        founding_keys().into_iter().chain([head]).map(|range| (keys::CATALOGUE, range)).collect()
     }
 
     /// The store below; one that refuses everything where the calls run elsewhere.
@@ -140,32 +163,15 @@ impl Objects {
         &self.kv
     }
 
-    /// The root key, when one was set, or made by a reset. It stands in the catalogue as it is: who reads the device
-    /// reads it.
+    /// The root key, when one was set, or made by a reset: the first of root's access keys that is live and for ever.
     pub fn root_key(&self) -> Result<Option<RootKey>> {
-        let view = self.kv.view()?;
-        let Some((_, bytes)) = read_value(view.as_ref(), keys::CATALOGUE, &keys::root_key())? else {
-            return key_of_root(self, view.as_ref());
-        };
-        let RootKeyRecord { access_key, secret } = RootKeyRecord::decode(&bytes)?;
-        Ok(Some(RootKey { access_key, secret }))
+        key_of_root(self, self.kv.view()?)
     }
 
-    /// Sets the root key unless there is one; gives the one that stands.
+    /// Sets the root key unless there is one; gives the one that stands. Its secret is sealed where the store was given
+    /// sealing keys.
     pub fn set_root_key_if_absent(&self, key: &RootKey) -> Result<RootKey> {
-        let record = RootKeyRecord { access_key: key.access_key.clone(), secret: key.secret.clone() };
-        let batch = Batch::new().when(Condition::Absent { space: keys::CATALOGUE, key: keys::root_key() }).put(
-            keys::CATALOGUE,
-            keys::root_key(),
-            record.encode(),
-        );
-        match self.kv.commit(batch, Durability::Sync) {
-            Ok(_) => Ok(key.clone()),
-            Err(error) if error.kind() == KvErrorKind::Refused => {
-                self.root_key()?.ok_or_else(|| Error::new(ErrorKind::Conflict, "the root key was removed meanwhile"))
-            }
-            Err(error) => Err(error.into()),
-        }
+        keep_key_of_root(self, key)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -19,7 +19,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, KeyRange, Place, SpaceId, Version};
+use koine_engine::{Error, ErrorKind, KeyRange, SpaceId, Version};
 
 use self::spaces::Copier;
 use self::state::{Position, State};
@@ -42,7 +42,7 @@ pub struct CopyOptions {
     /// Only these; `None` is all but the engine's own, [`STATE_SPACE`] and [`SCRATCH_SPACE`].
     pub spaces: Option<Vec<SpaceId>>,
     /// Keys that the destination may hold, as a store that was just made does. Those that the source lacks stay.
-    pub founded: Vec<Place>,
+    pub founded: Vec<(SpaceId, KeyRange)>,
     /// The destination may hold anything: spaces that the source has too are made equal to those, others stay. Values
     /// are compared where an earlier run would be believed.
     pub force: bool,
@@ -59,7 +59,9 @@ impl CopyOptions {
 
 impl CopyOptions {
     fn is_founded(&self, space: SpaceId, key: &[u8]) -> bool {
-        self.founded.iter().any(|place| place.space == space && place.key == key)
+        self.founded
+            .iter()
+            .any(|(founded, range)| *founded == space && range.overlaps(&KeyRange::single(Bytes::copy_from_slice(key))))
     }
 }
 

@@ -86,19 +86,34 @@ impl Run<'_> {
         self.uploads(name)
     }
 
-    /// What lies under as many ids as are compared at once; tells the first of the next slice.
-    fn slice(&mut self, seen: &Seen<'_>, first: ObjectId) -> Result<Option<ObjectId>> {
-        let mut ids = Ids::new(coded(first, false), self.options.ids_at_once);
+    /// The counts of a bucket alone.
+    pub(super) fn count_bucket(&mut self, name: &str) -> Result<()> {
+        let Some(seen) = self.see(name)? else { return Ok(()) };
+        let counts = self.count_names(&seen, &mut |_| ())?;
+        self.recount(&seen, counts)
+    }
+
+    /// Walks over all names of a bucket.
+    fn count_names(&mut self, seen: &Seen<'_>, met: &mut dyn FnMut(&Lead)) -> Result<Counts> {
         let mut counts = Counts::default();
         let names = KeyRange::prefix(keys::names_prefix(""));
         let mut cursor = seen.view.cursor(seen.record.space, names, Direction::Forward)?;
         while let Some(entry) = cursor.next()? {
             let lead = self.lead_of(seen, entry)?;
+            met(&lead);
+            counts.add(&lead);
+        }
+        Ok(counts)
+    }
+
+    /// What lies under as many ids as are compared at once; tells the first of the next slice.
+    fn slice(&mut self, seen: &Seen<'_>, first: ObjectId) -> Result<Option<ObjectId>> {
+        let mut ids = Ids::new(coded(first, false), self.options.ids_at_once);
+        let counts = self.count_names(seen, &mut |lead| {
             if let Some(id) = lead.id {
                 ids.add(coded(id, lead.has_table));
             }
-            counts.add(&lead);
-        }
+        })?;
         let next = ids.finish().and_then(|end| u64::try_from(end >> 1).ok()).map(ObjectId);
         if first == ObjectId(0) {
             self.collected.names += counts.names();

@@ -189,6 +189,22 @@ impl Objects {
     }
 }
 
+/// Counts every bucket anew and puts wrong counts right; tells how many buckets there are, and how many counts were
+/// wrong. In a store that nobody else has open.
+pub(crate) fn recount_all(objects: &Objects, remove: bool) -> Result<(u64, u64)> {
+    let pace = Pace::new(Arc::clone(objects.clock()), None);
+    let options = CollectOptions { remove, ..CollectOptions::default() };
+    let mut run =
+        Run { objects: objects.clone(), options, tell: &mut |_| {}, collected: Collected::default(), pace, keys: 0 };
+    let mut after = String::new();
+    while let Some(name) = bucket::next_after(run.view()?.as_ref(), &after)? {
+        run.count_bucket(&name)?;
+        run.collected.buckets += 1;
+        after = name;
+    }
+    Ok((run.collected.buckets, run.collected.counters))
+}
+
 /// So many keys are read between two events of progress.
 const KEYS_AN_EVENT: u64 = 4096;
 

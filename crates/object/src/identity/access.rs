@@ -16,7 +16,7 @@ use crate::lookup::{Lookup, read_value};
 use crate::pending::Pending;
 use crate::record::AccessKeyRecord;
 use crate::remote;
-use crate::rights::{Caller, Credential, Identity, Policy, ROOT, is_root_key};
+use crate::rights::{Caller, Credential, Identity, Policy, ROOT};
 
 /// How an access key is made.
 #[derive(Clone, Debug, Default)]
@@ -161,11 +161,7 @@ impl Identities {
     pub fn by_access_key(&self, access_key: &str) -> Result<(Caller, Secret)> {
         let mut view = self.objects.kv().view()?;
         let found = view.record(CATALOGUE, &keys::access_key(access_key))?;
-        let Some((_, bytes)) = found else {
-            let root = self.objects.root_key()?.filter(|root| root.access_key == access_key);
-            let root = root.ok_or_else(|| no_such_key(access_key))?;
-            return Ok((caller(ROOT, access_key), Secret::new(root.secret)));
-        };
+        let (_, bytes) = found.ok_or_else(|| no_such_key(access_key))?;
         let record = AccessKeyRecord::decode(&bytes)?;
         let secret = self.objects.sealing().open_secret((record.user, access_key), &record.secret)?;
         let secret = String::from_utf8(secret).map_err(|_| Error::damaged("the secret of an access key is no text"))?;
@@ -175,12 +171,9 @@ impl Identities {
 
 /// Who signs with an access key.
 pub(super) fn caller_of_key(from: &mut dyn Lookup, access_key: &str) -> Result<Caller> {
-    let user = match from.record(CATALOGUE, &keys::access_key(access_key))? {
-        Some((_, bytes)) => AccessKeyRecord::decode(&bytes)?.user,
-        None if is_root_key(from, access_key)? => ROOT,
-        None => return Err(no_such_key(access_key)),
-    };
-    Ok(caller(user, access_key))
+    let found = from.record(CATALOGUE, &keys::access_key(access_key))?;
+    let (_, bytes) = found.ok_or_else(|| no_such_key(access_key))?;
+    Ok(caller(AccessKeyRecord::decode(&bytes)?.user, access_key))
 }
 
 fn caller(user: u64, access_key: &str) -> Caller {

@@ -1,5 +1,7 @@
 //! Root: made anew by who owns the device.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Direction, KeyRange, Transaction, View};
@@ -10,7 +12,7 @@ use super::secret::draw_access_key;
 use super::{Identities, Password, Secret, keys, password};
 use crate::error::{Error, Result};
 use crate::keys::CATALOGUE;
-use crate::lookup::read_value;
+use crate::lookup::Lookup;
 use crate::objects::{Objects, RootKey};
 use crate::record::{AccessKeyRecord, Limits, State, UserRecord};
 use crate::rights::{ROOT, user};
@@ -36,27 +38,84 @@ pub(super) fn put_password(txn: &mut Transaction, hash: String, now: Timestamp) 
     Ok(())
 }
 
-/// The key that root signs with where it was reset: the first of its keys that is live and for ever.
-pub(crate) fn key_of_root(objects: &Objects, view: &dyn View) -> Result<Option<RootKey>> {
+/// What a store that was just made may have: the record of root, its keys and tokens, and what seals their secrets.
+pub(crate) fn founding_keys() -> Vec<KeyRange> {
+    let single = [keys::user(ROOT), keys::user_name(ROOT_NAME)].map(KeyRange::single);
+    let prefixes = [keys::access_key_of(ROOT, ""), keys::all_of(b'a'), keys::all_of(b's')].map(KeyRange::prefix);
+    single.into_iter().chain(prefixes).collect()
+}
+
+/// The key that root signs with: the first of its keys that is live and for ever.
+pub(crate) fn key_of_root(objects: &Objects, mut view: Arc<dyn View>) -> Result<Option<RootKey>> {
     let range = KeyRange::prefix(keys::access_key_of(ROOT, ""));
-    let mut cursor = view.cursor(CATALOGUE, range, Direction::Forward)?;
+    let listed = Arc::clone(&view);
+    let mut cursor = listed.cursor(CATALOGUE, range, Direction::Forward)?;
     while let Some(entry) = cursor.next()? {
-        let access_key = keys::text_after_id(&entry.key)?;
-        let Some((_, bytes)) = read_value(view, CATALOGUE, &keys::access_key(&access_key))? else {
-            continue;
-        };
-        let record = AccessKeyRecord::decode(&bytes)?;
-        if !record.disabled && record.expires.is_none() {
-            let secret = objects.sealing().open_secret((ROOT, &access_key), &record.secret)?;
-            let secret =
-                String::from_utf8(secret).map_err(|_| Error::damaged("the secret of root's key is no text"))?;
-            return Ok(Some(RootKey { access_key, secret }));
+        if let Some(found) = for_ever(objects, &mut view, &keys::text_after_id(&entry.key)?)? {
+            return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
+/// Keeps a key as root's unless it has one; gives the one that stands.
+pub(crate) fn keep_key_of_root(objects: &Objects, key: &RootKey) -> Result<RootKey> {
+    let (identities, wanted) = (objects.identities(), key.clone());
+    let kept = change(
+        objects,
+        |rights| rights.own_the_device(),
+        move |txn, scope| {
+            for key in keys_of(txn, &keys::access_key_of(ROOT, ""), usize::MAX)? {
+                if let Some(found) = for_ever(&identities.objects, txn, &keys::text_after_id(&key)?)? {
+                    return Ok(found);
+                }
+            }
+            let secret = Secret::new(wanted.secret.clone());
+            identities.put_key_of_root(txn, &wanted.access_key, &secret, scope.now)?;
+            Ok(wanted.clone())
+        },
+    );
+    kept.wait()
+}
+
+/// A key of root as it signs, when it is live and does not expire.
+fn for_ever(objects: &Objects, from: &mut dyn Lookup, access_key: &str) -> Result<Option<RootKey>> {
+    let Some((_, bytes)) = from.record(CATALOGUE, &keys::access_key(access_key))? else {
+        return Ok(None);
+    };
+    let record = AccessKeyRecord::decode(&bytes)?;
+    if record.disabled || record.expires.is_some() {
+        return Ok(None);
+    }
+    let secret = objects.sealing().open_secret((ROOT, access_key), &record.secret)?;
+    let secret = String::from_utf8(secret).map_err(|_| Error::damaged("the secret of root's key is no text"))?;
+    Ok(Some(RootKey { access_key: access_key.to_owned(), secret }))
+}
+
 impl Identities {
+    /// Puts a key of root that is live and for ever.
+    pub(crate) fn put_key_of_root(
+        &self,
+        txn: &mut Transaction,
+        access_key: &str,
+        secret: &Secret,
+        now: Timestamp,
+    ) -> Result<()> {
+        let record = AccessKeyRecord {
+            user: ROOT,
+            created: now,
+            disabled: false,
+            secret: self.keep_secret(txn, (ROOT, access_key), secret, now)?,
+            expires: None,
+            policy: None,
+            description: None,
+            kept: Vec::new(),
+        };
+        txn.put(CATALOGUE, keys::access_key(access_key), Bytes::from(record.encode()));
+        txn.put(CATALOGUE, keys::access_key_of(ROOT, access_key), Bytes::new());
+        Ok(())
+    }
+
     /// Gives root a new access key and a new password, and takes all its other keys and tokens back, in one commit.
     /// Only who owns the store may: owning the device is the proof.
     pub fn reset_root(&self) -> Result<(String, Secret, Password)> {
@@ -76,22 +135,8 @@ impl Identities {
                     txn.delete(CATALOGUE, keys::token(&keys::token_digest(&key)?));
                     txn.delete(CATALOGUE, key);
                 }
-                txn.delete(CATALOGUE, crate::keys::root_key());
                 put_password(txn, hash.clone(), scope.now)?;
-                let secret = identities.keep_secret(txn, (ROOT, &access_key), &secret, scope.now)?;
-                let record = AccessKeyRecord {
-                    user: ROOT,
-                    created: scope.now,
-                    disabled: false,
-                    secret,
-                    expires: None,
-                    policy: None,
-                    description: None,
-                    kept: Vec::new(),
-                };
-                txn.put(CATALOGUE, keys::access_key(&access_key), Bytes::from(record.encode()));
-                txn.put(CATALOGUE, keys::access_key_of(ROOT, &access_key), Bytes::new());
-                Ok(())
+                identities.put_key_of_root(txn, &access_key, &secret, scope.now)
             },
         );
         reset.wait()?;

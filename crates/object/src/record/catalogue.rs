@@ -6,13 +6,14 @@ use koine_kv::SpaceId;
 use super::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u32, as_u64, missing, unknown};
 use super::index::{IndexRecord, TAG_INDEX, decode_index, encode_indexes};
 use super::object::{TAG_METADATA, TAG_TAG, decode_pair, put_pair};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::info::{AccessTimes, Quota};
 use crate::rights::AccessList;
 use crate::version::Versioning;
 
-/// The format that this program writes into the catalogue's head.
-const CATALOGUE_FORMAT: u32 = 0;
+/// The format of the catalogue and of all records that it leads to: kept for ever. Format 0 made no promise; what it
+/// lacked is told at [`Objects::upgrade`](crate::Objects::upgrade).
+pub(crate) const CATALOGUE_FORMAT: u32 = 1;
 
 const TAG_FORMAT: u64 = 1;
 const TAG_CREATED: u64 = 2;
@@ -21,19 +22,23 @@ const TAG_PUBLIC: u64 = 4;
 /// The catalogue's own record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeadRecord {
+    /// 0 or [`CATALOGUE_FORMAT`]; what the format is of, a door looks at when it opens the store.
+    pub format: u32,
     pub created: Timestamp,
     /// Whether policies and lists may let those in who have no identity.
     pub public: bool,
+    pub kept: Vec<(u64, Vec<u8>)>,
 }
 
 impl HeadRecord {
     pub fn encode(&self) -> Vec<u8> {
         let mut fields = FieldWriter::new();
-        fields.put_u32(TAG_FORMAT, CATALOGUE_FORMAT);
+        fields.put_u32(TAG_FORMAT, self.format);
         fields.put_u64(TAG_CREATED, self.created.0);
         if self.public {
             fields.put(TAG_PUBLIC, &[1]);
         }
+        self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
         fields.finish()
     }
 
@@ -48,22 +53,21 @@ impl HeadRecord {
                 _ => unknown(tag, value, &mut kept)?,
             }
         }
-        match format {
-            Some(CATALOGUE_FORMAT) => {}
-            Some(other) => {
-                let message = format!("the catalogue has format {other}; this program knows {CATALOGUE_FORMAT}");
-                return Err(Error::damaged(message));
-            }
-            None => return Err(missing("format")),
+        let format = format.ok_or_else(|| missing("format"))?;
+        if format > CATALOGUE_FORMAT {
+            let message = format!(
+                "buckets and objects have format {format}; this program knows {CATALOGUE_FORMAT}: use a newer one"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        Ok(HeadRecord { created: created.ok_or_else(|| missing("time of creation"))?, public })
+        Ok(HeadRecord { format, created: created.ok_or_else(|| missing("time of creation"))?, public, kept })
     }
 }
 
 const TAG_ACCESS_KEY: u64 = 1;
 const TAG_SECRET: u64 = 2;
 
-/// The root key; readable by whoever reads the device.
+/// The root key of format 0, where it was no access key as others are.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RootKeyRecord {
     pub access_key: String,
@@ -71,6 +75,8 @@ pub(crate) struct RootKeyRecord {
 }
 
 impl RootKeyRecord {
+    /// What programs of format 0 wrote.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn encode(&self) -> Vec<u8> {
         let mut fields = FieldWriter::new();
         fields.put(TAG_ACCESS_KEY, self.access_key.as_bytes());

@@ -13,7 +13,7 @@ mod older;
 mod policy;
 mod upload;
 
-pub(crate) use catalogue::{BucketRecord, HeadRecord, RootKeyRecord, SnapshotRecord};
+pub(crate) use catalogue::{BucketRecord, CATALOGUE_FORMAT, HeadRecord, RootKeyRecord, SnapshotRecord};
 pub(crate) use identity::{
     AccessKeyRecord, GroupRecord, KeptSecret, Limits, MembershipRecord, State, TokenRecord, UserRecord,
 };

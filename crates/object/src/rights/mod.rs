@@ -40,7 +40,7 @@ pub use judge::{Decision, Rule};
 pub use list::{AccessList, GRANTS_MAX, Grant, Grantee};
 pub use policy::POLICY_LEN_MAX;
 pub(crate) use policy::Policy;
-pub(crate) use who::{find_group, find_user, group, is_root_key, read_id, user};
+pub(crate) use who::{find_group, find_user, group, read_id, user};
 
 /// Asks, for one call, whether its caller may do each thing that it needs.
 pub(crate) struct Rights<'a> {

@@ -1,7 +1,7 @@
 //! Whose buckets are, and how they are found by it.
 //!
 //! Invariant: a bucket that has an owner's key `o` and a group's key `h` has them as its record says: both are put,
-//! moved and taken in the batch that puts or takes the record. Buckets of older programs have neither, and are root's.
+//! moved and taken in the batch that puts or takes the record. Those of format 0 get theirs by the upgrade.
 
 use bytes::Bytes;
 use koine_kv::Transaction;
@@ -23,10 +23,15 @@ pub(crate) fn of_caller(txn: &mut Transaction, scope: &Scope<'_>, record: Bucket
 
 /// A bucket's record, under its name and with the keys by which its owner and its group find it.
 pub(crate) fn put_bucket(txn: &mut Transaction, name: &str, record: &BucketRecord) {
+    put_lists(txn, name, record);
+    txn.put(keys::CATALOGUE, keys::bucket(name), Bytes::from(record.encode()));
+}
+
+/// The keys by which a bucket's owner and its group find it.
+pub(crate) fn put_lists(txn: &mut Transaction, name: &str, record: &BucketRecord) {
     let id = Bytes::copy_from_slice(&record.id().to_le_bytes());
     txn.put(keys::CATALOGUE, identity_keys::bucket_of_owner(record.owner, name), id.clone());
     txn.put(keys::CATALOGUE, identity_keys::bucket_of_group(record.group, name), id);
-    txn.put(keys::CATALOGUE, keys::bucket(name), Bytes::from(record.encode()));
 }
 
 /// A bucket's record as `new`, found by another owner or group.

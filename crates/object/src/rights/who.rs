@@ -9,9 +9,7 @@ use crate::error::{Error, Result};
 use crate::identity::keys as identity_keys;
 use crate::keys;
 use crate::lookup::Lookup;
-use crate::record::{
-    AccessKeyRecord, GroupRecord, MembershipRecord, PolicyRecord, RootKeyRecord, State, TokenRecord, UserRecord,
-};
+use crate::record::{AccessKeyRecord, GroupRecord, MembershipRecord, PolicyRecord, State, TokenRecord, UserRecord};
 
 /// Who a caller is.
 pub(super) enum Who {
@@ -164,8 +162,6 @@ fn credential(
                 }
                 record.policy
             }
-            // The root key of format 0.
-            None if user == ROOT && is_root_key(from, key)? => None,
             None => return Ok(Err("the access key is not there any more")),
         },
         Credential::Token(digest) => match from.record(keys::CATALOGUE, &identity_keys::token(digest))? {
@@ -184,12 +180,4 @@ fn credential(
         },
     };
     Ok(Ok(policy.map(|text| Policy::of_identity(&text)).transpose()?))
-}
-
-/// Whether this is the root key of format 0.
-pub(crate) fn is_root_key(from: &mut dyn Lookup, key: &str) -> Result<bool> {
-    let Some((_, bytes)) = from.record(keys::CATALOGUE, &keys::root_key())? else {
-        return Ok(false);
-    };
-    Ok(RootKeyRecord::decode(&bytes)?.access_key == key)
 }
