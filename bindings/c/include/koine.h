@@ -85,7 +85,7 @@ typedef enum koine_kind {
     KOINE_ACCESS_DENIED = 218,
     KOINE_LOG_IN_FAILED = 219,          /* says no more, so that nobody learns which names there are */
     KOINE_MALFORMED_POLICY = 220,
-    KOINE_READ_ONLY = 221,              /* a snapshot */
+    KOINE_READ_ONLY = 221,              /* a snapshot, or a session of koine_pin */
     KOINE_QUOTA_EXCEEDED = 222,         /* deleting still works */
     KOINE_INVALID_BUCKET_NAME = 223,
     KOINE_INVALID_REQUEST = 224,        /* not possible as a whole, though each argument is */
@@ -364,7 +364,18 @@ typedef enum koine_field {
     KOINE_BUCKETS = 49,
     KOINE_BEING_DELETED = 50,    /* number */
     KOINE_RIGHTS = 51,           /* number: KOINE_RIGHT_... together */
-    KOINE_GRANTEE = 52           /* number: a koine_grantee */
+    KOINE_GRANTEE = 52,          /* number: a koine_grantee */
+    KOINE_VERSION_ID = 53,       /* text: which of the versions of its name it is; `null` where none are kept */
+    KOINE_IS_NEWEST = 54,        /* number: 1 for the version that the name stands for */
+    KOINE_IS_MARKER = 55,        /* number: 1 for a version that says that the name was deleted */
+    KOINE_FOUND = 56,            /* text: what the metadata or tag says that was searched for */
+    KOINE_INDEXED = 57,          /* number: a koine_indexed */
+    KOINE_IS_WHOLE = 58,         /* number: 1 for an index that is searched; 0 while it is built */
+    KOINE_VERSIONING = 59,       /* text: never, enabled or suspended */
+    KOINE_ACCESS_TIMES = 60,     /* number: 1 where a bucket keeps when its objects were last read */
+    KOINE_ALLOWED = 61,          /* number */
+    KOINE_RULE = 62,             /* text: what decided */
+    KOINE_ACCESSED = 63          /* number: when it was last read, where its bucket keeps that */
 } koine_field;
 
 /* How many rows there are. */
@@ -380,7 +391,8 @@ uint64_t koine_result_number(const koine_result *result, uint64_t row, int field
 uint64_t koine_result_entries(const koine_result *result, uint64_t row, int field);
 const char *koine_result_entry_name(const koine_result *result, uint64_t row, int field, uint64_t entry);
 const char *koine_result_entry_value(const koine_result *result, uint64_t row, int field, uint64_t entry);
-/* Whether another page follows, and what its `after` is: a name (of a part: its number) and, of uploads, an upload. */
+/* Whether another page follows, and what its `after` is: a name (of a part: its number) and beside it, of uploads, an
+ * upload, of versions, a version, of a search, the text that was found. */
 bool koine_result_has_next(const koine_result *result);
 const char *koine_result_next(const koine_result *result);
 uint64_t koine_result_next_length(const koine_result *result);
@@ -416,6 +428,12 @@ koine_session *koine_log_in(koine_session *session, const char *user, const char
                             koine_result **told, koine_error **error);
 /* Another session of the same store, as the user of a token; for NULL as one without an identity. */
 koine_session *koine_as(koine_session *session, const char *token, koine_error **error);
+/* Another session of the same store and user, which reads the store as it is now, whatever is changed later; what would
+ * change something is KOINE_READ_ONLY. Who may read is decided by the rules of the moment of each call. `told`:
+ * KOINE_VERSION, the last commit that is seen. While it is open, what was deleted since takes space; KOINE_EXPIRED
+ * where the store could not wait. Of a store that another process holds there are at most 64 (KOINE_BUSY). To be closed
+ * like any. */
+koine_session *koine_pin(koine_session *session, koine_result **told, koine_error **error);
 /* Takes a token back: sessions of it may nothing any more. */
 bool koine_log_out(koine_session *session, const char *token, koine_error **error);
 
@@ -451,6 +469,7 @@ typedef struct koine_options {
     uint64_t metadata_count;
     const koine_entry *tags;     /* at most 10 */
     uint64_t tag_count;
+    const char *source_version;  /* koine_copy: this version of the source; NULL: the newest */
 } koine_options;
 
 /* ---- Buckets ---------------------------------------------------------------------------------------------------- */
@@ -464,7 +483,7 @@ typedef struct koine_list_options {
     const char *after;         /* names after this one: koine_result_next of the last page */
     uint64_t after_length;     /* 0: up to its zero */
     uint64_t limit;            /* the most rows; 0: 1000 */
-    const char *upload_after;  /* uploads: koine_result_next_upload of the last page */
+    const char *upload_after;  /* uploads and versions: koine_result_next_upload of the last page */
 } koine_list_options;
 
 /* Called with one row, which it does not free and which ends when it returns; it may make any other call. Not 0: the walk
@@ -473,7 +492,10 @@ typedef int (*koine_each)(void *context, const koine_result *row);
 
 typedef enum koine_bucket_change_flag {
     KOINE_CHANGE_QUOTA_BYTES = 1,  /* also of koine_identity_change */
-    KOINE_CHANGE_QUOTA_OBJECTS = 2
+    KOINE_CHANGE_QUOTA_OBJECTS = 2,
+    KOINE_CHANGE_BUCKET_METADATA = 4, /* the metadata are those set, and no others */
+    KOINE_CHANGE_BUCKET_TAGS = 8,
+    KOINE_CHANGE_ACCESS_TIMES = 16
 } koine_bucket_change_flag;
 
 typedef struct koine_bucket_change {
@@ -481,17 +503,29 @@ typedef struct koine_bucket_change {
     uint64_t flags;          /* what is changed; the rest stays */
     uint64_t quota_bytes;    /* UINT64_MAX: none */
     uint64_t quota_objects;  /* UINT64_MAX: none */
+    uint64_t access_times;   /* 1: keep when objects were last read; 0: do not */
+    const koine_entry *set_metadata;    /* added, or put in the place of those of their names */
+    uint64_t set_metadata_count;
+    const koine_entry *remove_metadata; /* their values are not looked at */
+    uint64_t remove_metadata_count;
+    const koine_entry *set_tags;
+    uint64_t set_tag_count;
+    const koine_entry *remove_tags;
+    uint64_t remove_tag_count;
 } koine_bucket_change;
 
 /* Makes a bucket: 3 to 63 of lower-case letters, digits, dots and hyphens. `told`: what is known of it. */
 bool koine_bucket_create(koine_session *session, const char *bucket, koine_result **told, koine_error **error);
 /* Deletes a bucket. KOINE_BUCKET_NOT_EMPTY where it holds objects, or snapshots unless those go with it. */
 bool koine_bucket_delete(koine_session *session, const char *bucket, int with_snapshots, koine_error **error);
-/* A row: name, time of creation, quotas. */
+/* Deletes all buckets of a group with what is in them, their snapshots too; the group stays. `told`: KOINE_BUCKETS, how
+ * many. Interrupted, the rest is there; again, it goes on. */
+bool koine_bucket_delete_all(koine_session *session, const char *group, koine_result **told, koine_error **error);
+/* A row: name, time of creation, quotas, KOINE_VERSIONING, KOINE_ACCESS_TIMES, metadata, tags. */
 koine_result *koine_bucket_info(const koine_session *session, const char *bucket, koine_error **error);
 /* A row: how much it holds. Costs the same however much that is. */
 koine_result *koine_bucket_usage(const koine_session *session, const char *bucket, koine_error **error);
-/* Changes quotas. A quota below what is there keeps out what would add. */
+/* Changes quotas, access times, metadata and tags. A quota below what is there keeps out what would add. */
 bool koine_bucket_set(koine_session *session, const char *bucket, const koine_bucket_change *change,
                       koine_result **told, koine_error **error);
 /* Takes all objects out at once, however many. */
@@ -501,6 +535,15 @@ koine_result *koine_bucket_list(const koine_session *session, const koine_list_o
 /* Calls back for each bucket that begins so; prefix may be NULL. */
 bool koine_bucket_for_each(const koine_session *session, const char *prefix, koine_each each, void *context,
                            koine_error **error);
+
+typedef enum koine_versioning {
+    KOINE_VERSIONS_NEVER = 0,      /* a name has one object */
+    KOINE_VERSIONS_ENABLED = 1,    /* what is put over, edited or deleted stays as an older version */
+    KOINE_VERSIONS_SUSPENDED = 2   /* what was kept stays, and no more is kept */
+} koine_versioning;
+
+/* Sets whether a bucket keeps versions: a koine_versioning. Once it does, never again KOINE_VERSIONS_NEVER. */
+bool koine_bucket_set_versioning(koine_session *session, const char *bucket, int versioning, koine_error **error);
 
 /* ---- Snapshots and branches: each in constant time -------------------------------------------------------------- */
 
@@ -616,6 +659,59 @@ typedef struct koine_change {
 
 bool koine_set(koine_session *session, koine_name name, const koine_change *change, const koine_options *options,
                koine_result **told, koine_error **error);
+
+/* ---- Versions --------------------------------------------------------------------------------------------------- */
+
+/* A page of the versions in a bucket, or in a snapshot of one: by name, then newest first, delete markers too. A row:
+ * KOINE_NAME, KOINE_VERSION_ID, KOINE_IS_NEWEST, KOINE_MODIFIED, and KOINE_IS_MARKER or what a listing tells of an
+ * object. options may be NULL. */
+koine_result *koine_version_list(const koine_session *session, const char *bucket, const koine_list_options *options,
+                                 koine_error **error);
+/* As koine_head, koine_get and koine_reader_open, of one version: KOINE_NO_SUCH_VERSION. */
+koine_result *koine_version_head(const koine_session *session, koine_name name, const char *version,
+                                 koine_error **error);
+int64_t koine_version_get(const koine_session *session, koine_name name, const char *version, uint64_t offset,
+                          uint64_t length, void *buffer, koine_error **error);
+koine_reader *koine_version_open(const koine_session *session, koine_name name, const char *version,
+                                 koine_error **error);
+/* Deletes a version, or a delete marker, for good. Where it was the newest, the one before it is: what was deleted is
+ * there again. */
+bool koine_version_delete(koine_session *session, koine_name name, const char *version, koine_error **error);
+
+/* ---- Searching -------------------------------------------------------------------------------------------------- */
+
+typedef enum koine_indexed {
+    KOINE_OF_METADATA = 1,
+    KOINE_OF_TAG = 2
+} koine_indexed;
+
+/* Which objects are searched for. One of `equal`, `begins_with`, and `first` with `last`, says what the text must be; NULL
+ * all: anything. Texts compare by their bytes. */
+typedef struct koine_search_query {
+    uint64_t struct_size;
+    uint64_t of;              /* a koine_indexed */
+    const char *name;         /* of the metadata, in lower case, or of the tag */
+    const char *equal;
+    const char *begins_with;
+    const char *first;        /* this, or behind it */
+    const char *last;         /* this, or before it */
+    const char *prefix;       /* objects whose names begin so; NULL: all */
+    const char *value_after;  /* koine_result_next_upload of the last page */
+    const char *name_after;   /* koine_result_next of the last page */
+    uint64_t limit;           /* the most rows; 0: 1000 */
+} koine_search_query;
+
+/* A page of what is found, by the first 256 bytes of the texts, then by name: rows as of a listing, and KOINE_FOUND. With
+ * an index it costs what it finds, without one as much as lies under the prefix. */
+koine_result *koine_search(const koine_session *session, const char *bucket, const koine_search_query *query,
+                           koine_error **error);
+/* Adds an index over metadata or a tag (`of`: a koine_indexed), at most 16 of a bucket, and builds it while others write.
+ * KOINE_ALREADY_EXISTS where it is whole; interrupted, the next call goes on. `told`: a row as of koine_index_list. */
+bool koine_index_add(koine_session *session, const char *bucket, int of, const char *name, koine_result **told,
+                     koine_error **error);
+bool koine_index_drop(koine_session *session, const char *bucket, int of, const char *name, koine_error **error);
+/* A row each: KOINE_NAME, KOINE_INDEXED, KOINE_IS_WHOLE. */
+koine_result *koine_index_list(const koine_session *session, const char *bucket, koine_error **error);
 
 /* ---- Readers and writers ---------------------------------------------------------------------------------------- */
 
@@ -781,6 +877,8 @@ bool koine_group_create(koine_session *session, const char *group, const char *d
 /* Deletes a group with the users at home in it and all of its buckets. `told`: KOINE_USERS and KOINE_BUCKETS. */
 bool koine_group_delete(koine_session *session, const char *group, koine_result **told, koine_error **error);
 koine_result *koine_group_info(const koine_session *session, const char *group, koine_error **error);
+/* A row: how much its buckets hold together. */
+koine_result *koine_group_usage(const koine_session *session, const char *group, koine_error **error);
 koine_result *koine_group_list(const koine_session *session, const koine_list_options *options, koine_error **error);
 bool koine_group_set(koine_session *session, const char *group, const koine_identity_change *change,
                      koine_result **told, koine_error **error);
@@ -790,6 +888,8 @@ bool koine_user_create(koine_session *session, const char *group, const char *us
 /* KOINE_NOT_EMPTY while it owns buckets. */
 bool koine_user_delete(koine_session *session, const char *user, koine_error **error);
 koine_result *koine_user_info(const koine_session *session, const char *user, koine_error **error);
+/* A row: how much its buckets hold together. */
+koine_result *koine_user_usage(const koine_session *session, const char *user, koine_error **error);
 /* Users of a group; of all for NULL. */
 koine_result *koine_user_list(const koine_session *session, const char *group, const koine_list_options *options,
                               koine_error **error);
@@ -858,6 +958,17 @@ koine_result *koine_bucket_get_access(const koine_session *session, const char *
 bool koine_set_access(koine_session *session, koine_name name, const koine_grant *grants, uint64_t count,
                       koine_error **error);
 koine_result *koine_get_access(const koine_session *session, koine_name name, koine_error **error);
+typedef enum koine_asker {
+    KOINE_ASKER_EVERYONE = 0,   /* somebody without an identity */
+    KOINE_ASKER_USER = 1,
+    KOINE_ASKER_ACCESS_KEY = 2  /* what it is narrowed to counts too */
+} koine_asker;
+
+/* Whether somebody may do something to a bucket or, unless the key is NULL, to an object, and why: a row with
+ * KOINE_ALLOWED and KOINE_RULE. asker: a koine_asker; who: the user's name or the access key; action: as in policies,
+ * `s3:GetObject`. For administrators. */
+koine_result *koine_explain(const koine_session *session, int asker, const char *who, const char *action,
+                            const char *bucket, const char *key, koine_error **error);
 /* Whether what policies and lists give to everyone is given. */
 bool koine_set_public_access(koine_session *session, int on, koine_error **error);
 

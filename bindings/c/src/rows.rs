@@ -2,8 +2,8 @@
 
 use koine::env::Timestamp;
 use koine::object::{
-    BucketInfo, BucketUsage, ContentHeaders, GroupInfo, KeyInfo, ObjectInfo, ObjectSummary, PartInfo, SnapshotInfo,
-    UploadInfo, UserInfo, UserState,
+    AccessTimes, BucketInfo, BucketUsage, ContentHeaders, GroupInfo, IndexInfo, Indexed, KeyInfo, ObjectInfo,
+    ObjectSummary, PartInfo, SnapshotInfo, UploadInfo, UserInfo, UserState, VersionSummary,
 };
 
 use crate::table::{Field, Row};
@@ -34,6 +34,8 @@ pub fn object(info: ObjectInfo) -> Row {
         .number(Field::Modified, time(info.modified))
         .number(Field::Changed, time(info.changed))
         .number(Field::Mode, info.mode)
+        .text(Field::VersionId, info.version_id.to_string())
+        .number_if(Field::Accessed, info.accessed.map(time))
         .number_if(Field::PartCount, info.part_count)
         .number_if(Field::Uid, info.posix_owner.map(|(uid, _)| uid))
         .number_if(Field::Gid, info.posix_owner.map(|(_, gid)| gid))
@@ -53,6 +55,30 @@ pub fn summary(info: ObjectSummary) -> Row {
         .number(Field::Modified, time(info.modified))
 }
 
+/// Of a version in a listing.
+pub fn version(version: VersionSummary) -> Row {
+    let row = match version.object {
+        Some(object) => summary(object),
+        None => Row::default()
+            .text(Field::Name, version.key)
+            .number(Field::Modified, time(version.modified))
+            .number(Field::IsMarker, 1_u64),
+    };
+    row.text(Field::VersionId, version.id.to_string()).number(Field::IsNewest, u64::from(version.newest))
+}
+
+/// Of an index of a bucket.
+pub fn index(info: IndexInfo) -> Row {
+    let of = match info.of {
+        Indexed::Metadata(_) => 1_u64,
+        Indexed::Tag(_) => 2,
+    };
+    Row::default()
+        .text(Field::Name, info.of.name())
+        .number(Field::Indexed, of)
+        .number(Field::IsWhole, u64::from(info.whole))
+}
+
 /// Of a common prefix in a listing.
 pub fn prefix(name: String) -> Row {
     Row::default().text(Field::Name, name).number(Field::IsPrefix, 1_u64)
@@ -65,6 +91,10 @@ pub fn bucket(info: BucketInfo) -> Row {
         .number(Field::Created, time(info.created))
         .number_if(Field::QuotaBytes, info.quota.bytes)
         .number_if(Field::QuotaObjects, info.quota.objects)
+        .text(Field::Versioning, info.versioning.name())
+        .number(Field::AccessTimes, u64::from(info.access_times == AccessTimes::Relative))
+        .entries(Field::Metadata, info.metadata)
+        .entries(Field::Tags, info.tags)
 }
 
 /// Of what a bucket holds.

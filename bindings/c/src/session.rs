@@ -187,6 +187,25 @@ pub unsafe extern "C" fn koine_log_out(session: *mut Session, token: *const c_ch
     })
 }
 
+/// A session that reads what is there now.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_pin(
+    session: *mut Session,
+    told: *mut *mut Told,
+    error: *mut *mut Error,
+) -> *mut Session {
+    call(error, std::ptr::null_mut(), || {
+        let held = SESSIONS.get(session)?;
+        let pinned = held.objects.pin()?;
+        // SAFETY: the header asks for NULL or a place for a result.
+        unsafe { tell(told, || Row::default().number(Field::Version, pinned.version().0).into()) };
+        Ok(SESSIONS.add(Held { store: Arc::clone(&held.store), objects: pinned.objects().clone() }))
+    })
+}
+
 /// What is known of a session.
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_session_info(session: *const Session, error: *mut *mut Error) -> *mut Told {

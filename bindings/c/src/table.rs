@@ -69,6 +69,17 @@ pub enum Field {
     BeingDeleted = 50,
     Rights = 51,
     Grantee = 52,
+    VersionId = 53,
+    IsNewest = 54,
+    IsMarker = 55,
+    Found = 56,
+    Indexed = 57,
+    IsWhole = 58,
+    Versioning = 59,
+    AccessTimes = 60,
+    Allowed = 61,
+    Rule = 62,
+    Accessed = 63,
 }
 
 /// Bytes with a zero behind them.
@@ -163,13 +174,14 @@ impl Table {
 
     /// The next page begins after `name`.
     pub fn before(self, next: Option<impl Into<Vec<u8>>>) -> Self {
-        self.before_upload(next.map(|next| (next, None)))
+        self.before_other(next.map(|next| (next, None)))
     }
 
-    /// The next page begins after an upload of `name`.
-    pub fn before_upload(mut self, next: Option<(impl Into<Vec<u8>>, Option<String>)>) -> Self {
+    /// The next page begins after `name` and another text: of uploads one of them, of versions one of them, of what was
+    /// searched for its text.
+    pub fn before_other(mut self, next: Option<(impl Into<Vec<u8>>, Option<String>)>) -> Self {
         self.next =
-            next.map(|(name, upload)| (Text::new(name.into()), Text::new(upload.unwrap_or_default().into_bytes())));
+            next.map(|(name, other)| (Text::new(name.into()), Text::new(other.unwrap_or_default().into_bytes())));
         self
     }
 

@@ -77,6 +77,7 @@ fn in_c(rust: &str) -> String {
         ("IdentityChange", "koine_identity_change"),
         ("KeyOptions", "koine_key_options"),
         ("Grant", "koine_grant"),
+        ("Query", "koine_search_query"),
     ];
     let rust = rust.trim();
     if let Some(inner) = rust.strip_prefix("*mut ") {

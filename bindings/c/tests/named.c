@@ -725,6 +725,220 @@ static void transactions(koine_session *session)
 }
 
 /* Threads on one session, one writer, one reader. */
+/* Whether a version holds this, read each way. */
+static bool version_holds(koine_session *session, const char *key, const char *version, const char *body)
+{
+    char buffer[32];
+    koine_reader *reader = koine_version_open(session, in(key), version, &error);
+    int64_t whole = reader ? koine_reader_read(reader, 0, sizeof buffer, buffer, &error) : -1;
+    bool same = whole == (int64_t)strlen(body) && memcmp(buffer, body, strlen(body)) == 0;
+    CHECK(koine_reader_close(reader, &error));
+    CHECK(koine_version_get(session, in(key), version, 1, sizeof buffer, buffer, &error) == (int64_t)strlen(body) - 1);
+    return same && memcmp(buffer, body + 1, strlen(body) - 1) == 0;
+}
+
+static void versions(koine_session *session)
+{
+    koine_list_options page;
+    koine_options options;
+    char first[32], second[32], marker[32];
+    char buffer[8];
+    CHECK(koine_bucket_set_versioning(session, "bucket", KOINE_VERSIONS_ENABLED, &error));
+    CHECK(!koine_bucket_set_versioning(session, "bucket", KOINE_VERSIONS_NEVER, &error));
+    FAILED(KOINE_INVALID_REQUEST, "InvalidRequest");
+    CHECK(!koine_bucket_set_versioning(session, "bucket", 3, &error));
+    FAILED(KOINE_INVALID, "InvalidArgument");
+    told = koine_bucket_info(session, "bucket", &error);
+    CHECK(strcmp(text(told, KOINE_VERSIONING), "enabled") == 0);
+    done(&told);
+    CHECK(koine_put(session, in("v/a"), "first", 5, NULL, &told, &error));
+    snprintf(first, sizeof first, "%s", text(told, KOINE_VERSION_ID));
+    done(&told);
+    CHECK(put(session, "v/a", "second") && put(session, "v/b/c", "other"));
+    CHECK(koine_delete(session, in("v/a"), NULL, &error) == 1);
+    koine_init(&page);
+    page.prefix = "v/";
+    page.delimiter = "/";
+    page.limit = 2;
+    told = koine_version_list(session, "bucket", &page, &error);
+    CHECK(koine_result_rows(told) == 2 && koine_result_has_next(told));
+    CHECK(number(told, KOINE_IS_MARKER) == 1 && number(told, KOINE_IS_NEWEST) == 1);
+    CHECK(koine_result_number(told, 1, KOINE_SIZE) == 6 && koine_result_number(told, 1, KOINE_IS_NEWEST) == 0);
+    snprintf(marker, sizeof marker, "%s", text(told, KOINE_VERSION_ID));
+    snprintf(second, sizeof second, "%s", koine_result_text(told, 1, KOINE_VERSION_ID));
+    page.after = koine_result_next(told);
+    page.upload_after = koine_result_next_upload(told);
+    koine_result *rest = koine_version_list(session, "bucket", &page, &error);
+    CHECK(koine_result_rows(rest) == 2 && strcmp(text(rest, KOINE_VERSION_ID), first) == 0);
+    CHECK(koine_result_number(rest, 1, KOINE_IS_PREFIX) == 1 && !koine_result_has_next(rest));
+    done(&rest);
+    done(&told);
+    CHECK(version_holds(session, "v/a", first, "first") && version_holds(session, "v/a", second, "second"));
+    told = koine_version_head(session, in("v/a"), second, &error);
+    CHECK(number(told, KOINE_SIZE) == 6 && strcmp(text(told, KOINE_VERSION_ID), second) == 0);
+    done(&told);
+    CHECK(koine_version_get(session, in("v/a"), marker, 0, 8, buffer, &error) == -1);
+    FAILED(KOINE_INVALID_REQUEST, "InvalidRequest");
+    CHECK(koine_version_head(session, in("v/a"), "no id", &error) == NULL);
+    FAILED(KOINE_INVALID, "InvalidArgument");
+    koine_init(&options);
+    options.source_version = first;
+    CHECK(koine_copy(session, in("v/a"), in("restored"), &options, NULL, &error) && holds(session, "restored", "first"));
+    CHECK(!koine_put(session, in("x"), "", 0, &options, NULL, &error));
+    FAILED(KOINE_INVALID, "InvalidArgument");
+    CHECK(koine_version_delete(session, in("v/a"), marker, &error) && holds(session, "v/a", "second"));
+    CHECK(koine_version_delete(session, in("v/a"), second, &error) && holds(session, "v/a", "first"));
+    CHECK(!koine_version_delete(session, in("v/a"), second, &error));
+    FAILED(KOINE_NO_SUCH_VERSION, "NoSuchVersion");
+    CHECK(koine_bucket_set_versioning(session, "bucket", KOINE_VERSIONS_SUSPENDED, &error));
+}
+
+static void searches(koine_session *session)
+{
+    koine_entry color = {"color", "blue"}, team = {"team", "lab"};
+    koine_options options;
+    koine_search_query query;
+    koine_bucket_change change;
+    koine_init(&options);
+    options.metadata = &color;
+    options.metadata_count = 1;
+    options.tags = &team;
+    options.tag_count = 1;
+    CHECK(koine_put(session, in("s/1"), "", 0, &options, NULL, &error));
+    color.value = "red";
+    CHECK(koine_put(session, in("s/2"), "body", 4, &options, NULL, &error));
+    for (int indexed = 0; indexed < 2; indexed++) {
+        koine_init(&query);
+        query.of = KOINE_OF_METADATA;
+        query.name = "color";
+        query.prefix = "s/";
+        query.limit = 1;
+        told = koine_search(session, "bucket", &query, &error);
+        CHECK(koine_result_rows(told) == 1 && strcmp(text(told, KOINE_FOUND), "blue") == 0);
+        CHECK(strcmp(text(told, KOINE_NAME), "s/1") == 0 && koine_result_has_next(told));
+        query.name_after = koine_result_next(told);
+        query.value_after = koine_result_next_upload(told);
+        koine_result *rest = koine_search(session, "bucket", &query, &error);
+        CHECK(koine_result_rows(rest) == 1 && strcmp(text(rest, KOINE_FOUND), "red") == 0 && number(rest, KOINE_SIZE) == 4);
+        done(&rest);
+        done(&told);
+        query.name_after = query.value_after = NULL;
+        query.limit = 0;
+        query.equal = "red";
+        told = koine_search(session, "bucket", &query, &error);
+        CHECK(koine_result_rows(told) == 1 && strcmp(text(told, KOINE_NAME), "s/2") == 0);
+        done(&told);
+        query.begins_with = "r";
+        CHECK(koine_search(session, "bucket", &query, &error) == NULL);
+        FAILED(KOINE_INVALID, "InvalidArgument");
+        query.equal = query.begins_with = NULL;
+        query.first = "a";
+        query.last = "c";
+        told = koine_search(session, "bucket", &query, &error);
+        CHECK(koine_result_rows(told) == 1 && strcmp(text(told, KOINE_NAME), "s/1") == 0);
+        done(&told);
+        query.first = query.last = NULL;
+        query.of = KOINE_OF_TAG;
+        query.name = "team";
+        told = koine_search(session, "bucket", &query, &error);
+        CHECK(koine_result_rows(told) == 2);
+        done(&told);
+        query.of = 3;
+        CHECK(koine_search(session, "bucket", &query, &error) == NULL);
+        FAILED(KOINE_INVALID, "InvalidArgument");
+        if (indexed)
+            break;
+        CHECK(koine_index_add(session, "bucket", KOINE_OF_METADATA, "color", &told, &error));
+        CHECK(number(told, KOINE_IS_WHOLE) == 1 && number(told, KOINE_INDEXED) == KOINE_OF_METADATA);
+        done(&told);
+        CHECK(!koine_index_add(session, "bucket", KOINE_OF_METADATA, "color", NULL, &error));
+        FAILED(KOINE_ALREADY_EXISTS, "AlreadyExists");
+        CHECK(!koine_index_add(session, "bucket", -1, "color", NULL, &error));
+        FAILED(KOINE_INVALID, "InvalidArgument");
+    }
+    told = koine_index_list(session, "bucket", &error);
+    CHECK(koine_result_rows(told) == 1 && strcmp(text(told, KOINE_NAME), "color") == 0);
+    done(&told);
+    CHECK(koine_index_drop(session, "bucket", KOINE_OF_METADATA, "color", &error));
+    CHECK(!koine_index_drop(session, "bucket", KOINE_OF_METADATA, "color", &error));
+    FAILED(KOINE_NO_SUCH_INDEX, "NoSuchIndex");
+    koine_init(&change);
+    change.set_metadata = &color;
+    change.set_metadata_count = 1;
+    change.set_tags = &team;
+    change.set_tag_count = 1;
+    change.flags = KOINE_CHANGE_ACCESS_TIMES;
+    CHECK(koine_bucket_set(session, "bucket", &change, &told, &error));
+    CHECK(koine_result_entries(told, 0, KOINE_METADATA) == 1 && koine_result_entries(told, 0, KOINE_TAGS) == 1);
+    CHECK(strcmp(koine_result_entry_value(told, 0, KOINE_METADATA, 0), "red") == 0 && number(told, KOINE_ACCESS_TIMES) == 0);
+    done(&told);
+    koine_init(&change);
+    change.remove_tags = &team;
+    change.remove_tag_count = 1;
+    change.flags = KOINE_CHANGE_BUCKET_METADATA | KOINE_CHANGE_ACCESS_TIMES;
+    change.access_times = 1;
+    CHECK(koine_bucket_set(session, "bucket", &change, &told, &error));
+    CHECK(koine_result_entries(told, 0, KOINE_METADATA) == 0 && koine_result_entries(told, 0, KOINE_TAGS) == 0);
+    CHECK(number(told, KOINE_ACCESS_TIMES) == 1);
+    done(&told);
+    change.access_times = 2;
+    CHECK(!koine_bucket_set(session, "bucket", &change, NULL, &error));
+    FAILED(KOINE_INVALID, "InvalidArgument");
+}
+
+static void pins(koine_session *session)
+{
+    CHECK(put(session, "pinned", "before"));
+    koine_session *pinned = koine_pin(session, &told, &error);
+    CHECK(pinned != NULL && number(told, KOINE_VERSION) > 0);
+    done(&told);
+    CHECK(put(session, "pinned", "after") && put(session, "new", "x"));
+    CHECK(holds(pinned, "pinned", "before") && koine_exists(pinned, in("new"), &error) == 0);
+    CHECK(!put(pinned, "other", "x"));
+    FAILED(KOINE_READ_ONLY, "ReadOnly");
+    CHECK(!koine_bucket_create(pinned, "third", NULL, &error));
+    FAILED(KOINE_READ_ONLY, "ReadOnly");
+    CHECK(koine_close(pinned, &error) && holds(session, "pinned", "after"));
+    CHECK(koine_pin(pinned, NULL, &error) == NULL);
+    FAILED(KOINE_INVALID, "InvalidArgument");
+}
+
+/* What the buckets of users and groups hold, why somebody may do something, and all buckets of a group at once. */
+static void whole_groups(koine_session *session)
+{
+    CHECK(koine_group_create(session, "counted", NULL, NULL, &error));
+    CHECK(koine_user_create(session, "counted", "zoe", NULL, NULL, &error));
+    CHECK(koine_bucket_create(session, "zoes", NULL, &error) && koine_bucket_create(session, "hers", NULL, &error));
+    CHECK(koine_bucket_set_owner(session, "zoes", "zoe", NULL, &error));
+    CHECK(koine_bucket_set_owner(session, "hers", "zoe", NULL, &error));
+    CHECK(koine_put(session, koine_in("zoes", "k"), "12345", 5, NULL, NULL, &error));
+    told = koine_user_usage(session, "zoe", &error);
+    CHECK(number(told, KOINE_OBJECTS) == 1 && number(told, KOINE_BYTES) == 5);
+    done(&told);
+    told = koine_group_usage(session, "counted", &error);
+    CHECK(number(told, KOINE_OBJECTS) == 1 && number(told, KOINE_BYTES) == 5);
+    done(&told);
+    CHECK(koine_user_usage(session, "nobody", &error) == NULL);
+    FAILED(KOINE_NO_SUCH_USER, "NoSuchUser");
+    told = koine_explain(session, KOINE_ASKER_USER, "zoe", "s3:GetObject", "zoes", "k", &error);
+    CHECK(number(told, KOINE_ALLOWED) == 1 && strcmp(text(told, KOINE_RULE), "owner of the bucket") == 0);
+    done(&told);
+    told = koine_explain(session, KOINE_ASKER_EVERYONE, NULL, "s3:ListBucket", "zoes", NULL, &error);
+    CHECK(number(told, KOINE_ALLOWED) == 0 && strcmp(text(told, KOINE_RULE), "nothing allows it") == 0);
+    done(&told);
+    CHECK(koine_explain(session, KOINE_ASKER_ACCESS_KEY, "none", "s3:ListBucket", "zoes", NULL, &error) == NULL);
+    FAILED(KOINE_NO_SUCH_ACCESS_KEY, "NoSuchAccessKey");
+    CHECK(koine_explain(session, KOINE_ASKER_USER, NULL, "s3:ListBucket", "zoes", NULL, &error) == NULL);
+    FAILED(KOINE_INVALID, "InvalidArgument");
+    CHECK(koine_explain(session, KOINE_ASKER_EVERYONE, NULL, "s3:Nothing", "zoes", NULL, &error) == NULL);
+    FAILED(KOINE_INVALID, "InvalidArgument");
+    CHECK(koine_bucket_delete_all(session, "counted", &told, &error) && number(told, KOINE_BUCKETS) == 2);
+    done(&told);
+    CHECK(!koine_bucket_delete_all(session, "none", NULL, &error));
+    FAILED(KOINE_NO_SUCH_GROUP, "NoSuchGroup");
+    CHECK(koine_group_delete(session, "counted", NULL, &error));
+}
+
 static koine_writer *shared;
 
 static void *work(void *context)
@@ -839,6 +1053,10 @@ int main(int count, char **arguments)
     transactions(session);
     threads(session);
     misuse(session);
+    versions(session);
+    searches(session);
+    pins(session);
+    whole_groups(session);
     CHECK(put(session, "kept", "bytes"));
     koine_reader *reader = koine_reader_open(session, in("kept"), &error);
     CHECK(koine_close(session, &error) && !koine_close(session, &error));

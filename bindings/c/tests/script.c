@@ -14,6 +14,11 @@ static koine_session *store, *session;
 static koine_session *logins[16];
 static char *login_names[16], *login_tokens[16];
 static int login_count;
+static koine_session *pins[8];
+static char *pin_names[8];
+static int pin_count;
+static char version_names[64][32], version_ids[64][32];
+static int version_count;
 static koine_error *error;
 static koine_result *told;
 
@@ -279,11 +284,23 @@ static const koine_options *options(void)
     return &all;
 }
 
+/* The id of a version that an earlier step has told. */
+static const char *version(void)
+{
+    for (int at = 0; at < version_count; at++)
+        if (strcmp(version_names[at], text("version")) == 0)
+            return version_ids[at];
+    return NULL;
+}
+
 static void get(void)
 {
     static char buffer[1 << 20];
-    int64_t length = koine_get(session, key("key"), number("offset", 0), number("length", sizeof buffer) > sizeof buffer ?
-                               sizeof buffer : number("length", sizeof buffer), buffer, &error);
+    uint64_t offset = number("offset", 0), wanted = number("length", sizeof buffer);
+    if (wanted > sizeof buffer)
+        wanted = sizeof buffer;
+    int64_t length = given("version") ? koine_version_get(session, key("key"), version(), offset, wanted, buffer, &error)
+                                      : koine_get(session, key("key"), offset, wanted, buffer, &error);
     if (length < 0)
         return;
     printf("{\"gives\":");
@@ -352,6 +369,13 @@ static koine_segment segment(const char *key_argument, const char *range)
         of.length = strtoull(end + 1, NULL, 10);
     }
     return of;
+}
+
+static void copy(void)
+{
+    koine_options wanted = *options();
+    wanted.source_version = given("version") ? version() : NULL;
+    row(koine_copy(session, key("key"), target(), &wanted, &told, &error), object);
 }
 
 static void compose(void)
@@ -522,6 +546,38 @@ static const koine_list_options *prefix(void)
     return &page;
 }
 
+static void decision(uint64_t at)
+{
+    printf("{\"allowed\":%s,\"rule\":", boolean(at, KOINE_ALLOWED));
+    field(at, KOINE_RULE);
+    putchar('}');
+}
+
+static void explain(void)
+{
+    int asker = given("user") ? KOINE_ASKER_USER : KOINE_ASKER_EVERYONE;
+    row_of(koine_explain(session, asker, given("user"), text("action"), text("bucket"), given("key"), &error), decision);
+}
+
+static void pin(void)
+{
+    koine_session *pinned = koine_pin(session, NULL, &error);
+    if (!pinned || pin_count == 8)
+        return;
+    pins[pin_count] = pinned;
+    pin_names[pin_count++] = kept(text("save"));
+    truth(true);
+}
+
+static void unpin(void)
+{
+    for (int at = 0; at < pin_count; at++)
+        if (pins[at] && strcmp(pin_names[at], text("of")) == 0) {
+            truth(koine_close(pins[at], &error));
+            pins[at] = NULL;
+        }
+}
+
 static bool identities(const char *call)
 {
     const char *of_group = text("group"), *of_user = text("user");
@@ -551,6 +607,16 @@ static bool identities(const char *call)
         truth((told = koine_key_create(session, of_user, NULL, &error)) != NULL);
     else if (strcmp(call, "keys") == 0 && (told = koine_key_list(session, of_user, &error)) != NULL)
         count((int64_t)koine_result_rows(told));
+    else if (strcmp(call, "user_usage") == 0)
+        row_of(koine_user_usage(session, of_user, &error), usage);
+    else if (strcmp(call, "group_usage") == 0)
+        row_of(koine_group_usage(session, of_group, &error), usage);
+    else if (strcmp(call, "explain") == 0)
+        explain();
+    else if (strcmp(call, "pin") == 0)
+        pin();
+    else if (strcmp(call, "unpin") == 0)
+        unpin();
     else if (strcmp(call, "log_in") == 0)
         log_in();
     else if (strcmp(call, "log_out") == 0)
@@ -588,12 +654,202 @@ static bool uploads(const char *call)
     return true;
 }
 
+/* The ids of versions are kept, each under NAME.NUMBER. */
+static void versions(void)
+{
+    told = koine_version_list(session, text("bucket"), prefix(), &error);
+    if (!told)
+        return;
+    printf("{\"gives\":[");
+    for (uint64_t at = 0; at < koine_result_rows(told); at++) {
+        printf("%s[", at > 0 ? "," : "");
+        field(at, KOINE_NAME);
+        printf(",%s,", boolean(at, KOINE_IS_NEWEST));
+        if (koine_result_number(told, at, KOINE_IS_MARKER))
+            printf("null]");
+        else
+            printf("%llu]", (unsigned long long)koine_result_number(told, at, KOINE_SIZE));
+        if (version_count < 64) {
+            snprintf(version_names[version_count], sizeof version_names[0], "%s.%d", text("save"), (int)at);
+            snprintf(version_ids[version_count++], sizeof version_ids[0], "%s",
+                     koine_result_text(told, at, KOINE_VERSION_ID));
+        }
+    }
+    printf("]}");
+}
+
+static void found(uint64_t at)
+{
+    putchar('[');
+    field(at, KOINE_FOUND);
+    putchar(',');
+    field(at, KOINE_NAME);
+    putchar(']');
+}
+
+static void search(void)
+{
+    koine_search_query query;
+    koine_init(&query);
+    query.of = given("tag") ? KOINE_OF_TAG : KOINE_OF_METADATA;
+    query.name = given("tag") ? given("tag") : given("metadata");
+    query.equal = given("equal");
+    query.begins_with = given("begins");
+    query.first = given("first");
+    query.last = given("last");
+    query.prefix = given("prefix");
+    query.limit = number("limit", 0);
+    rows(koine_search(session, text("bucket"), &query, &error), found);
+}
+
+static void an_index(uint64_t at)
+{
+    printf("[\"%s\",", koine_result_number(told, at, KOINE_INDEXED) == KOINE_OF_TAG ? "tag" : "metadata");
+    field(at, KOINE_NAME);
+    printf(",%s]", boolean(at, KOINE_IS_WHOLE));
+}
+
+static void settings(uint64_t at)
+{
+    printf("{\"versioning\":");
+    field(at, KOINE_VERSIONING);
+    printf(",\"access_times\":\"%s\",\"metadata\":",
+           koine_result_number(told, at, KOINE_ACCESS_TIMES) ? "relative" : "off");
+    map(at, KOINE_METADATA);
+    printf(",\"tags\":");
+    map(at, KOINE_TAGS);
+    putchar('}');
+}
+
+static void set_settings(void)
+{
+    static koine_entry set_tags[32], gone[32], gone_tags[32];
+    koine_bucket_change change;
+    koine_init(&change);
+    change.set_metadata = metadata;
+    change.set_metadata_count = entries("metadata.", metadata, 1);
+    change.remove_metadata = gone;
+    change.remove_metadata_count = entries("metadata.", gone, 0);
+    change.set_tags = set_tags;
+    change.set_tag_count = entries("tags.", set_tags, 1);
+    change.remove_tags = gone_tags;
+    change.remove_tag_count = entries("tags.", gone_tags, 0);
+    if (given("access_times"))
+        change.flags |= KOINE_CHANGE_ACCESS_TIMES;
+    change.access_times = strcmp(text("access_times"), "relative") == 0;
+    row(koine_bucket_set(session, text("bucket"), &change, &told, &error), settings);
+}
+
+/* A step of a transaction, what it gave behind `place`; false on failure. */
+static bool txn_step(koine_txn *txn, const char *what, char *argument, char *place, size_t room)
+{
+    char *second = argument ? strchr(argument, '+') : NULL;
+    char first[64];
+    koine_name one, other;
+    int answered = 1;
+    snprintf(first, sizeof first, "%.*s", (int)(second ? second - argument : 63), argument);
+    one = koine_in(text("bucket"), first);
+    second = second ? second + 1 : NULL;
+    other = koine_in(text("bucket"), second);
+    if (strcmp(what, "put") == 0)
+        answered = koine_txn_put(txn, one, second, strlen(second), NULL, &error) ? 1 : -1;
+    else if (strcmp(what, "append") == 0)
+        answered = koine_txn_write(txn, one, UINT64_MAX, second, strlen(second), NULL, &error) ? 1 : -1;
+    else if (strcmp(what, "truncate") == 0)
+        answered = koine_txn_truncate(txn, one, strtoull(second, NULL, 10), NULL, &error) ? 1 : -1;
+    else if (strcmp(what, "copy") == 0)
+        answered = koine_txn_copy(txn, one, other, NULL, &error) ? 1 : -1;
+    else if (strcmp(what, "move") == 0)
+        answered = koine_txn_move(txn, one, other, NULL, &error) ? 1 : -1;
+    else if (strcmp(what, "exchange") == 0)
+        answered = koine_txn_exchange(txn, one, other, &error) ? 1 : -1;
+    else if (strcmp(what, "delete") == 0)
+        answered = koine_txn_delete(txn, one, NULL, &error);
+    else if (strcmp(what, "exists") == 0) {
+        koine_result *info = koine_txn_head(txn, one, &error);
+        answered = info ? koine_result_rows(info) > 0 : -1;
+        koine_result_free(info);
+    } else {
+        char buffer[64];
+        int64_t length = koine_txn_get(txn, one, 0, sizeof buffer, buffer, &error);
+        snprintf(place, room, "\"%.*s\"", (int)length, buffer);
+        return length >= 0;
+    }
+    snprintf(place, room, "%s", answered ? "true" : "false");
+    return answered >= 0;
+}
+
+/* What the steps gave, as JSON; told once it is committed, since they may be made again. */
+static int txn_body(koine_txn *txn, void *context)
+{
+    char *gave = (char *)context;
+    gave[0] = 0;
+    for (int at = 1; at < fields; at++) {
+        if (strncmp(names[at], "steps.", 6) != 0)
+            continue;
+        if (gave[0])
+            strcat(gave, ",");
+        if (!txn_step(txn, names[at] + 6, values[at], gave + strlen(gave), 256))
+            return 1;
+    }
+    return 0;
+}
+
+static void transaction(void)
+{
+    static char gave[4096];
+    koine_error *ended = NULL;
+    bool done = koine_transact(session, txn_body, gave, NULL, &ended);
+    if (done)
+        printf("{\"gives\":[%s]}", gave);
+    /* Where a step failed that is what is told. */
+    if (error)
+        koine_error_free(ended);
+    else
+        error = ended;
+}
+
+static bool kept_and_found(const char *call)
+{
+    const char *bucket_name = text("bucket");
+    int of = given("tag") ? KOINE_OF_TAG : KOINE_OF_METADATA;
+    const char *entry = given("tag") ? given("tag") : given("metadata");
+    if (strcmp(call, "set_versioning") == 0)
+        truth(koine_bucket_set_versioning(session, bucket_name, strcmp(text("versioning"), "enabled") == 0 ?
+              KOINE_VERSIONS_ENABLED : KOINE_VERSIONS_SUSPENDED, &error));
+    else if (strcmp(call, "versions") == 0)
+        versions();
+    else if (strcmp(call, "get_version") == 0)
+        get();
+    else if (strcmp(call, "head_version") == 0)
+        row_of(koine_version_head(session, key("key"), version(), &error), object);
+    else if (strcmp(call, "delete_version") == 0)
+        truth(koine_version_delete(session, key("key"), version(), &error));
+    else if (strcmp(call, "search") == 0)
+        search();
+    else if (strcmp(call, "add_index") == 0)
+        truth(koine_index_add(session, bucket_name, of, entry, NULL, &error));
+    else if (strcmp(call, "drop_index") == 0)
+        truth(koine_index_drop(session, bucket_name, of, entry, &error));
+    else if (strcmp(call, "indexes") == 0)
+        rows(koine_index_list(session, bucket_name, &error), an_index);
+    else if (strcmp(call, "settings") == 0)
+        row_of(koine_bucket_info(session, bucket_name, &error), settings);
+    else if (strcmp(call, "set_settings") == 0)
+        set_settings();
+    else if (strcmp(call, "transaction") == 0)
+        transaction();
+    else
+        return uploads(call);
+    return true;
+}
+
 static bool changes(const char *call)
 {
     const char *data = text("data");
     koine_segment from = segment(text("key"), given("range"));
     if (strcmp(call, "copy") == 0)
-        row(koine_copy(session, key("key"), target(), options(), &told, &error), object);
+        copy();
     else if (strcmp(call, "move") == 0)
         row(koine_move(session, key("key"), target(), options(), &told, &error), object);
     else if (strcmp(call, "exchange") == 0)
@@ -613,7 +869,7 @@ static bool changes(const char *call)
     else if (strcmp(call, "compose") == 0)
         compose();
     else
-        return uploads(call);
+        return kept_and_found(call);
     return true;
 }
 
@@ -648,7 +904,10 @@ static bool buckets(const char *call)
     const char *of = text("bucket"), *snapshot = text("name");
     if (strcmp(call, "create_bucket") == 0)
         truth(koine_bucket_create(session, of, NULL, &error));
-    else if (strcmp(call, "delete_bucket") == 0)
+    else if (strcmp(call, "delete_buckets") == 0) {
+        if (koine_bucket_delete_all(session, text("group"), &told, &error))
+            count((int64_t)koine_result_number(told, 0, KOINE_BUCKETS));
+    } else if (strcmp(call, "delete_bucket") == 0)
         truth(koine_bucket_delete(session, of, 0, &error));
     else if (strcmp(call, "purge") == 0)
         truth(koine_bucket_purge(session, of, &error));
@@ -703,6 +962,9 @@ int main(int arguments, char **argument)
         for (int at = 0; at < login_count; at++)
             if (given("as") && strcmp(login_names[at], text("as")) == 0)
                 session = logins[at];
+        for (int at = 0; at < pin_count; at++)
+            if (given("pinned") && pins[at] && strcmp(pin_names[at], text("pinned")) == 0)
+                session = pins[at];
         if (!buckets(names[0]))
             return 3;
         if (error)
@@ -713,6 +975,10 @@ int main(int arguments, char **argument)
         koine_result_free(told);
         error = NULL;
         told = NULL;
+    }
+    for (int at = 0; at < pin_count; at++) {
+        koine_close(pins[at], NULL);
+        free(pin_names[at]);
     }
     for (int at = 0; at < login_count; at++) {
         koine_close(logins[at], NULL);

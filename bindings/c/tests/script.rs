@@ -34,6 +34,9 @@ fn argument(name: &str, value: &Value, uploads: &HashMap<String, String>) -> Vec
             .iter()
             .map(|(entry, value)| (format!("{name}.{entry}"), value.as_str().map(str::to_owned)))
             .collect(),
+        ("between", Value::Array(texts)) => {
+            vec![("first".to_owned(), Some(text_of(&texts[0]))), ("last".to_owned(), Some(text_of(&texts[1])))]
+        }
         ("keys", Value::Array(keys)) => keys.iter().map(|key| (name.to_owned(), Some(text_of(key)))).collect(),
         ("range", Value::Array(range)) => vec![(name.to_owned(), Some(joined(range)))],
         ("sources", Value::Array(sources)) => sources

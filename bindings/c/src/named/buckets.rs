@@ -2,13 +2,14 @@
 
 use std::ffi::{c_char, c_int};
 
-use koine::object::BucketChange;
+use koine::object::{AccessTimes, BucketChange};
 
 use crate::errors::{Error, Failure, call};
-use crate::named::options::{sized, text};
+use crate::named::changes::entry_change;
+use crate::named::options::{Entry, sized, text};
 use crate::rows;
 use crate::session::{Session, objects};
-use crate::table::{Table, Told, tell};
+use crate::table::{Field, Row, Table, Told, tell};
 
 /// `koine_bucket_change` of the header.
 #[repr(C)]
@@ -18,10 +19,59 @@ pub struct BucketSettings {
     flags: u64,
     quota_bytes: u64,
     quota_objects: u64,
+    access_times: u64,
+    set_metadata: *const Entry,
+    set_metadata_count: u64,
+    remove_metadata: *const Entry,
+    remove_metadata_count: u64,
+    set_tags: *const Entry,
+    set_tag_count: u64,
+    remove_tags: *const Entry,
+    remove_tag_count: u64,
 }
 
 const CHANGE_QUOTA_BYTES: u64 = 1;
 const CHANGE_QUOTA_OBJECTS: u64 = 2;
+const CHANGE_BUCKET_METADATA: u64 = 4;
+const CHANGE_BUCKET_TAGS: u64 = 8;
+const CHANGE_ACCESS_TIMES: u64 = 16;
+
+/// What a change of a bucket says.
+///
+/// # Safety
+/// `change` is NULL or a change as the header says.
+unsafe fn settings(change: *const BucketSettings) -> Result<BucketChange, Failure> {
+    // SAFETY: as the caller of this function promises.
+    let given = unsafe { sized(change, "the change") }?.ok_or_else(|| Failure::invalid("the change is NULL"))?;
+    let has = |flag: u64| given.flags & flag != 0;
+    let known =
+        CHANGE_QUOTA_BYTES | CHANGE_QUOTA_OBJECTS | CHANGE_BUCKET_METADATA | CHANGE_BUCKET_TAGS | CHANGE_ACCESS_TIMES;
+    if has(!known) {
+        return Err(Failure::invalid(format!("{:#x} are no flags of a bucket's change", given.flags & !known)));
+    }
+    let access_times = match given.access_times {
+        _ if !has(CHANGE_ACCESS_TIMES) => None,
+        0 => Some(AccessTimes::Off),
+        1 => Some(AccessTimes::Relative),
+        other => return Err(Failure::invalid(format!("{other} is neither 0 nor 1: whether access times are kept"))),
+    };
+    // SAFETY: as the caller of this function promises.
+    let (metadata, tags) = unsafe {
+        let set = (given.set_metadata, given.set_metadata_count);
+        let remove = (given.remove_metadata, given.remove_metadata_count);
+        let metadata = entry_change(set, remove, has(CHANGE_BUCKET_METADATA), "metadata")?;
+        let (set, remove) = ((given.set_tags, given.set_tag_count), (given.remove_tags, given.remove_tag_count));
+        (metadata, entry_change(set, remove, has(CHANGE_BUCKET_TAGS), "tags")?)
+    };
+    Ok(BucketChange {
+        quota_bytes: quota(has(CHANGE_QUOTA_BYTES), given.quota_bytes),
+        quota_objects: quota(has(CHANGE_QUOTA_OBJECTS), given.quota_objects),
+        access_times,
+        metadata,
+        tags,
+        ..BucketChange::default()
+    })
+}
 
 /// A limit that is changed, or not; `UINT64_MAX` takes it away.
 pub fn quota(changed: bool, limit: u64) -> Option<Option<u64>> {
@@ -68,6 +118,27 @@ pub unsafe extern "C" fn koine_bucket_delete(
             0 => objects.delete_bucket(bucket).wait()?,
             _ => objects.delete_bucket_and_snapshots(bucket).wait()?,
         }
+        Ok(true)
+    })
+}
+
+/// Deletes all buckets of a group, with what is in them.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_bucket_delete_all(
+    session: *mut Session,
+    group: *const c_char,
+    told: *mut *mut Told,
+    error: *mut *mut Error,
+) -> bool {
+    call(error, false, || {
+        // SAFETY: the header asks for a C string.
+        let group = unsafe { text(group, "group's name") }?;
+        let buckets = objects(session)?.delete_buckets_of(group)?;
+        // SAFETY: the header asks for NULL or a place.
+        unsafe { tell(told, || Row::default().number(Field::Buckets, buckets).into()) };
         Ok(true)
     })
 }
@@ -120,17 +191,7 @@ pub unsafe extern "C" fn koine_bucket_set(
 ) -> bool {
     call(error, false, || {
         // SAFETY: the header asks for a C string and a change.
-        let (bucket, given) = unsafe { (text(bucket, "bucket's name")?, sized(change, "the change")?) };
-        let given = given.ok_or_else(|| Failure::invalid("the change is NULL"))?;
-        let unknown = given.flags & !(CHANGE_QUOTA_BYTES | CHANGE_QUOTA_OBJECTS);
-        if unknown != 0 {
-            return Err(Failure::invalid(format!("{unknown:#x} are no flags of a bucket's change")));
-        }
-        let change = BucketChange {
-            quota_bytes: quota(given.flags & CHANGE_QUOTA_BYTES != 0, given.quota_bytes),
-            quota_objects: quota(given.flags & CHANGE_QUOTA_OBJECTS != 0, given.quota_objects),
-            ..BucketChange::default()
-        };
+        let (bucket, change) = unsafe { (text(bucket, "bucket's name")?, settings(change)?) };
         let info = objects(session)?.set_bucket(bucket, change).wait()?;
         // SAFETY: the header asks for NULL or a place.
         unsafe { tell(told, || rows::bucket(info).into()) };

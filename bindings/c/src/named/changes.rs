@@ -356,7 +356,7 @@ const CHANGE_MODIFIED: u64 = 32;
 ///
 /// # Safety
 /// The lists are NULL or have so many entries.
-unsafe fn entry_change(
+pub unsafe fn entry_change(
     set: (*const Entry, u64),
     remove: (*const Entry, u64),
     all: bool,

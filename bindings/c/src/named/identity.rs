@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
-use koine::object::{GroupChange, KeyOptions as NewKey, Secret, UserChange, UserQuery, UserState};
+use koine::object::{GroupChange, KeyOptions as NewKey, Secret, UserChange, UserQuery, UserState, Whose};
 
 use crate::errors::{Error, Failure, call};
 use crate::named::buckets::quota;
@@ -142,6 +142,23 @@ pub unsafe extern "C" fn koine_group_info(
     })
 }
 
+/// What the buckets of a group hold together.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_group_usage(
+    session: *const Session,
+    group: *const c_char,
+    error: *mut *mut Error,
+) -> *mut Told {
+    call(error, std::ptr::null_mut(), || {
+        // SAFETY: the header asks for a C string.
+        let group = unsafe { text(group, "group's name") }?;
+        Ok(Table::from(rows::usage(objects(session)?.identities().usage(Whose::Group(group))?)).give())
+    })
+}
+
 /// A page of groups.
 ///
 /// # Safety
@@ -238,6 +255,23 @@ pub unsafe extern "C" fn koine_user_info(
         // SAFETY: the header asks for a C string.
         let user = unsafe { text(user, "user's name") }?;
         Ok(Table::from(rows::user(objects(session)?.identities().user(user)?)).give())
+    })
+}
+
+/// What the buckets of a user hold together.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_user_usage(
+    session: *const Session,
+    user: *const c_char,
+    error: *mut *mut Error,
+) -> *mut Told {
+    call(error, std::ptr::null_mut(), || {
+        // SAFETY: the header asks for a C string.
+        let user = unsafe { text(user, "user's name") }?;
+        Ok(Table::from(rows::usage(objects(session)?.identities().usage(Whose::User(user))?)).give())
     })
 }
 

@@ -8,6 +8,8 @@ pub mod keys;
 pub mod listing;
 pub mod options;
 pub mod rights;
+pub mod search;
 pub mod stream;
 pub mod transact;
 pub mod upload;
+pub mod versions;

@@ -11,7 +11,7 @@ use koine::kv::Version;
 use koine::object::{
     ByteRange, CompleteOptions, ComposeOptions, ContentHeaders, CopiedMetadata, CopyOptions, DeleteOptions,
     EditOptions, EtagKind, EtagMatch, ListQuery, NameQuery, ObjectName, PutCondition, PutOptions, ReadCondition,
-    RenameOptions, Segment as ObjectSegment, UploadOptions,
+    RenameOptions, Segment as ObjectSegment, UploadOptions, VersionId,
 };
 
 use crate::errors::Failure;
@@ -65,6 +65,7 @@ pub struct Options {
     metadata_count: u64,
     tags: *const Entry,
     tag_count: u64,
+    source_version: *const c_char,
 }
 
 /// `koine_list_options` of the header.
@@ -261,6 +262,7 @@ pub struct Asked {
     flags: u64,
     condition: PutCondition,
     source: ReadCondition,
+    source_version: Option<VersionId>,
     headers: ContentHeaders,
     metadata: Vec<(String, String)>,
     tags: Vec<(String, String)>,
@@ -301,11 +303,18 @@ impl Asked {
         // SAFETY: as the caller of this function promises.
         let (etag, source) =
             unsafe { (text_if(given.if_match, "ETag")?, text_if(given.source_if_match, "source's ETag")?) };
+        // SAFETY: as the caller of this function promises.
+        let source_version = unsafe { text_if(given.source_version, "source's version") }?;
+        if source_version.is_some() && takes.flags & REPLACE_ATTRIBUTES == 0 {
+            return Err(Failure::invalid("this call takes no version of a source; koine_copy does"));
+        }
+        let source_version = source_version.map(str::parse).transpose()?;
         if source.is_some() && !takes.source {
             return Err(Failure::invalid("this call takes no condition of a source"));
         }
         let condition = condition(given.flags, etag, given.if_version)?;
-        Ok(Asked { flags: given.flags, condition, source: source_condition(source), headers, metadata, tags })
+        let source = source_condition(source);
+        Ok(Asked { flags: given.flags, condition, source, source_version, headers, metadata, tags })
     }
 
     fn etag(&self) -> EtagKind {
@@ -331,13 +340,13 @@ impl Asked {
     /// For a copy.
     pub fn copy(self) -> CopyOptions {
         let (replaces, tags) = (self.has(REPLACE_ATTRIBUTES), self.has(REPLACE_TAGS));
-        let Asked { condition, source, headers, metadata, tags: given, .. } = self;
+        let Asked { condition, source, source_version, headers, metadata, tags: given, .. } = self;
         let metadata = match replaces {
             true => CopiedMetadata::Replace { headers, metadata },
             false => CopiedMetadata::Copy,
         };
         let tags = tags.then_some(given);
-        CopyOptions { metadata, tags, source_condition: source, condition, ..CopyOptions::default() }
+        CopyOptions { metadata, tags, source_version, source_condition: source, condition, ..CopyOptions::default() }
     }
 
     /// For a move.
@@ -391,12 +400,17 @@ pub struct Page<'a> {
     after: Option<&'a str>,
     /// The most rows; 0 is as many as one page has.
     pub limit: u64,
-    /// Uploads of that name after this one.
+    /// Uploads, or versions, of that name after this one.
     pub upload_after: Option<&'a str>,
 }
 
 /// How many rows a page has unless told otherwise.
 const PAGE_LEN: u64 = 1000;
+
+/// How many rows at most; 0 is as many as a page has.
+pub fn length(limit: u64) -> usize {
+    usize::try_from(if limit == 0 { PAGE_LEN } else { limit }).unwrap_or(usize::MAX)
+}
 
 impl<'a> Page<'a> {
     /// Reads options; NULL asks for all.
@@ -436,10 +450,14 @@ impl<'a> Page<'a> {
         self.after
     }
 
+    /// The version to begin after.
+    pub fn version_after(&self) -> Result<Option<VersionId>, Failure> {
+        Ok(self.upload_after.filter(|version| !version.is_empty()).map(str::parse).transpose()?)
+    }
+
     /// How many rows at most.
     pub fn len(&self) -> usize {
-        let limit = if self.limit == 0 { PAGE_LEN } else { self.limit };
-        usize::try_from(limit).unwrap_or(usize::MAX)
+        length(self.limit)
     }
 
     /// For objects.

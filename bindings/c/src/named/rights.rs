@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use koine::object::{AccessList, Grant as ObjectGrant, Grantee, Identities};
+use koine::object::{AccessList, Asker, Grant as ObjectGrant, Grantee, Identities};
 
 use crate::errors::{Error, Failure, call};
 use crate::named::options::{Name, array, text, text_if};
@@ -244,6 +244,40 @@ pub unsafe extern "C" fn koine_get_access(session: *const Session, name: Name, e
         // SAFETY: the header asks for a name.
         let name = unsafe { name.read() }?;
         Ok(table(&objects(session)?.identities().object_access(name)?).give())
+    })
+}
+
+/// Whether somebody may do something, and what decides.
+///
+/// # Safety
+/// As `koine.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koine_explain(
+    session: *const Session,
+    asker: c_int,
+    who: *const c_char,
+    action: *const c_char,
+    bucket: *const c_char,
+    key: *const c_char,
+    error: *mut *mut Error,
+) -> *mut Told {
+    call(error, std::ptr::null_mut(), || {
+        // SAFETY: the header asks for C strings; the key may be NULL.
+        let (action, bucket, key) =
+            unsafe { (text(action, "action")?.parse()?, text(bucket, "bucket's name")?, text_if(key, "key")?) };
+        // SAFETY: the header asks for a C string where somebody is named.
+        let name = || unsafe { text(who, "name of who asks") }.map(str::to_owned);
+        let asker = match asker {
+            0 => Asker::Everyone,
+            1 => Asker::User(name()?),
+            2 => Asker::AccessKey(name()?),
+            other => return Err(Failure::invalid(format!("{other} is no koine_asker"))),
+        };
+        let decision = objects(session)?.identities().explain(&asker, action, bucket, key)?;
+        let row = Row::default()
+            .number(Field::Allowed, u64::from(decision.allowed))
+            .text(Field::Rule, decision.rule.to_string());
+        Ok(Table::from(row).give())
     })
 }
 

@@ -42,7 +42,7 @@ impl Writing {
     }
 }
 
-static READERS: Handles<ObjectReader> = Handles::new("reader");
+pub static READERS: Handles<ObjectReader> = Handles::new("reader");
 static WRITERS: Handles<Mutex<Option<Writing>>> = Handles::new("writer");
 static FILES: Handles<Mutex<Option<ObjectFile>>> = Handles::new("file");
 

@@ -263,6 +263,6 @@ pub unsafe extern "C" fn koine_upload_list(
         all.extend(found.common_prefixes.into_iter().map(|prefix| (prefix.clone(), rows::prefix(prefix))));
         all.sort_by(|one, other| one.0.cmp(&other.0));
         let next = found.next.map(|(key, upload)| (key, upload.map(|upload| upload.to_string())));
-        Ok(Table::new(all.into_iter().map(|(_, row)| row).collect()).before_upload(next).give())
+        Ok(Table::new(all.into_iter().map(|(_, row)| row).collect()).before_other(next).give())
     })
 }
