@@ -3,7 +3,7 @@
 use koine::kv::Version;
 use koine::object::{
     ContentHeaders, CopiedMetadata, CopyOptions, EditOptions, EtagKind, EtagMatch, PutCondition, PutOptions,
-    UploadOptions,
+    UploadOptions, VersionId,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -105,13 +105,13 @@ impl Making {
         Ok(EditOptions { condition: self.condition_alone(call)?, create, ..EditOptions::default() })
     }
 
-    /// For a copy: what is described takes the place of what the source has.
-    pub fn copy(self) -> CopyOptions {
+    /// For a copy, of a version where one is named: what is described takes the place of what the source has.
+    pub fn copy(self, source_version: Option<VersionId>) -> CopyOptions {
         let metadata = match self.described {
             true => CopiedMetadata::Replace { headers: self.headers, metadata: self.metadata },
             false => CopiedMetadata::Copy,
         };
-        CopyOptions { metadata, condition: self.condition, ..CopyOptions::default() }
+        CopyOptions { metadata, source_version, condition: self.condition, ..CopyOptions::default() }
     }
 
     /// For an upload in parts.

@@ -185,18 +185,19 @@ impl Bucket {
         self.hold.call(py, |session| session.set_versioning(&self.name, versioning).wait())
     }
 
-    #[pyo3(signature = (key, to, *, bucket=None, **options))]
+    #[pyo3(signature = (key, to, *, bucket=None, version=None, **options))]
     fn copy(
         &self,
         py: Python<'_>,
         key: &str,
         to: &str,
         bucket: Option<&str>,
+        version: Option<&str>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<ObjectInfo> {
         let making = Making::read("copy", options)?;
         let raise = raise(making.is_new());
-        let options = making.copy();
+        let options = making.copy(version_id(version)?);
         let from = ObjectName::new(&self.name, key);
         let to = ObjectName::new(bucket.unwrap_or(&self.name), to);
         self.hold.call_or(py, |session| session.copy(from, to, options).wait(), raise).map(ObjectInfo)

@@ -1,6 +1,6 @@
 //! Groups and users, as Python sees them.
 
-use koine::object::{self, GroupChange, NameQuery, UserChange, UserQuery, UserState};
+use koine::object::{self, Asker, GroupChange, NameQuery, UserChange, UserQuery, UserState};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -47,6 +47,42 @@ impl GroupInfo {
 
     fn __repr__(&self) -> String {
         format!("GroupInfo({:?})", self.0.name)
+    }
+}
+
+/// Whose calls are asked about: one of these, or everyone's.
+pub fn asker(user: Option<String>, access_key: Option<String>) -> PyResult<Asker> {
+    match (user, access_key) {
+        (None, None) => Ok(Asker::Everyone),
+        (Some(user), None) => Ok(Asker::User(user)),
+        (None, Some(key)) => Ok(Asker::AccessKey(key)),
+        _ => Err(PyTypeError::new_err("explain() takes a user or an access_key, not both")),
+    }
+}
+
+/// Whether somebody may do something, and what decides.
+#[pyclass(frozen, module = "koine", eq)]
+#[derive(Clone, PartialEq)]
+pub struct Decision(pub object::Decision);
+
+#[pymethods]
+impl Decision {
+    #[getter]
+    fn allowed(&self) -> bool {
+        self.0.allowed
+    }
+
+    #[getter]
+    fn rule(&self) -> String {
+        self.0.rule.to_string()
+    }
+
+    fn __bool__(&self) -> bool {
+        self.0.allowed
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Decision(allowed={}, {:?})", if self.0.allowed { "True" } else { "False" }, self.0.rule.to_string())
     }
 }
 

@@ -21,6 +21,8 @@ mod listing;
 mod search;
 mod session;
 mod store;
+mod transact;
+mod transact_bucket;
 mod transfer;
 mod upload;
 mod versions;
@@ -35,7 +37,7 @@ mod _koine {
     #[pymodule_export]
     use super::file::RawFile;
     #[pymodule_export]
-    use super::identity::{GroupInfo, UserInfo};
+    use super::identity::{Decision, GroupInfo, UserInfo};
     #[pymodule_export]
     use super::info::{BucketInfo, ObjectInfo, ObjectSummary, PartInfo, Prefix, SnapshotInfo};
     #[pymodule_export]
@@ -44,6 +46,10 @@ mod _koine {
     use super::search::{IndexInfo, Search};
     #[pymodule_export]
     use super::session::{Session, connect};
+    #[pymodule_export]
+    use super::transact::Transaction;
+    #[pymodule_export]
+    use super::transact_bucket::TransactionBucket;
     #[pymodule_export]
     use super::upload::Upload;
     #[pymodule_export]

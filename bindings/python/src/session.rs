@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use koine::OpenOptions;
 use koine::kv::wire::Key;
-use koine::object::{BucketQuery, Caller, KeyOptions, Login, Token};
+use koine::object::{BucketQuery, Caller, KeyOptions, Login, Objects, Token, Whose};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::bucket::Bucket;
 use crate::errors;
-use crate::identity::{self, GroupInfo, UserInfo};
-use crate::info::{BucketInfo, moment};
+use crate::identity::{self, Decision, GroupInfo, UserInfo};
+use crate::info::{self, BucketInfo, moment};
 use crate::listing::BucketListing;
 use crate::store::Hold;
+use crate::transact::{self, Transaction};
 
 /// Opens the store at a path or URL.
 #[pyfunction]
@@ -92,6 +93,27 @@ impl Session {
         Ok(self.bucket(name))
     }
 
+    fn delete_buckets(&self, py: Python<'_>, group: &str) -> PyResult<u64> {
+        self.hold.call(py, |session| session.delete_buckets_of(group))
+    }
+
+    fn pin(&self, py: Python<'_>) -> PyResult<Session> {
+        Ok(Session { hold: Arc::new(self.hold.pin(py)?), login: self.login.clone() })
+    }
+
+    #[getter]
+    fn pinned_version(&self) -> PyResult<Option<u64>> {
+        self.hold.pinned_version()
+    }
+
+    fn transact(&self, py: Python<'_>, body: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        transact::transact(py, &self.hold, body)
+    }
+
+    fn transaction(&self, py: Python<'_>) -> PyResult<Transaction> {
+        Transaction::begin(py, &self.hold)
+    }
+
     fn delete_bucket(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.hold.call(py, |session| session.delete_bucket(name).wait())
     }
@@ -165,6 +187,29 @@ impl Session {
     #[pyo3(signature = (prefix=""))]
     fn groups(&self, py: Python<'_>, prefix: &str) -> PyResult<Vec<GroupInfo>> {
         identity::groups(py, &self.hold, prefix)
+    }
+
+    fn group_usage<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        info::usage(py, self.hold.call(py, |session| session.identities().usage(Whose::Group(name)))?)
+    }
+
+    fn user_usage<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        info::usage(py, self.hold.call(py, |session| session.identities().usage(Whose::User(name)))?)
+    }
+
+    #[pyo3(signature = (action, bucket, key=None, *, user=None, access_key=None))]
+    fn explain(
+        &self,
+        py: Python<'_>,
+        action: &str,
+        bucket: &str,
+        key: Option<&str>,
+        user: Option<String>,
+        access_key: Option<String>,
+    ) -> PyResult<Decision> {
+        let asker = identity::asker(user, access_key)?;
+        let ask = |session: &Objects| session.identities().explain(&asker, action.parse()?, bucket, key);
+        self.hold.call(py, ask).map(Decision)
     }
 
     #[pyo3(signature = (name, **change))]

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, RwLock, Weak};
 
-use koine::object::{Caller, Error, Objects};
+use koine::object::{Caller, Error, Objects, Pinned};
 use koine::{OpenOptions, Place, Session};
 use pyo3::prelude::*;
 
@@ -56,6 +56,8 @@ pub struct Hold {
     place: String,
     /// Who calls; `None` is who owns the device.
     caller: Option<Caller>,
+    /// What is read instead of the newest version.
+    pinned: Mutex<Option<Pinned>>,
 }
 
 impl Hold {
@@ -68,13 +70,31 @@ impl Hold {
             _ => Arc::new(Opened::new(open().map_err(|error| errors::of_store(&error))?)),
         };
         let place = opened.session.place().to_string();
-        Ok(Hold { opened: RwLock::new(Some(opened)), place, caller: None })
+        Ok(Hold { opened: RwLock::new(Some(opened)), place, caller: None, pinned: Mutex::default() })
     }
 
     /// Another hold on the same store, whose calls somebody else makes.
     pub fn of_caller(&self, caller: Caller) -> PyResult<Hold> {
         let opened = RwLock::new(Some(self.opened()?));
-        Ok(Hold { opened, place: self.place.clone(), caller: Some(caller) })
+        Ok(Hold { opened, place: self.place.clone(), caller: Some(caller), pinned: Mutex::default() })
+    }
+
+    /// Another hold on the same store for the same caller, which reads it as it is now.
+    pub fn pin(&self, py: Python<'_>) -> PyResult<Hold> {
+        let pinned = self.call(py, Objects::pin)?;
+        let (opened, caller) = (RwLock::new(Some(self.opened()?)), self.caller.clone());
+        Ok(Hold { opened, place: self.place.clone(), caller, pinned: Mutex::new(Some(pinned)) })
+    }
+
+    /// The version that is read, where it is not the newest.
+    pub fn pinned_version(&self) -> PyResult<Option<u64>> {
+        let pinned = self.pinned.lock().map_err(|_| errors::poisoned())?;
+        Ok(pinned.as_ref().map(|pinned| pinned.version().0))
+    }
+
+    /// The calls, for a thread of its own.
+    pub fn objects(&self, py: Python<'_>) -> PyResult<Objects> {
+        self.call(py, |session| Ok(session.clone()))
     }
 
     /// Where the store is.
@@ -97,10 +117,12 @@ impl Hold {
         let Some(opened) = self.opened.write().map_err(|_| errors::poisoned())?.take() else {
             return Ok(());
         };
+        let pinned = self.pinned.lock().map_err(|_| errors::poisoned())?.take();
         if opened.is_foreign() {
-            std::mem::forget(opened);
+            std::mem::forget((opened, pinned));
             return Ok(());
         }
+        drop(pinned);
         // Who opens the path next finds it either open or given back.
         let all = OPENED.lock().map_err(|_| errors::poisoned())?;
         let closed = Arc::into_inner(opened).map_or(Ok(()), |opened| opened.session.close());
@@ -131,11 +153,14 @@ impl Hold {
         raise: impl FnOnce(&Error) -> PyErr,
     ) -> PyResult<T> {
         let opened = self.opened()?;
+        let pinned = self.pinned.lock().map_err(|_| errors::poisoned())?.clone();
         let outcome = py.detach(move || {
-            let outcome = match &self.caller {
-                Some(caller) => call(&opened.session.as_caller(caller.clone())),
-                None => call(&opened.session),
+            let outcome = match (&pinned, &self.caller) {
+                (Some(pinned), _) => call(pinned.objects()),
+                (None, Some(caller)) => call(&opened.session.as_caller(caller.clone())),
+                (None, None) => call(&opened.session),
             };
+            drop(pinned);
             // Here, where it may be the last.
             drop(opened);
             outcome

@@ -30,6 +30,15 @@ def about_bucket(info):
     return {"name": info.name, "quota_bytes": info.quota_bytes, "quota_objects": info.quota_objects}
 
 
+def about_settings(info):
+    told = {"versioning": info.versioning, "access_times": info.access_times}
+    return told | {"metadata": info.metadata, "tags": info.tags}
+
+
+def about_usage(usage):
+    return {"objects": usage["objects"], "bytes": usage["bytes"]}
+
+
 def about_group(info):
     return {"name": info.name, "description": info.description}
 
@@ -46,10 +55,16 @@ class Runner:
         self.owner = self.session = session
         self.uploads = {}
         self.logins = {}
+        self.pins = {}
+        self.ids = {}
 
     def run(self, step):
-        arguments = {name: value for name, value in step.items() if name not in ("do", "gives", "fails", "as")}
+        arguments = {name: value for name, value in step.items() if name not in ("do", "gives", "fails", "as", "pinned")}
         self.session = self.logins[step["as"]] if "as" in step else self.owner
+        if "pinned" in step:
+            self.session = self.pins[step["pinned"]]
+        if "version" in arguments:
+            arguments["version"] = self.ids[arguments["version"]]
         if "bucket" in arguments:
             self.bucket = self.session.bucket(arguments.pop("bucket"))
         try:
@@ -81,8 +96,7 @@ class Runner:
         return about_bucket(self.bucket.info())
 
     def usage(self):
-        usage = self.bucket.usage()
-        return {"objects": usage["objects"], "bytes": usage["bytes"]}
+        return about_usage(self.bucket.usage())
 
     def set_bucket(self, **quotas):
         return about_bucket(self.bucket.set(**quotas))
@@ -102,6 +116,76 @@ class Runner:
     def delete(self, key, **condition):
         return self.bucket.delete(key, **condition)
 
+    def get_version(self, key, **part):
+        return self.get(key, **part)
+
+    def head_version(self, key, version):
+        return about_object(self.bucket.head(key, version=version))
+
+    def delete_version(self, key, version):
+        return self.bucket.delete(key, version=version)
+
+    def set_versioning(self, versioning):
+        self.bucket.set_versioning(versioning)
+
+    def versions(self, save, prefix=""):
+        all_of_them = list(self.bucket.versions(prefix))
+        self.ids |= {f"{save}.{at}": version.version_id for at, version in enumerate(all_of_them)}
+        return [[version.key, version.newest, version.size] for version in all_of_them]
+
+    def search(self, between=None, **query):
+        found = self.bucket.search(between=between and tuple(between), **query)
+        return [[value, each.key] for value, each in found]
+
+    def add_index(self, **of):
+        self.bucket.add_index(**of)
+
+    def drop_index(self, **of):
+        self.bucket.drop_index(**of)
+
+    def indexes(self):
+        return [[index.of, index.name, index.whole] for index in self.bucket.indexes()]
+
+    def settings(self):
+        return about_settings(self.bucket.info())
+
+    def set_settings(self, **change):
+        return about_settings(self.bucket.set(**change))
+
+    def transaction(self, steps):
+        def body(transaction):
+            inside, given = transaction.bucket(self.bucket.name), []
+            for what, key, *more in steps:
+                if what == "exists":
+                    given.append(key in inside)
+                    continue
+                more = [int(part) if what == "truncate" else part.encode() if what in ("put", "append") else part
+                        for part in more]
+                gave = getattr(inside, what)(key, *more)
+                given.append(True if gave is None else gave.decode() if isinstance(gave, bytes) else gave)
+            return given
+
+        return self.session.transact(body)
+
+    def pin(self, save):
+        self.pins[save] = self.session.pin()
+
+    def unpin(self, of):
+        self.pins.pop(of).close()
+
+    def delete_buckets(self, group):
+        return self.session.delete_buckets(group)
+
+    def user_usage(self, user):
+        return about_usage(self.session.user_usage(user))
+
+    def group_usage(self, group):
+        return about_usage(self.session.group_usage(group))
+
+    def explain(self, action, key=None, user=None):
+        decision = self.session.explain(action, self.bucket.name, key, user=user)
+        return {"allowed": decision.allowed, "rule": decision.rule}
+
     def delete_many(self, keys):
         return self.bucket.delete_many(keys)
 
@@ -109,8 +193,8 @@ class Runner:
         page = self.bucket.list_page(**query)
         return {"objects": [[found.key, found.size] for found in page.objects], "prefixes": page.prefixes, "next": page.next}
 
-    def copy(self, key, to, to_bucket=None, **options):
-        return about_object(self.bucket.copy(key, to, bucket=to_bucket, **self.options(options)))
+    def copy(self, key, to, to_bucket=None, version=None, **options):
+        return about_object(self.bucket.copy(key, to, bucket=to_bucket, version=version, **self.options(options)))
 
     def move(self, key, to, to_bucket=None, **options):
         return about_object(self.bucket.move(key, to, bucket=to_bucket, **self.options(options)))

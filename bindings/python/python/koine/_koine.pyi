@@ -1,8 +1,8 @@
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, final, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, final, overload
 
 from typing_extensions import Buffer, Self, Unpack
 
@@ -13,6 +13,7 @@ __all__ = [
     "Bucket",
     "BucketInfo",
     "BucketListing",
+    "Decision",
     "GroupInfo",
     "IndexInfo",
     "ListPage",
@@ -25,6 +26,8 @@ __all__ = [
     "Search",
     "Session",
     "SnapshotInfo",
+    "Transaction",
+    "TransactionBucket",
     "Upload",
     "UserInfo",
     "Version",
@@ -34,6 +37,7 @@ __all__ = [
 ]
 
 _Path: TypeAlias = str | os.PathLike[str]
+_T = TypeVar("_T")
 
 class _Reads(Protocol):
     def read(self, size: int, /) -> Buffer: ...
@@ -136,6 +140,28 @@ class Session:
     def delete_bucket(self, name: str) -> None:
         """Removes a bucket that holds no objects."""
 
+    def delete_buckets(self, group: str) -> int:
+        """Removes all buckets of a group with what is in them, snapshots too; says how many."""
+
+    def pin(self) -> Session:
+        """A session of the same store and caller, which reads the store as it is now, whatever is changed later. What
+        would change something raises ``ReadOnly``. Close it: what was deleted since takes space until then, or until
+        the store cannot wait (``Expired``)."""
+
+    @property
+    def pinned_version(self) -> int | None:
+        """The last commit that a pinned session sees."""
+
+    def transact(self, body: Callable[[Transaction], _T]) -> _T:
+        """Calls ``body`` with a transaction and commits all that it changed at once, durably; gives what it gave. It is
+        called again where others changed what it had read (up to 500 times, then ``Busy``), so it does nothing else that
+        cannot be done twice. An exception ends it, and nothing is changed."""
+
+    def transaction(self) -> Transaction:
+        """A transaction for one ``with`` block, committed at its end; an exception gives it up. Where others changed what
+        it had read it raises ``Conflict`` and nothing is changed: a block cannot be run again, which ``transact`` does."""
+
+
     def bucket_info(self, name: str) -> BucketInfo: ...
     def buckets(self, prefix: str = "", *, after: str | None = None) -> BucketListing:
         """Buckets by name."""
@@ -160,6 +186,9 @@ class Session:
         """Deletes a group with the users at home in it and its buckets; says how many of each."""
 
     def group(self, name: str) -> GroupInfo: ...
+    def group_usage(self, name: str) -> dict[str, int]:
+        """What the buckets of a group hold together."""
+
     def groups(self, prefix: str = "") -> list[GroupInfo]: ...
     def set_group(self, name: str, **change: Unpack[_GroupChange]) -> GroupInfo:
         """Changes what is given, and nothing else."""
@@ -167,6 +196,21 @@ class Session:
     def create_user(self, group: str, name: str, password: str | None = None) -> UserInfo: ...
     def delete_user(self, name: str) -> None: ...
     def user_info(self, name: str) -> UserInfo: ...
+    def user_usage(self, name: str) -> dict[str, int]:
+        """What the buckets of a user hold together."""
+
+    def explain(
+        self,
+        action: str,
+        bucket: str,
+        key: str | None = None,
+        *,
+        user: str | None = None,
+        access_key: str | None = None,
+    ) -> Decision:
+        """Whether a user, who signs with an access key, or everyone may do something (as in policies:
+        ``s3:GetObject``), and what decides. For administrators."""
+
     def users(self, group: str | None = None, *, prefix: str = "") -> list[UserInfo]: ...
     def set_user(self, name: str, **change: Unpack[_UserChange]) -> UserInfo:
         """Changes what is given, and nothing else."""
@@ -234,8 +278,10 @@ class Bucket:
     def list_page(
         self, prefix: str = "", *, delimiter: str = "", after: str | None = None, limit: int = 1000
     ) -> ListPage: ...
-    def copy(self, key: str, to: str, *, bucket: str | None = None, **options: Unpack[_Put]) -> ObjectInfo:
-        """Copies an object without copying its bytes; to another bucket with ``bucket``."""
+    def copy(
+        self, key: str, to: str, *, bucket: str | None = None, version: str | None = None, **options: Unpack[_Put]
+    ) -> ObjectInfo:
+        """Copies an object, or one of its versions, without copying its bytes; to another bucket with ``bucket``."""
 
     def put_file(self, key: str, source: _Path | _Reads, **options: Unpack[_Put]) -> ObjectInfo:
         """Puts what a path or a file object holds."""
@@ -438,6 +484,95 @@ class IndexInfo:
     @property
     def whole(self) -> bool:
         """Whether it is built to its end; until then it is not searched."""
+
+@final
+class Decision:
+    """Whether somebody may do something, which is also its truth, and what decides."""
+
+    @property
+    def allowed(self) -> bool: ...
+    @property
+    def rule(self) -> str: ...
+    def __bool__(self) -> bool: ...
+
+@final
+class Transaction:
+    """Many calls in one commit. What they read they see with the changes made before in it, and it is a condition of
+    the commit."""
+
+    def bucket(self, name: str) -> TransactionBucket: ...
+    @property
+    def version(self) -> int | None:
+        """The commit, once there is one."""
+
+    def get_key(self, space: int, key: bytes) -> bytes | None:
+        """The value of a key of a space of the caller's, 32 to 2**32-1. Keys are for who owns the device alone."""
+
+    def put_key(self, space: int, key: bytes, value: bytes) -> None: ...
+    def delete_key(self, space: int, key: bytes) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None: ...
+
+@final
+class TransactionBucket:
+    """A bucket as a transaction sees it: the calls of ``Bucket``, which happen when the transaction is committed."""
+
+    @property
+    def name(self) -> str: ...
+    def head(self, key: str) -> ObjectInfo: ...
+    def __contains__(self, key: str, /) -> bool: ...
+    def get(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """Bytes of an object; not those that the transaction itself has written."""
+
+    def list_page(
+        self, prefix: str = "", *, delimiter: str = "", after: str | None = None, limit: int = 1000
+    ) -> ListPage:
+        """A page; that no name comes or goes in it is a condition of the commit."""
+
+    def put(self, key: str, data: Buffer, **options: Unpack[_Put]) -> None: ...
+    def append(self, key: str, data: Buffer, *, create: bool = True, **options: Unpack[_Condition]) -> None: ...
+    def write_at(
+        self, key: str, offset: int, data: Buffer, *, create: bool = True, **options: Unpack[_Condition]
+    ) -> None: ...
+    def truncate(self, key: str, size: int, **options: Unpack[_Condition]) -> None: ...
+    def write_copy(
+        self,
+        key: str,
+        to: str,
+        *,
+        range: tuple[int, int],
+        offset: int,
+        bucket: str | None = None,
+        create: bool = True,
+        **options: Unpack[_Condition],
+    ) -> None: ...
+    def compose(
+        self,
+        sources: Sequence[str | tuple[str, int, int]],
+        to: str,
+        *,
+        source_metadata: bool = False,
+        **options: Unpack[_Put],
+    ) -> None: ...
+    def copy(
+        self, key: str, to: str, *, bucket: str | None = None, version: str | None = None, **options: Unpack[_Put]
+    ) -> None: ...
+    def move(self, key: str, to: str, *, bucket: str | None = None, **options: Unpack[_Condition]) -> None: ...
+    def exchange(self, key: str, other: str, *, bucket: str | None = None) -> None: ...
+    def delete(
+        self, key: str, *, if_match: str | None = None, if_version: int | None = None, version: str | None = None
+    ) -> bool: ...
+    def set_attributes(
+        self,
+        key: str,
+        *,
+        metadata: Mapping[str, str | None] | None = None,
+        tags: Mapping[str, str | None] | None = None,
+        replace: bool = False,
+        mode: int | None = None,
+    ) -> None: ...
 
 @final
 class GroupInfo:
