@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::ProgressBar;
+use koine::object::VersionId;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -40,6 +41,7 @@ const EXAMPLES: &str = "Examples:
   koine cp 'koine://photos/2026/*.jpg' ./new/                     all objects of such a name
   koine cp -r --resume koine://photos ./photos                    goes on where it was interrupted
   koine cp --range 0-99 koine://a/log koine://b/log --offset 500  100 bytes of one object into another, without copying
+  koine cp --version ID koine://photos/a.jpg koine://photos/a.jpg   what was put over or deleted is there again
   koine cp -r s3://photos s3://backup/photos                      between buckets, inside an S3 server
 
 Checksums are verified at both ends. Copies between names of one store share their bytes: they cost the same whatever the length.
@@ -82,6 +84,9 @@ pub struct CpArgs {
     /// Write into the target from this byte on, and leave the rest as it is. Of a store.
     #[arg(long, value_name = "N")]
     offset: Option<u64>,
+    /// This version of an object, as `koine ls --versions` tells it. Of a store.
+    #[arg(long, value_name = "ID")]
+    version: Option<VersionId>,
     /// How many parts or objects are under way at once.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     parallel: u16,
@@ -142,9 +147,11 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
         Location::Local(_) => None,
     });
     let door = door.unwrap_or(Door::S3);
-    let in_place = args.range.is_some() || args.offset.is_some();
+    let in_place = args.range.is_some() || args.offset.is_some() || args.version.is_some();
     if door == Door::S3 && (args.if_absent || args.md5 || args.resume || in_place) {
-        return Err(Failure::usage("--if-absent, --md5, --resume, --range and --offset are for koine:// names"));
+        return Err(Failure::usage(
+            "--if-absent, --md5, --resume, --range, --offset and --version are for koine:// names",
+        ));
     }
     let holder = args.reach.open(door)?;
     if let Holder::Store(opened) = &holder

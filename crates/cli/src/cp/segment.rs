@@ -1,4 +1,4 @@
-//! `koine cp --range` and `--offset`: a part of an object, and a place within one.
+//! `koine cp --range`, `--offset` and `--version`: a part of an object, a place within one, an older version.
 //!
 //! Invariant: what an object has elsewhere is left as it is, in one commit with what is written.
 
@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use koine::object::{
-    ByteRange, ComposeOptions, EditOptions, Expected, ObjectInfo, ObjectName, Objects, PutCondition, PutOptions,
-    Segment,
+    ByteRange, ComposeOptions, CopyOptions, EditOptions, Expected, ObjectInfo, ObjectName, Objects, PutCondition,
+    PutOptions, Segment,
 };
 use serde_json::json;
 
@@ -23,15 +23,18 @@ use crate::size;
 /// How much is read and written at once.
 const PIECE_LEN: usize = 1 << 20;
 
-/// Runs `koine cp` with a range, an offset, or both.
+/// Runs `koine cp` with a range, an offset, a version.
 pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, output: Output) -> Outcome {
     let [from] = from else {
-        return Err(Failure::usage("--range and --offset are for one FROM"));
+        return Err(Failure::usage("--range, --offset and --version are for one FROM"));
     };
     if args.recursive || args.resume || (args.if_absent && args.offset.is_some()) {
         return Err(Failure::usage(
-            "--range and --offset go without --recursive and --resume, --offset without --if-absent",
+            "--range, --offset and --version go without --recursive and --resume, --offset without --if-absent",
         ));
+    }
+    if args.version.is_some() && (args.offset.is_some() || matches!(from, Location::Local(_))) {
+        return Err(Failure::usage("--version is of an object that is read, and goes without --offset"));
     }
     let bytes = match (from, to) {
         (Location::Local(path), Location::Object { bucket, key, .. }) => {
@@ -45,12 +48,16 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
         }
         (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) => {
             let source = ObjectName::new(bucket, key);
-            let size = objects.head(source.bucket, source.key).map_err(failed)?.size;
+            let size = match args.version {
+                Some(version) => objects.head_version(source, version).map_err(failed)?.size,
+                None => objects.head(source.bucket, source.key).map_err(failed)?.size,
+            };
             let (first, length) = args.range.unwrap_or(Range::From(0, None)).within(size);
             let range = ByteRange { offset: first, length };
             let target = ObjectName::new(to, to_key);
             match args.offset {
                 Some(offset) => objects.write_copy(source, range, target, offset, EditOptions::default()).wait(),
+                None if args.range.is_none() => copy(args, objects, source, target),
                 None => compose(args, objects, source, range, target),
             }
             .map_err(failed)?;
@@ -62,6 +69,21 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
     output.json(&json!({ "type": "copied", "from": from.to_string(), "to": to.to_string(), "bytes": bytes }))
 }
 
+fn condition(args: &CpArgs) -> PutCondition {
+    if args.if_absent { PutCondition::absent() } else { PutCondition::none() }
+}
+
+/// A version, whole.
+fn copy(
+    args: &CpArgs,
+    objects: &Objects,
+    source: ObjectName<'_>,
+    target: ObjectName<'_>,
+) -> koine::object::Result<ObjectInfo> {
+    let options = CopyOptions { source_version: args.version, condition: condition(args), ..CopyOptions::default() };
+    objects.copy(source, target, options).wait()
+}
+
 /// The range is all that the target has.
 fn compose(
     args: &CpArgs,
@@ -70,10 +92,10 @@ fn compose(
     range: ByteRange,
     target: ObjectName<'_>,
 ) -> koine::object::Result<ObjectInfo> {
-    let condition = if args.if_absent { PutCondition::absent() } else { PutCondition::none() };
-    let put = PutOptions { condition, ..PutOptions::default() };
+    let put = PutOptions { condition: condition(args), ..PutOptions::default() };
     let options = ComposeOptions { put, ..ComposeOptions::default() };
-    objects.compose(&[Segment::range(source, range.offset, range.length)], target, options).wait()
+    let segment = Segment { version: args.version, ..Segment::range(source, range.offset, range.length) };
+    objects.compose(&[segment], target, options).wait()
 }
 
 fn write(objects: &Objects, path: &Path, name: ObjectName<'_>, offset: u64) -> Outcome<u64> {
@@ -98,7 +120,11 @@ fn read(args: &CpArgs, objects: &Objects, name: ObjectName<'_>, path: &Path) -> 
         return Err(Failure::failed(format!("{} is there already", path.display())));
     }
     let range = args.range.unwrap_or(Range::From(0, None));
-    let reader = objects.get(name.bucket, name.key).map_err(failed)?;
+    let reader = match args.version {
+        Some(version) => objects.get_version(name, version),
+        None => objects.get(name.bucket, name.key),
+    };
+    let reader = reader.map_err(failed)?;
     let (mut offset, length) = range.within(reader.info().size);
     let end = offset + length;
     let cannot = |error| Failure::io(path.display(), &error);

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::users::{QuotaArgs, identities, names, read_text, show_usage};
 use super::versions::{VersioningArgs, versioning};
-use super::{Named, in_store, settings};
+use super::{Named, explain, in_store, settings};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
@@ -24,6 +24,7 @@ const BUCKET_EXAMPLES: &str = "Examples:
   koine bucket owner koine://photos ada         ada owns it, and her home group has it
   koine bucket policy koine://photos policy.json
   koine bucket policy koine://photos --remove
+  koine bucket explain koine://photos/a.jpg s3:GetObject --user ada    whether she may, and what decides
   koine bucket set koine://photos --tag team=lab --quota-bytes 10GiB --access-times off
   koine bucket index add koine://photos --metadata camera    see koine search
   koine bucket versioning koine://photos enabled      what is put over or deleted stays readable: koine ls --versions";
@@ -125,6 +126,8 @@ enum BucketCommand {
     Owner(OwnerArgs),
     /// Show, set or remove a bucket's policy.
     Policy(PolicyArgs),
+    /// Whether somebody may do something to a bucket or an object, and what decides. For administrators.
+    Explain(explain::ExplainArgs),
     /// Keep every object that is put under a name; tell whether a bucket does.
     Versioning(VersioningArgs),
     /// Set metadata, tags, quotas, and whether access times are kept.
@@ -282,6 +285,7 @@ pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
             output.people(format!("{}  owner {}, group {}", named.bucket, printable(&owner), printable(&group)))?;
             output.json(&json!({ "type": "bucket", "bucket": named.bucket, "owner": owner, "group": group }))
         }
+        BucketCommand::Explain(args) => explain::run(args, output),
         BucketCommand::Versioning(args) => versioning(args, output),
         BucketCommand::Set(args) => settings::set(args, output),
         BucketCommand::Index(args) => settings::index(args, output),

@@ -7,6 +7,7 @@
 pub mod bucket;
 pub mod cat;
 pub mod edit;
+pub mod explain;
 pub mod groups;
 pub mod info;
 pub mod multipart;

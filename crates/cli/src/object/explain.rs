@@ -1,0 +1,53 @@
+//! `koine bucket explain`: whether somebody may do something, and why.
+
+use clap::Args;
+use koine::object::{Action, Asker};
+use serde_json::json;
+
+use super::{Named, in_store};
+use crate::failure::Outcome;
+use crate::holder::{Reach, failed};
+use crate::output::{Output, printable};
+
+/// The options of `koine bucket explain`.
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    /// koine://BUCKET or koine://BUCKET/KEY.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// What is to be done, as policies write it: s3:GetObject.
+    #[arg(value_name = "ACTION", value_parser = action)]
+    action: Action,
+    /// Who would do it; without this and --access-key, somebody without an identity.
+    #[arg(long, value_name = "USER", conflicts_with = "access_key")]
+    user: Option<String>,
+    /// Who signs with this access key; what it is narrowed to counts too.
+    #[arg(long, value_name = "KEY")]
+    access_key: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+fn action(text: &str) -> Result<Action, String> {
+    text.parse().map_err(|error: koine::object::Error| error.message().to_owned())
+}
+
+/// Runs `koine bucket explain`.
+pub fn run(args: &ExplainArgs, output: Output) -> Outcome {
+    let named = Named::parse(&args.name)?;
+    let key = Some(named.key.as_str()).filter(|key| !key.is_empty());
+    let (asker, who) = match (&args.user, &args.access_key) {
+        (Some(user), _) => (Asker::User(user.clone()), user.as_str()),
+        (None, Some(key)) => (Asker::AccessKey(key.clone()), key.as_str()),
+        (None, None) => (Asker::Everyone, "everyone"),
+    };
+    let decision = in_store(&args.reach, &[&named], |store| {
+        store.objects().identities().explain(&asker, args.action, &named.bucket, key).map_err(failed)
+    })?;
+    let (may, rule) = (if decision.allowed { "may" } else { "may not" }, decision.rule.to_string());
+    output.people(format!("{} {may} do {}: {}", printable(who), args.action.name(), printable(&rule)))?;
+    output.json(&json!({
+        "type": "decision", "name": args.name, "action": args.action.name(), "who": who, "allowed": decision.allowed,
+        "rule": rule,
+    }))
+}
