@@ -22,12 +22,14 @@ KINDS = {
     "NoSuchUpload": "there is no upload",
     "NoSuchGroup": "there is no group",
     "NoSuchUser": "there is no user",
+    "NoSuchVersion": "has no version|no version",
+    "NoSuchIndex": "no index",
     "BucketAlreadyOwnedByYou": "exists already",
     "AlreadyExists": "exists already|has a snapshot|already",
     "PreconditionFailed": "already|exists",
     "InvalidBucketName": "is no name for a bucket",
-    "InvalidArgument": "between 1 and|1 to 10|at least one byte|number",
-    "InvalidRequest": "overlap|itself",
+    "InvalidArgument": "between 1 and|1 to 10|at least one byte|number|is no action",
+    "InvalidRequest": "overlap|itself|delete marker",
     "InvalidRange": "range",
     "KeyTooLong": "1024 are allowed",
     "BucketNotEmpty": "not empty|still holds|has . snapshots",
@@ -69,7 +71,7 @@ class Runner:
 
     def __init__(self, store, folder):
         self.store, self.folder = store, folder
-        self.uploads, self.described, self.tokens = {}, {}, {}
+        self.uploads, self.described, self.tokens, self.ids = {}, {}, {}, {}
 
     def lines(self, *command, **more):
         result = koine("--json", *command, "--store", self.store, check=False, **more)
@@ -99,6 +101,9 @@ class Runner:
 
     def purge(self, bucket):
         self.lines("rm", "-r", f"koine://{bucket}")
+        # What a bucket keeps of them goes one by one.
+        for told in self.lines("ls", "--versions", f"koine://{bucket}"):
+            self.lines("rm", "--exact", f"koine://{bucket}/{told['key']}", "--version", told["version_id"])
 
     def buckets(self, prefix=""):
         return [told["name"] for told in self.lines("ls", "koine://") if told["name"].startswith(prefix)]
@@ -115,10 +120,10 @@ class Runner:
             self.lines("set", name, *described)
         return self.info(bucket, key)
 
-    def get(self, bucket, key, offset=0, length=None):
-        part = []
+    def get(self, bucket, key, offset=0, length=None, version=None):
+        part = ["--version", version] if version else []
         if offset or length is not None:
-            part = ["--range", f"{offset}-" if length is None else f"{offset}-{offset + length - 1}"]
+            part += ["--range", f"{offset}-" if length is None else f"{offset}-{offset + length - 1}"]
         result = koine("cat", f"koine://{bucket}/{key}", *part, "--store", self.store, check=False)
         if result.returncode:
             raise Refused(result.stderr)
@@ -145,6 +150,75 @@ class Runner:
             raise
         return True
 
+    def set_versioning(self, bucket, versioning):
+        assert self.one("bucket", "versioning", f"koine://{bucket}", versioning)["versioning"] == versioning
+
+    def versions(self, bucket, save, prefix=""):
+        try:
+            told = self.lines("ls", "--exact", "--versions", f"koine://{bucket}/{prefix}")
+        except Refused as refused:
+            if "no version begins so" not in str(refused):
+                raise
+            told = []
+        self.ids |= {f"{save}.{at}": line["version_id"] for at, line in enumerate(told)}
+        return [[line["key"], line["newest"], line.get("size")] for line in told]
+
+    def get_version(self, bucket, key, version, **part):
+        return self.get(bucket, key, version=self.ids[version], **part)
+
+    def head_version(self, bucket, key, version):
+        return about_object(self.one("info", f"koine://{bucket}/{key}", "--version", self.ids[version]))
+
+    def delete_version(self, bucket, key, version):
+        self.lines("rm", "--exact", f"koine://{bucket}/{key}", "--version", self.ids[version])
+
+    def of(self, metadata=None, tag=None, text=""):
+        return ["--metadata", metadata + text] if metadata else ["--tag", tag + text]
+
+    def search(self, bucket, metadata=None, tag=None, equal=None, begins=None, between=(), prefix="", limit=None):
+        text = f"={equal}" if equal else f"^{begins}" if begins else ""
+        more = ["--between", *between] if between else []
+        more += [] if limit is None else ["--limit", str(limit)]
+        told = self.lines("search", f"koine://{bucket}/{prefix}".rstrip("/"), *self.of(metadata, tag, text), *more)
+        return [[line["value"], line["key"]] for line in told]
+
+    def add_index(self, bucket, **of):
+        self.lines("bucket", "index", "add", f"koine://{bucket}", *self.of(**of))
+
+    def drop_index(self, bucket, **of):
+        self.lines("bucket", "index", "rm", f"koine://{bucket}", *self.of(**of))
+
+    def indexes(self, bucket):
+        told = self.lines("bucket", "index", "ls", f"koine://{bucket}")
+        return [[line["of"], line["name"], line["whole"]] for line in told]
+
+    def about_settings(self, told):
+        return {name: told[name] for name in ("versioning", "access_times", "metadata", "tags")}
+
+    def settings(self, bucket):
+        return self.about_settings(self.one("info", f"koine://{bucket}"))
+
+    def set_settings(self, bucket, metadata=None, tags=None, access_times=None):
+        flags = self.changes(metadata, tags)
+        flags += [] if access_times is None else ["--access-times", access_times]
+        return self.about_settings(self.one("bucket", "set", f"koine://{bucket}", *flags))
+
+    def user_usage(self, user):
+        told = self.lines("user", "info", user)[1]
+        return {"objects": told["objects"], "bytes": told["bytes"]}
+
+    def group_usage(self, group):
+        told = self.lines("group", "info", group)[1]
+        return {"objects": told["objects"], "bytes": told["bytes"]}
+
+    def delete_buckets(self, group):
+        return self.one("rb", "--force", "--group", group)["buckets"]
+
+    def explain(self, bucket, action, key="", user=None):
+        who = ["--user", user] if user else []
+        told = self.one("bucket", "explain", f"koine://{bucket}/{key}".rstrip("/"), action, *who)
+        return {"allowed": told["allowed"], "rule": told["rule"]}
+
     def delete_many(self, bucket, keys):
         self.lines("rm", "--force", "--exact", *[f"koine://{bucket}/{key}" for key in keys])
         raise Passed("which of them were there is not told")
@@ -168,7 +242,10 @@ class Runner:
         self.lines(verb, "--exact", *absent, f"koine://{bucket}/{key}", f"koine://{target}/{to}")
         return self.info(target, to)
 
-    def copy(self, bucket, key, to, to_bucket=None, **condition):
+    def copy(self, bucket, key, to, to_bucket=None, version=None, **condition):
+        if version:
+            self.lines("cp", f"koine://{bucket}/{key}", f"koine://{bucket}/{to}", "--version", self.ids[version])
+            return self.info(bucket, to)
         return self.pair("cp", bucket, key, to, to_bucket, condition)
 
     def move(self, bucket, key, to, to_bucket=None, **condition):
@@ -220,11 +297,15 @@ class Runner:
                 self.lines("rm", *made)
         return self.info(bucket, to)
 
-    def set(self, bucket, key, metadata=None, tags=None, mode=None):
+    def changes(self, metadata, tags):
         flags = []
         for entries, flag in ((metadata, "metadata"), (tags, "tag")):
             for name, value in (entries or {}).items():
                 flags += [f"--remove-{flag}", name] if value is None else [f"--{flag}", f"{name}={value}"]
+        return flags
+
+    def set(self, bucket, key, metadata=None, tags=None, mode=None):
+        flags = self.changes(metadata, tags)
         flags += [] if mode is None else ["--mode", f"{mode:o}"]
         return about_object(self.one("set", f"koine://{bucket}/{key}", *flags))
 
@@ -344,6 +425,10 @@ def passed_over(step):
         return "quotas and usage are not told by the program"
     if step.get("fails") == "QuotaExceeded":
         return "no quota was set"
+    if "pinned" in step or call in ("pin", "unpin"):
+        return "each command opens the store anew, and reads what is there then"
+    if call == "transaction" or (step.get("bucket") == "together" and call in ("list", "exists")):
+        return "a command is one call"
     if call == "file" or step.get("key") == "file":
         return "a command opens no file that later ones read from"
     if "as" in step and call not in ("create_bucket", "put"):
@@ -390,4 +475,4 @@ def test_every_step_gives_what_the_script_says(runner):
             pass
         done += 1
     assert not different, "\n".join(different)
-    assert done > 180
+    assert done > 270

@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use koine::object::{
-    AttributeChange, BucketChange, BucketQuery, ByteRange, CompleteOptions, ComposeOptions, ContentHeaders,
-    CopyOptions, CopyPrefixOptions, DeleteOptions, EditOptions, Error, EtagKind, EtagMatch, ExchangeOptions, Expected,
-    FileMode, GroupChange, GroupInfo, KeyOptions, ListQuery, MetadataChange, NameQuery, ObjectInfo, ObjectName,
-    Objects, PartInfo, PartOptions, PutCondition, PutOptions, ReadCondition, RenameOptions, Segment, Token, UploadId,
-    UploadOptions, UploadQuery, UserChange, UserInfo, UserQuery, UserState,
+    AccessTimes, Asker, AttributeChange, BucketChange, BucketQuery, BucketUsage, ByteRange, CompleteOptions,
+    ComposeOptions, ContentHeaders, CopyOptions, CopyPrefixOptions, DeleteOptions, EditOptions, Error, EtagKind,
+    EtagMatch, ExchangeOptions, Expected, FileMode, GroupChange, GroupInfo, IndexInfo, Indexed, KeyOptions, ListQuery,
+    MetadataChange, NameQuery, ObjectInfo, ObjectName, Objects, PartInfo, PartOptions, Pinned, PutCondition,
+    PutOptions, ReadCondition, RenameOptions, SearchQuery, Segment, StageOptions, Token, Transaction, UploadId,
+    UploadOptions, UploadQuery, UserChange, UserInfo, UserQuery, UserState, VersionId, VersionQuery, VersionSummary,
+    Versioning, Wanted, Whose,
 };
 use koine::{OpenOptions, Session};
 use serde_json::{Map, Value, json};
@@ -25,6 +27,7 @@ struct Step<'a> {
     of: &'a Map<String, Value>,
     objects: Objects,
     uploads: &'a HashMap<String, UploadId>,
+    versions: &'a HashMap<String, VersionId>,
 }
 
 impl Step<'_> {
@@ -101,6 +104,15 @@ impl Step<'_> {
         self.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
+    fn version(&self) -> Option<VersionId> {
+        self.get("version").map(|name| self.versions[name.as_str().unwrap()])
+    }
+
+    /// What is searched for, or what an index is over.
+    fn indexed(&self) -> Indexed {
+        self.text_if("metadata").map_or_else(|| Indexed::Tag(self.text("tag").to_owned()), Indexed::Metadata)
+    }
+
     fn upload(&self) -> UploadId {
         self.uploads[self.text("upload")]
     }
@@ -134,6 +146,86 @@ fn bucket(info: koine::object::BucketInfo) -> Value {
     json!({ "name": info.name, "quota_bytes": info.quota.bytes, "quota_objects": info.quota.objects })
 }
 
+fn settings(info: koine::object::BucketInfo) -> Value {
+    let access_times = match info.access_times {
+        AccessTimes::Off => "off",
+        AccessTimes::Relative => "relative",
+    };
+    json!({
+        "versioning": info.versioning.name(), "access_times": access_times, "metadata": entries(&info.metadata),
+        "tags": entries(&info.tags),
+    })
+}
+
+fn usage(usage: BucketUsage) -> Value {
+    json!({ "objects": usage.objects, "bytes": usage.bytes })
+}
+
+fn index(index: IndexInfo) -> Value {
+    let of = match index.of {
+        Indexed::Metadata(_) => "metadata",
+        Indexed::Tag(_) => "tag",
+    };
+    json!([of, index.of.name(), index.whole])
+}
+
+fn search(step: &Step<'_>) -> Outcome {
+    let wanted = match (step.text_if("equal"), step.text_if("begins"), step.list("between")) {
+        (Some(text), _, _) => Wanted::Equal(text),
+        (None, Some(text), _) => Wanted::BeginsWith(text),
+        (None, None, [first, last]) => {
+            Wanted::Between(first.as_str().unwrap().to_owned(), last.as_str().unwrap().to_owned())
+        }
+        _ => Wanted::Any,
+    };
+    let limit = step.number_if("limit").unwrap_or(1000) as usize;
+    let query =
+        SearchQuery { wanted, prefix: step.text("prefix").to_owned(), limit, ..SearchQuery::new(step.indexed()) };
+    let found = step.objects.search(step.text("bucket"), &query)?.found;
+    Ok(found.into_iter().map(|(value, object)| json!([value, object.key])).collect())
+}
+
+/// What each is, and behind it the ids.
+fn versions(step: &Step<'_>) -> Outcome {
+    let query = VersionQuery { prefix: step.text("prefix").to_owned(), limit: 1000, ..VersionQuery::default() };
+    let all = step.objects.list_versions(step.text("bucket"), &query)?.versions;
+    let ids: Vec<String> = all.iter().map(|version| version.id.to_string()).collect();
+    let told = |version: VersionSummary| json!([version.key, version.newest, version.object.map(|object| object.size)]);
+    Ok(json!([all.into_iter().map(told).collect::<Vec<_>>(), ids]))
+}
+
+fn transaction(step: &Step<'_>) -> Outcome {
+    let bucket = step.text("bucket");
+    let stage = |data: &str| {
+        let mut writer = step.objects.stage(StageOptions::default())?;
+        writer.write(data.as_bytes())?;
+        writer.finish(&Expected::none())
+    };
+    let body = |transaction: &mut Transaction<'_>| {
+        let mut given = Vec::new();
+        for each in step.list("steps") {
+            let text = |at: usize| each[at].as_str().unwrap_or_default();
+            let (name, other) = (ObjectName::new(bucket, text(1)), ObjectName::new(bucket, text(2)));
+            given.push(match text(0) {
+                "put" => done(transaction.put(name, &stage(text(2))?, &PutOptions::default())?),
+                "append" => done(transaction.append(name, &stage(text(2))?, &EditOptions::default())?),
+                "truncate" => done(transaction.truncate(name, text(2).parse().unwrap(), &EditOptions::default())?),
+                "copy" => done(transaction.copy(name, other, &CopyOptions::default())?),
+                "move" => done(transaction.rename(name, other, &RenameOptions::default())?),
+                "exchange" => done(transaction.exchange(name, other)?),
+                "delete" => json!(transaction.delete(name, &DeleteOptions::default())?.existed),
+                "exists" => json!(transaction.head(name)?.is_some()),
+                _ => {
+                    let bytes = transaction.read(name, ByteRange { offset: 0, length: 1 << 20 })?;
+                    json!(String::from_utf8(bytes.to_vec()).unwrap())
+                }
+            });
+        }
+        Ok(json!(given))
+    };
+    Ok(step.objects.transact(None, body)?.0)
+}
+
 fn group(info: GroupInfo) -> Value {
     json!({ "name": info.name, "description": info.description })
 }
@@ -160,16 +252,37 @@ fn buckets(step: &Step<'_>) -> Outcome {
             let query = BucketQuery { prefix: step.text("prefix").to_owned(), ..BucketQuery::default() };
             objects.list_buckets(&query)?.buckets.into_iter().map(|bucket| json!(bucket.name)).collect()
         }
-        "usage" => {
-            let usage = objects.bucket_usage(name)?;
-            json!({ "objects": usage.objects, "bytes": usage.bytes })
-        }
+        "usage" => usage(objects.bucket_usage(name)?),
         "set_bucket" => {
             let (quota_bytes, quota_objects) = (step.limit("quota_bytes"), step.limit("quota_objects"));
             #[allow(clippy::needless_update)]
             let change = BucketChange { quota_bytes, quota_objects, ..BucketChange::default() };
             bucket(objects.set_bucket(name, change).wait()?)
         }
+        "set_versioning" => {
+            let versioning = match step.text("versioning") {
+                "enabled" => Versioning::Enabled,
+                _ => Versioning::Suspended,
+            };
+            done(objects.set_versioning(name, versioning).wait()?)
+        }
+        "settings" => settings(objects.head_bucket(name)?),
+        "set_settings" => {
+            let access_times = step.text_if("access_times").map(|kept| match kept.as_str() {
+                "off" => AccessTimes::Off,
+                _ => AccessTimes::Relative,
+            });
+            let (metadata, tags) = (step.entries("metadata"), step.entries("tags"));
+            #[allow(clippy::needless_update)]
+            let change = BucketChange { access_times, metadata, tags, ..BucketChange::default() };
+            settings(objects.set_bucket(name, change).wait()?)
+        }
+        "add_index" => done(objects.add_index(name, step.indexed())?),
+        "drop_index" => done(objects.drop_index(name, step.indexed()).wait()?),
+        "indexes" => objects.indexes(name)?.into_iter().map(index).collect(),
+        "search" => search(step)?,
+        "transaction" => transaction(step)?,
+        "delete_buckets" => json!(objects.delete_buckets_of(step.text("group"))?),
         "snapshot" => done(objects.snapshot_bucket(name, other).wait()?),
         "snapshots" => objects.list_snapshots(name)?.into_iter().map(|snapshot| json!(snapshot.name)).collect(),
         "delete_snapshot" => done(objects.delete_snapshot(name, other).wait()?),
@@ -187,14 +300,20 @@ fn whole_objects(step: &Step<'_>) -> Outcome {
             writer.write(step.text("data").as_bytes())?;
             object(writer.finish(&Expected::none()).wait()?)
         }
-        "get" => {
-            let reader = objects.get(bucket, key)?;
+        "get" | "get_version" => {
+            let reader = match step.version() {
+                Some(version) => objects.get_version(step.object(), version)?,
+                None => objects.get(bucket, key)?,
+            };
             let size = reader.info().size;
             let mut buffer = vec![0; step.number_if("length").unwrap_or(size).min(size).min(1 << 20) as usize];
             let count = reader.read(step.number("offset"), &mut buffer)?;
             json!(String::from_utf8(buffer[..count].to_vec()).unwrap())
         }
         "head" => object(objects.head(bucket, key)?),
+        "head_version" => object(objects.head_version(step.object(), step.version().unwrap())?),
+        "delete_version" => json!(objects.delete_version(step.object(), step.version().unwrap()).wait()?.existed),
+        "versions" => versions(step)?,
         "exists" => json!(objects.exists(bucket, key)?),
         "delete" => {
             let options = DeleteOptions { condition: step.condition() };
@@ -233,7 +352,7 @@ fn names_and_edits(step: &Step<'_>) -> Outcome {
     let condition = step.condition();
     Ok(match step.text("do") {
         "copy" => {
-            let options = CopyOptions { condition, ..CopyOptions::default() };
+            let options = CopyOptions { condition, source_version: step.version(), ..CopyOptions::default() };
             object(objects.copy(name, step.target(), options).wait()?)
         }
         "move" => {
@@ -374,6 +493,14 @@ fn identities(step: &Step<'_>) -> Outcome {
             let query = NameQuery { prefix: step.text("prefix").to_owned(), ..NameQuery::default() };
             identities.groups(&query)?.groups.into_iter().map(|group| json!(group.name)).collect()
         }
+        "user_usage" => usage(identities.usage(Whose::User(user_name))?),
+        "group_usage" => usage(identities.usage(Whose::Group(group_name))?),
+        "explain" => {
+            let asker = step.text_if("user").map_or(Asker::Everyone, Asker::User);
+            let (action, key) = (step.text("action").parse()?, step.text_if("key"));
+            let decision = identities.explain(&asker, action, step.text("bucket"), key.as_deref())?;
+            json!({ "allowed": decision.allowed, "rule": decision.rule.to_string() })
+        }
         "create_user" => user(identities.create_user(group_name, user_name, step.text_if("password").as_deref())?),
         "delete_user" => done(identities.delete_user(user_name)?),
         "user" => user(identities.user(user_name)?),
@@ -405,22 +532,34 @@ fn identities(step: &Step<'_>) -> Outcome {
 /// What each step gives.
 fn run(session: &Session, steps: &[Value]) -> Vec<Value> {
     let (mut tokens, mut uploads) = (HashMap::<String, String>::new(), HashMap::new());
+    let (mut versions, mut pins) = (HashMap::new(), HashMap::<String, Pinned>::new());
     let mut given = Vec::new();
     for step in steps {
         let mut of = step.as_object().unwrap().clone();
-        if let Some(name) = step["of"].as_str() {
+        if let Some(name) = step["of"].as_str().filter(|_| step["do"] == "log_out") {
             of.insert("token".to_owned(), json!(tokens[name]));
         }
         let objects = match step["as"].as_str() {
             Some(who) => session.as_caller(session.identities().by_token(&Token::new(tokens[who].as_str())).unwrap()),
             None => Objects::clone(session),
         };
-        let outcome = buckets(&Step { of: &of, objects, uploads: &uploads });
+        let objects = step["pinned"].as_str().map_or(objects, |name| pins[name].objects().clone());
         let save = step["save"].as_str().unwrap_or_default().to_owned();
+        let outcome = match step["do"].as_str().unwrap() {
+            "pin" => session.pin().map(|pinned| done(pins.insert(save.clone(), pinned))),
+            "unpin" => Ok(json!(pins.remove(step["of"].as_str().unwrap()).is_some())),
+            _ => buckets(&Step { of: &of, objects, uploads: &uploads, versions: &versions }),
+        };
         let outcome = match (outcome, step["do"].as_str().unwrap()) {
             (Ok(id), "upload") => {
                 uploads.insert(save, id.as_str().unwrap().parse().unwrap());
                 Ok(json!(true))
+            }
+            (Ok(told), "versions") => {
+                for (at, id) in told[1].as_array().unwrap().iter().enumerate() {
+                    versions.insert(format!("{save}.{at}"), id.as_str().unwrap().parse().unwrap());
+                }
+                Ok(told[0].clone())
             }
             (Ok(login), "log_in") => {
                 tokens.insert(save, login[1].as_str().unwrap().to_owned());
