@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use koine::env::Timestamp;
 use koine::object::{BucketQuery, DELETE_MANY_MAX, Error, ErrorKind, ListQuery, Objects, Token};
-use koine::{LogIn, OpenOptions, Store};
+use koine::{LogIn, OpenOptions, SealingKey, Store};
 use tokio::runtime::Runtime;
 
 use crate::client::{Client, Listed, Listing};
@@ -35,6 +35,9 @@ pub struct Reach {
     /// KOINE_TOKEN, the token itself, does as well.
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
+    /// The store's file of keys that seal the secrets of access keys, or `none` [default: STORE.sealing].
+    #[arg(long, value_name = "FILE", env = "KOINE_SEALING_KEY")]
+    sealing_key: Option<SealingKey>,
     #[command(flatten)]
     remote: Remote,
 }
@@ -60,7 +63,8 @@ impl Reach {
         })?;
         let key = self.key_file.as_deref().map(read_key).transpose()?;
         let log_in = self.token()?.map(LogIn::Token);
-        Ok(koine::open(place, &OpenOptions { join: true, key, log_in, ..OpenOptions::default() })?)
+        let sealing_key = self.sealing_key.clone().unwrap_or_default();
+        Ok(koine::open(place, &OpenOptions { join: true, key, log_in, sealing_key, ..OpenOptions::default() })?)
     }
 
     /// The token of the user whose rights are meant, where one is named.

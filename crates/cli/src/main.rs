@@ -123,7 +123,7 @@ enum Command {
     Group(object::groups::GroupArgs),
     /// Whose a bucket is, its policy, its settings and indexes.
     Bucket(object::groups::BucketArgs),
-    /// Policies, and a way back for root.
+    /// Policies, the keys that seal secrets, and a way back for root.
     Identity(object::groups::IdentityArgs),
     /// Find objects by their metadata or tags.
     Search(object::search::SearchArgs),

@@ -16,6 +16,7 @@ use crate::place::Place;
 use crate::probe::{Found, probe};
 use crate::remote;
 use crate::rocks;
+use crate::sealing::{self, SealingKey};
 use crate::socket::socket_of;
 
 /// How to open a store.
@@ -40,6 +41,8 @@ pub struct OpenOptions {
     /// Be a user of the store, and not its owner: its objects alone are reached then, through a server that listens for
     /// others.
     pub log_in: Option<LogIn>,
+    /// Where the keys are that seal the secrets of access keys.
+    pub sealing_key: SealingKey,
 }
 
 /// An open store. Dropped without `close`, it is recovered at the next start.
@@ -104,6 +107,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         },
     };
     let objects = Objects::open(Arc::clone(&kv), Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
+    let objects = objects.with_sealing_keys(sealing::keys_of(&place, &options.sealing_key));
     Ok(Store { place, owner, kv, engine, objects, warning, remote: None })
 }
 

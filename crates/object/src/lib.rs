@@ -80,7 +80,7 @@ pub use request::{
 
 pub use identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, Identities, KeyInfo, KeyOptions, Login, NameQuery, Password,
-    SealingKeys, Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
+    Sealing, SealingKeys, Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
 };
 pub use rights::{
     AccessList, Action, Asker, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX,

@@ -231,15 +231,32 @@ impl Objects {
     }
 
     /// The same store, whose secrets of access keys are sealed with these keys. Without, new ones are kept as they are
-    /// and sealed ones do not open.
+    /// and sealed ones do not open. What another process changes in their file is taken when a secret needs it.
     #[must_use]
     pub fn with_sealing_keys(&self, keys: SealingKeys) -> Objects {
         Objects { sealing: Arc::new(Mutex::new(keys)), ..self.clone() }
     }
 
+    /// The file of the sealing keys, where there is one.
+    pub fn sealing_file(&self) -> Option<std::path::PathBuf> {
+        self.sealing_to_change().file().map(std::path::Path::to_owned)
+    }
+
     /// The sealing keys as they are now.
-    pub(crate) fn sealing(&self) -> SealingKeys {
-        self.sealing_to_change().clone()
+    pub(crate) fn sealing(&self) -> Result<SealingKeys> {
+        let mut keys = self.sealing_to_change();
+        keys.read_once()?;
+        Ok(keys.clone())
+    }
+
+    /// What `use_keys` makes of the sealing keys; once more where it fails and the file has others by now, because
+    /// another process changed it.
+    pub(crate) fn with_sealing<T>(&self, use_keys: impl Fn(&SealingKeys) -> Result<T>) -> Result<T> {
+        let failed = match use_keys(&self.sealing()?) {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        if self.sealing_to_change().have_changed()? { use_keys(&self.sealing()?) } else { Err(failed) }
     }
 
     pub(crate) fn sealing_to_change(&self) -> MutexGuard<'_, SealingKeys> {

@@ -11,6 +11,7 @@ use crate::checksum::{Digests, Expected};
 use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, PutCondition};
+use crate::identity::check_list;
 use crate::info::{ObjectId, ObjectInfo};
 use crate::keys;
 use crate::lookup::{find_bucket, find_object, find_space};
@@ -20,7 +21,7 @@ use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
 use crate::remote::{self, RemoteWriter};
 use crate::request::{METADATA_LEN_MAX, ObjectName, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
-use crate::rights::{Action, Rights};
+use crate::rights::{AccessList, Action, Rights};
 use crate::transaction::StagedBody;
 use crate::verb::{Applied, Scope, Verb, run};
 
@@ -30,7 +31,7 @@ impl Objects {
         if let Some(remote) = self.remote() {
             let name = Name::new(ObjectName::new(bucket, key));
             let writer = RemoteWriter::open(remote, remote::Writing::Put(name.clone(), Box::new(options)))?;
-            return Ok(ObjectWriter { name, work: Work::There(Box::new(writer)) });
+            return Ok(ObjectWriter { name, access: AccessList::default(), work: Work::There(Box::new(writer)) });
         }
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
@@ -39,7 +40,7 @@ impl Objects {
         self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_bucket(view, bucket))?;
         let body = Body::new(self.kv(), options.length, options.expected.clone(), options.etag, options.checksum)?;
         let work = Work::Here(Box::new((self.clone(), options, body)));
-        Ok(ObjectWriter { name: Name::new(ObjectName::new(bucket, key)), work })
+        Ok(ObjectWriter { name: Name::new(ObjectName::new(bucket, key)), access: AccessList::default(), work })
     }
 }
 
@@ -91,6 +92,7 @@ pub(crate) fn check_tags(tags: &[(String, String)]) -> Result<()> {
 /// An object on its way in. Dropped before `finish`, it leaves nothing.
 pub struct ObjectWriter {
     name: Name,
+    access: AccessList,
     work: Work,
 }
 
@@ -109,13 +111,24 @@ impl ObjectWriter {
         }
     }
 
+    /// The access list that the object gets in the same commit, which whoever puts it must be allowed to set then.
+    /// `Unsupported` where the store is elsewhere.
+    pub fn set_access(&mut self, list: AccessList) -> Result<()> {
+        if matches!(self.work, Work::There(_)) {
+            let message = "an access list is set after the object is put, where its store is elsewhere";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.access = list;
+        Ok(())
+    }
+
     /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
         match self.work {
             Work::Here(here) => {
                 let objects = here.0.clone();
                 match verb(&self.name, *here, trailers) {
-                    Ok(put) => run(&objects, put),
+                    Ok(put) => run(&objects, put.with_access(self.access)),
                     Err(error) => Pending::ready(Err(error)),
                 }
             }
@@ -178,6 +191,11 @@ impl Put {
         Put { bucket, key, condition: options.condition, record, payload }
     }
 
+    fn with_access(mut self, list: AccessList) -> Self {
+        self.record.access.list = list;
+        self
+    }
+
     /// Of a body that is staged already.
     pub fn staged(objects: &Objects, name: ObjectName<'_>, body: &StagedBody, options: PutOptions) -> Result<Self> {
         keys::check_object_key(name.key)?;
@@ -195,7 +213,11 @@ impl Verb for Put {
     }
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
-        rights.object(Action::PutObject, &self.bucket, &self.key)
+        rights.object(Action::PutObject, &self.bucket, &self.key)?;
+        if self.record.access.list.is_empty() {
+            return Ok(());
+        }
+        rights.object(Action::PutObjectAcl, &self.bucket, &self.key)
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
@@ -212,6 +234,7 @@ impl Verb for Put {
         if let Err(error) = self.condition.check(&self.key, standing.as_ref()) {
             return Ok(Applied::Doubtful(never(space, &self.key), error));
         }
+        check_list(txn, &self.record.access.list)?;
         self.record.id = scope.draw_id();
         if self.record.etag == UNDRAWN {
             self.record.etag = ETag::Drawn(self.record.id, scope.draw_u64());

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::users::{QuotaArgs, identities, names, read_text, show_usage};
 use super::versions::{VersioningArgs, versioning};
-use super::{Named, explain, in_store, settings};
+use super::{Named, explain, in_store, sealing, settings};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
@@ -31,6 +31,8 @@ const BUCKET_EXAMPLES: &str = "Examples:
 
 const IDENTITY_EXAMPLES: &str = "Examples:
   koine identity reset-root --store store.koine     a new key and password for root; all others of root's are taken back
+  koine identity rotate-sealing-key --store store.koine    a new key seals the secrets of all access keys
+  koine identity forget-sealing-key --store store.koine    STORE.sealing is lost: its access keys go, data and users stay
   koine identity policy readers policy.json         a policy that users and groups may have";
 
 /// The options of `koine group`.
@@ -178,6 +180,12 @@ pub struct IdentityArgs {
 enum IdentityCommand {
     /// Give root a new key and a new password, for who owns the store.
     ResetRoot(ReachArgs),
+    /// Begin to seal the secrets of access keys, with a key in a file beside the store; the first secret does so by itself.
+    MakeSealingKey(ReachArgs),
+    /// Seal all secrets of access keys anew with a new key, also while the store is served; interrupted, it goes on.
+    RotateSealingKey(ReachArgs),
+    /// Remove the access keys whose secrets cannot be opened any more, because their sealing key is lost.
+    ForgetSealingKey(ReachArgs),
     /// Show, set or remove a policy that users and groups may have.
     Policy(NamedPolicyArgs),
 }
@@ -319,6 +327,9 @@ pub fn identity(args: &IdentityArgs, output: Output) -> Outcome {
                 "type": "root", "access_key": access_key, "secret": secret.expose(), "password": password.expose(),
             }))
         }
+        IdentityCommand::MakeSealingKey(args) => sealing::make(&args.reach, output),
+        IdentityCommand::RotateSealingKey(args) => sealing::rotate(&args.reach, output),
+        IdentityCommand::ForgetSealingKey(args) => sealing::forget(&args.reach, output),
         IdentityCommand::Policy(args) => {
             let document = args.file.as_deref().map(read_text).transpose()?;
             identities(&args.reach, |identities| {

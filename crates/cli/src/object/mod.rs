@@ -14,6 +14,7 @@ pub mod multipart;
 pub mod mv;
 pub mod range;
 pub mod rm;
+pub mod sealing;
 pub mod search;
 pub mod set;
 pub mod settings;

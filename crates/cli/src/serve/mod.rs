@@ -10,6 +10,7 @@ mod credentials;
 mod hangup;
 pub mod medium;
 mod scrub;
+mod sealing;
 pub mod wire;
 
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use koine::Store;
+use koine::{OpenOptions, SealingKey, Store};
 use koine_gateway::{Credentials, Gateway, GatewayOptions, Secret};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -42,6 +43,8 @@ const EXAMPLES: &str = "Examples:
 The first start makes random root credentials and shows them once; without a terminal it writes
 them to STORE.credentials, for its owner only. KOINE_ROOT_USER and KOINE_ROOT_PASSWORD win at each
 start and are not stored. KOINE_LOG sets what is logged: error, warn (default), info or debug.
+The secrets of users' keys are sealed with a key in STORE.sealing, made with the first of them: keep a copy
+of it apart from the store (see koine identity). It is read anew by itself when it has changed.
 SIGHUP makes it take what was added to its device (see koine grow).
 Ctrl-C or SIGTERM stops it after the requests under way; a second one at once.";
 
@@ -67,6 +70,10 @@ pub struct ServeArgs {
     /// The region that signatures must name [default: any].
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
+    /// The file of keys that seal the secrets of access keys, made with the first of them; `none` keeps secrets as
+    /// they are [default: koine-sealing-key in $CREDENTIALS_DIRECTORY; else STORE.sealing; none for a device].
+    #[arg(long, value_name = "FILE", env = "KOINE_SEALING_KEY")]
+    sealing_key: Option<SealingKey>,
     #[command(flatten)]
     wire: WireArgs,
     #[command(flatten)]
@@ -76,10 +83,12 @@ pub struct ServeArgs {
 /// Runs `koine serve`.
 pub fn run(args: &ServeArgs, output: Output) -> Outcome {
     log_to_stderr()?;
-    let store = Arc::new(koine::open(&args.store, &args.medium.options())?);
+    let sealing_key = args.sealing_key.clone().unwrap_or_default();
+    let store = Arc::new(koine::open(&args.store, &OpenOptions { sealing_key, ..args.medium.options() })?);
     if let Some(warning) = store.warning() {
         tracing::warn!("{warning}");
     }
+    sealing::check(&store, matches!(args.sealing_key, Some(SealingKey::File(_))))?;
     let root = Root::find(&store, |name| std::env::var(name).ok())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -251,6 +251,11 @@ impl Verifier {
             Ok((Caller::User(identity), _)) if identity.user() == ROOT_ID => Err(unknown()),
             Ok((caller, secret)) => Ok(Signer::User(caller, Secret::new(secret.expose()))),
             Err(error) if error.kind() == ErrorKind::NoSuchAccessKey => Err(unknown()),
+            // It names files of the server, which are told there.
+            Err(error) if error.kind() == ErrorKind::AccessDenied => {
+                tracing::error!(access_key, %error, "a secret cannot be opened");
+                Err(denied("Access Denied. The secret of this access key cannot be opened; the server's log says why."))
+            }
             Err(error) => Err(errors::s3(error)),
         }
     }

@@ -163,7 +163,7 @@ impl Identities {
         let found = view.record(CATALOGUE, &keys::access_key(access_key))?;
         let (_, bytes) = found.ok_or_else(|| no_such_key(access_key))?;
         let record = AccessKeyRecord::decode(&bytes)?;
-        let secret = self.objects.sealing().open_secret((record.user, access_key), &record.secret)?;
+        let secret = self.objects.with_sealing(|keys| keys.open_secret((record.user, access_key), &record.secret))?;
         let secret = String::from_utf8(secret).map_err(|_| Error::damaged("the secret of an access key is no text"))?;
         Ok((caller(record.user, access_key), Secret::new(secret)))
     }

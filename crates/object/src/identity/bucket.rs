@@ -8,7 +8,7 @@ use super::{Identities, find, keys};
 use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
-use crate::lookup::{Lookup, find_bucket, find_object};
+use crate::lookup::{Lookup, find_bucket, find_bucket_to_read, find_object};
 use crate::name;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, DocumentRecord, HeadRecord, NamedPrincipal};
@@ -123,6 +123,19 @@ impl Identities {
         )
     }
 
+    /// Whether the policy of a bucket allows something to everybody, were public access on.
+    pub fn bucket_policy_is_public(&self, bucket: &str) -> Result<bool> {
+        Ok(Policy::of_bucket(&self.bucket_policy(bucket)?)?.is_public())
+    }
+
+    /// The id of a bucket's owner; 0 is root.
+    pub fn owner_id(&self, bucket: &str) -> Result<u64> {
+        self.objects.read(
+            |rights| rights.bucket(Action::ListBucket, bucket),
+            |view| Ok(find_bucket_to_read(view, bucket)?.owner),
+        )
+    }
+
     /// Sets the access list of a bucket.
     pub fn set_bucket_access(&self, bucket: &str, list: AccessList) -> Pending<()> {
         if let Some(remote) = self.objects.remote() {
@@ -190,7 +203,7 @@ impl Identities {
 }
 
 /// Lists name users and groups that are there, and everybody only where the store is open to everybody.
-fn check_list(txn: &mut Transaction, list: &AccessList) -> Result<()> {
+pub(crate) fn check_list(txn: &mut Transaction, list: &AccessList) -> Result<()> {
     for grant in list.grants() {
         let there = match grant.to {
             Grantee::User(id) => id == 0 || user(txn, id)?.is_some(),

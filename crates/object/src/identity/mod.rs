@@ -31,11 +31,13 @@ use std::sync::Arc;
 use crate::objects::Objects;
 
 pub use access::{KeyInfo, KeyOptions};
+pub(crate) use bucket::check_list;
 pub use delete::DeletedGroup;
 pub(crate) use find::{is_root, owning_group};
 pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
 pub(crate) use password::Attempts;
 pub(crate) use root::{founding_keys, keep_key_of_root, key_of_root};
+pub use rotate::Sealing;
 pub use sealing::SealingKeys;
 pub use secret::{Password, Secret, Token};
 pub use tokens::Login;

@@ -82,6 +82,18 @@ impl Identities {
         )
     }
 
+    /// Whether those may be let in who have no identity: see [`set_public_access`](Identities::set_public_access). It is
+    /// told to everybody.
+    pub fn public_access(&self) -> Result<bool> {
+        self.objects.read(
+            |_| Ok(()),
+            |view| {
+                let head = view.record(CATALOGUE, &crate::keys::catalogue_head())?;
+                Ok(head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()?.is_some_and(|head| head.public))
+            },
+        )
+    }
+
     /// Whether somebody may do something to a bucket or an object in it, and what decides: by the rules of this moment,
     /// under the circumstances of this call (where policies ask for an address it is this caller's). For
     /// administrators. `NoSuchUser` and `NoSuchAccessKey` where there is no such asker.

@@ -10,11 +10,11 @@ use super::change::change;
 use super::find::{ROOT_NAME, keys_of, put_user};
 use super::secret::draw_access_key;
 use super::{Identities, Password, Secret, keys, password};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::objects::{Objects, RootKey};
-use crate::record::{AccessKeyRecord, Limits, State, UserRecord};
+use crate::record::{AccessKeyRecord, KeptSecret, Limits, State, UserRecord};
 use crate::rights::{ROOT, user};
 
 /// Sets root's password. Its record is made when there is none.
@@ -87,13 +87,14 @@ fn for_ever(objects: &Objects, from: &mut dyn Lookup, access_key: &str) -> Resul
     if record.disabled || record.expires.is_some() {
         return Ok(None);
     }
-    let secret = objects.sealing().open_secret((ROOT, access_key), &record.secret)?;
+    let secret = objects.with_sealing(|keys| keys.open_secret((ROOT, access_key), &record.secret))?;
     let secret = String::from_utf8(secret).map_err(|_| Error::damaged("the secret of root's key is no text"))?;
     Ok(Some(RootKey { access_key: access_key.to_owned(), secret }))
 }
 
 impl Identities {
-    /// Puts a key of root that is live and for ever.
+    /// Puts a key of root that is live and for ever. Where the sealing key is lost its secret is kept as it is: root must
+    /// be able to come back.
     pub(crate) fn put_key_of_root(
         &self,
         txn: &mut Transaction,
@@ -101,11 +102,17 @@ impl Identities {
         secret: &Secret,
         now: Timestamp,
     ) -> Result<()> {
+        let kept = match self.keep_secret(txn, (ROOT, access_key), secret, now) {
+            Err(error) if error.kind() == ErrorKind::AccessDenied => {
+                KeptSecret::Plain(secret.expose().as_bytes().to_vec())
+            }
+            kept => kept?,
+        };
         let record = AccessKeyRecord {
             user: ROOT,
             created: now,
             disabled: false,
-            secret: self.keep_secret(txn, (ROOT, access_key), secret, now)?,
+            secret: kept,
             expires: None,
             policy: None,
             description: None,
@@ -117,7 +124,8 @@ impl Identities {
     }
 
     /// Gives root a new access key and a new password, and takes all its other keys and tokens back, in one commit.
-    /// Only who owns the store may: owning the device is the proof.
+    /// Only who owns the store may: owning the device is the proof. Where the sealing key is lost root's new secret is
+    /// kept as it is, until secrets are sealed anew.
     pub fn reset_root(&self) -> Result<(String, Secret, Password)> {
         let random = self.objects.random();
         let made = (draw_access_key(random), Secret::draw(random), Password::draw(random));

@@ -5,9 +5,11 @@
 //!   there until a rotation ends. Interrupted anywhere, the same call goes on.
 //! - What is sealed while a rotation is under way is sealed with the new key.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::{Direction, KeyRange, Transaction};
+use koine_kv::{Direction, KeyRange, Transaction, View};
 
 use super::change::change;
 use super::find::keys_of;
@@ -39,25 +41,52 @@ fn record(sealing: &SealingKeys, number: u32, now: Timestamp) -> Result<SealingK
     Ok(SealingKeyRecord { created: now, being_left: false, check: sealing.check(number)?, kept: Vec::new() })
 }
 
+/// How the secrets of a store's access keys are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Sealing {
+    /// As they are: there is no file of keys.
+    AsTheyAre,
+    /// Nothing is sealed yet; the first secret that is made will be.
+    Unused,
+    /// Sealed with the key of this number.
+    With(u32),
+    /// Sealed with the key of this number, which is not there.
+    Lost(u32),
+}
+
+/// Whether the key that the record knows is the one that was given.
+fn check(sealing: &SealingKeys, number: u32, record: &SealingKeyRecord) -> Result<()> {
+    if sealing.check(number)? == record.check {
+        return Ok(());
+    }
+    let file = sealing.file().map_or_else(String::new, |path| format!(" in {}", path.display()));
+    let message = format!(
+        "the sealing key {number}{file} is not this store's: give it its own file, or, where that is lost, see koine \
+         identity forget-sealing-key"
+    );
+    Err(Error::new(ErrorKind::AccessDenied, message))
+}
+
 impl Identities {
-    /// What seals a new secret: the key in use, or, where there is none yet, the newest of the file; `None` where
-    /// secrets are kept as they are.
-    pub(super) fn key_in_use(txn: &mut Transaction, sealing: &SealingKeys, now: Timestamp) -> Result<Option<u32>> {
+    /// What seals a new secret: the key in use, or, where there is none yet, the newest of the file, which is made
+    /// where it is not there; `None` where secrets are kept as they are.
+    fn key_in_use(&self, txn: &mut Transaction, now: Timestamp) -> Result<Option<u32>> {
         let in_use = known(txn)?.into_iter().find(|(_, record)| !record.being_left);
-        match (in_use, sealing.newest()) {
-            (Some((number, record)), _) => {
-                if sealing.check(number)? != record.check {
-                    let message = format!("the sealing key {number} that this program was given is not the store's");
-                    return Err(Error::new(ErrorKind::AccessDenied, message));
-                }
-                Ok(Some(number))
-            }
-            (None, Some(number)) => {
-                put(txn, number, &record(sealing, number, now)?);
-                Ok(Some(number))
-            }
-            (None, None) => Ok(None),
+        if let Some((number, record)) = in_use {
+            return self.objects.with_sealing(|sealing| check(sealing, number, &record)).map(|()| Some(number));
         }
+        let mut sealing = self.objects.sealing_to_change();
+        if sealing.file().is_some() {
+            sealing.read_anew()?;
+            if sealing.is_empty() {
+                sealing.add(1, self.objects.random())?;
+            }
+        }
+        if let Some(number) = sealing.newest() {
+            put(txn, number, &record(&sealing, number, now)?);
+        }
+        Ok(sealing.newest())
     }
 
     /// The secret as it is kept from now on.
@@ -68,11 +97,44 @@ impl Identities {
         secret: &Secret,
         now: Timestamp,
     ) -> Result<KeptSecret> {
-        let (sealing, secret) = (self.objects.sealing(), secret.expose().as_bytes());
-        match Identities::key_in_use(txn, &sealing, now)? {
-            Some(number) => sealing.seal(number, of, secret, self.objects.random()),
+        let secret = secret.expose().as_bytes();
+        match self.key_in_use(txn, now)? {
+            Some(number) => self.objects.sealing()?.seal(number, of, secret, self.objects.random()),
             None => Ok(KeptSecret::Plain(secret.to_vec())),
         }
+    }
+
+    /// How secrets are kept, by the file of keys as it is now. An error tells of a file that cannot be read or is not
+    /// this store's. For who owns the device.
+    pub fn sealing(&self) -> Result<Sealing> {
+        let find = |_: &mut Arc<dyn View>| {
+            let mut txn = Transaction::begin(self.objects.kv().as_ref())?;
+            let in_use = known(&mut txn)?.into_iter().find(|(_, record)| !record.being_left);
+            let mut keys = self.objects.sealing_to_change();
+            keys.read_anew()?;
+            Ok(match in_use {
+                Some((number, record)) if keys.has(number) => {
+                    check(&keys, number, &record)?;
+                    Sealing::With(number)
+                }
+                Some((number, _)) => Sealing::Lost(number),
+                None if keys.file().is_some() || !keys.is_empty() => Sealing::Unused,
+                None => Sealing::AsTheyAre,
+            })
+        };
+        self.objects.read(|rights| rights.own_the_device(), find)
+    }
+
+    /// Begins to seal: the number of the key that seals from now on, which is made, with its file, where there is none.
+    /// Secrets that are there are sealed by [`rotate_sealing_key`](Identities::rotate_sealing_key).
+    pub fn make_sealing_key(&self) -> Result<u32> {
+        let identities = self.clone();
+        let made = change(
+            &self.objects,
+            |rights| rights.own_the_device(),
+            move |txn, scope| identities.key_in_use(txn, scope.now)?.ok_or_else(no_file),
+        );
+        made.wait()
     }
 
     /// Seals all secrets anew with a new key, which is added to the file first; the old one leaves it last. What was
@@ -119,13 +181,15 @@ impl Identities {
                 let there = known(txn)?;
                 let in_use = there.iter().find(|(_, record)| !record.being_left).map(|(number, _)| *number);
                 let left = there.iter().any(|(_, record)| record.being_left);
+                let mut sealing = identities.objects.sealing_to_change();
+                sealing.read_anew()?;
+                // Nothing is begun that could not be ended.
+                there.iter().try_for_each(|(number, record)| check(&sealing, *number, record))?;
+                if sealing.is_empty() && sealing.file().is_none() {
+                    return Err(no_file());
+                }
                 if let Some(number) = in_use.filter(|_| left) {
                     return Ok(number);
-                }
-                let mut sealing = identities.objects.sealing_to_change();
-                if sealing.is_empty() {
-                    let message = "secrets are kept as they are; give the store a file of sealing keys first";
-                    return Err(Error::new(ErrorKind::InvalidRequest, message));
                 }
                 let newest = sealing.newest().unwrap_or(0);
                 let new = match in_use {
@@ -159,7 +223,7 @@ impl Identities {
             found.push(entry.key);
         }
         drop(cursor);
-        let (sealing, mut sealed) = (self.objects.sealing(), 0);
+        let (sealing, mut sealed) = (self.objects.sealing()?, 0);
         let next =
             found.last().filter(|_| found.len() == BATCH).map(|last| Bytes::from([last.as_ref(), &[0]].concat()));
         for key in found {
@@ -187,25 +251,36 @@ impl Identities {
             &self.objects,
             |rights| rights.own_the_device(),
             move |txn, _| {
-                let (sealing, mut lost) = (identities.objects.sealing(), 0);
+                let mut sealing = identities.objects.sealing_to_change();
+                sealing.read_anew()?;
+                let (there, mut lost) = (known(txn)?, 0);
+                let is_lost = |number: u32| {
+                    let record = there.iter().find(|(known, _)| *known == number);
+                    !sealing.has(number) || record.is_some_and(|(_, record)| check(&sealing, number, record).is_err())
+                };
                 for key in keys_of(txn, &keys::all_of(b'a'), usize::MAX)? {
                     let Some((_, bytes)) = txn.record(CATALOGUE, &key)? else {
                         continue;
                     };
                     let old = AccessKeyRecord::decode(&bytes)?;
-                    if matches!(old.secret, KeptSecret::Sealed { key, .. } if !sealing.has(key)) {
+                    if matches!(old.secret, KeptSecret::Sealed { key, .. } if is_lost(key)) {
                         let name = String::from_utf8_lossy(key.get(1..).unwrap_or_default()).into_owned();
                         txn.delete(CATALOGUE, keys::access_key_of(old.user, &name));
                         txn.delete(CATALOGUE, key);
                         lost += 1;
                     }
                 }
-                for (number, _) in known(txn)?.into_iter().filter(|(number, _)| !sealing.has(*number)) {
-                    txn.delete(CATALOGUE, keys::sealing_key(number));
+                for (number, _) in there.iter().filter(|(number, _)| is_lost(*number)) {
+                    txn.delete(CATALOGUE, keys::sealing_key(*number));
                 }
                 Ok(lost)
             },
         );
         forgotten.wait()
     }
+}
+
+fn no_file() -> Error {
+    let message = "secrets are kept as they are; give the store a file of sealing keys first";
+    Error::new(ErrorKind::InvalidRequest, message)
 }

@@ -2,7 +2,9 @@
 //!
 //! Invariants:
 //! - A file of keys is readable by its owner alone, and appears whole or not at all: it is written under another name,
-//!   synced, and renamed.
+//!   synced, and renamed. One that others can read is refused.
+//! - Who changes the file holds a lock on its folder and has read it anew: no key that another process added is lost.
+//! - It is read when a secret needs it and not before: who has no use for secrets needs no file.
 //! - What is sealed is bound to the number of the key, the user and the access key: a record that is moved to another
 //!   of them does not open.
 //! - A key goes from the file when no record names it any more.
@@ -10,8 +12,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -27,6 +29,8 @@ use crate::record::KeptSecret;
 
 /// Begins a line of the file; a number and the key follow.
 const LINE: &str = "koine-sealing-key 1 ";
+/// The longest file of keys, in bytes: far more than two lines.
+const FILE_LEN_MAX: u64 = 64 * 1024;
 const CHECKED: &[u8] = b"koine sealing check 1";
 const SEALED: &[u8] = b"koine secret 1";
 
@@ -35,6 +39,8 @@ const SEALED: &[u8] = b"koine secret 1";
 pub struct SealingKeys {
     keys: BTreeMap<u32, [u8; 32]>,
     file: Option<PathBuf>,
+    /// Whether the file was looked at.
+    read: bool,
 }
 
 impl fmt::Debug for SealingKeys {
@@ -47,44 +53,99 @@ fn failed(path: &Path, what: &str, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Device, format!("the file of sealing keys {} cannot be {what}: {error}", path.display()))
 }
 
+/// What a file holds, where nobody reads it who should not: its owner alone, or root and the group that root gave it.
+fn read_file(path: &Path) -> Result<Option<String>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, "opened", &error)),
+    };
+    let metadata = file.metadata().map_err(|error| failed(path, "looked at", &error))?;
+    let of_others = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+    if metadata.mode() & of_others != 0 {
+        let path = path.display();
+        let message = format!("the file of sealing keys {path} can be read or written by others: chmod 600 {path}");
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
+    let mut text = String::new();
+    let length = Read::by_ref(&mut file).take(FILE_LEN_MAX + 1).read_to_string(&mut text);
+    match length.map_err(|error| failed(path, "read", &error))? as u64 {
+        0..=FILE_LEN_MAX => Ok(Some(text)),
+        _ => Err(Error::new(ErrorKind::InvalidArgument, format!("{} is too long for sealing keys", path.display()))),
+    }
+}
+
 impl SealingKeys {
     /// No keys: secrets are kept as they are.
     pub fn none() -> Self {
-        SealingKeys::default()
+        SealingKeys { read: true, ..SealingKeys::default() }
+    }
+
+    /// Those of a file, which is read when a secret needs it. Where it is not there it is made with the first secret
+    /// that is to be sealed.
+    pub fn at(path: &Path) -> Self {
+        SealingKeys { file: Some(path.to_owned()), ..SealingKeys::default() }
     }
 
     /// Reads a file of keys; makes one with a first key where there is none and `make` says so.
     pub fn open(path: &Path, make: Option<&dyn Random>) -> Result<Self> {
-        match fs::read_to_string(path) {
-            Ok(text) => SealingKeys::parse(&text, path),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let random = make.ok_or_else(|| failed(path, "found", &error))?;
-                let mut made = SealingKeys { keys: BTreeMap::new(), file: Some(path.to_owned()) };
-                made.add(1, random)?;
-                Ok(made)
-            }
-            Err(error) => Err(failed(path, "read", &error)),
+        let mut keys = SealingKeys::at(path);
+        keys.read_anew()?;
+        match make.filter(|_| keys.is_empty()) {
+            Some(random) => keys.add(1, random)?,
+            None if keys.is_empty() => return Err(failed(path, "read", &std::io::ErrorKind::NotFound.into())),
+            None => {}
         }
+        Ok(keys)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self> {
-        let mut keys = BTreeMap::new();
-        for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let parsed = line.strip_prefix(LINE).and_then(|rest| rest.split_once(' ')).and_then(|(number, key)| {
-                let key: [u8; 32] = URL_SAFE_NO_PAD.decode(key.trim()).ok()?.try_into().ok()?;
-                Some((number.parse::<u32>().ok()?, key))
-            });
-            let Some((number, key)) = parsed else {
-                let message = format!("{} is no file of sealing keys: a line is not understood", path.display());
-                return Err(Error::new(ErrorKind::InvalidArgument, message));
-            };
-            keys.insert(number, key);
+    /// The file they are in.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Reads the file, as it is now. One that is not there has no keys.
+    pub(super) fn read_anew(&mut self) -> Result<()> {
+        if let Some(path) = &self.file {
+            self.keys = read_file(path)?.map_or_else(|| Ok(BTreeMap::new()), |text| parse(&text, path))?;
         }
-        if keys.is_empty() {
-            let message = format!("the file of sealing keys {} has no key", path.display());
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        self.read = true;
+        Ok(())
+    }
+
+    /// Reads the file where that was not done yet.
+    pub(crate) fn read_once(&mut self) -> Result<()> {
+        if self.read { Ok(()) } else { self.read_anew() }
+    }
+
+    /// Whether the file has other keys by now, which are taken. One that is gone meanwhile changes nothing.
+    pub(crate) fn have_changed(&mut self) -> Result<bool> {
+        let mut now = self.clone();
+        now.read_anew()?;
+        if now.is_empty() || now.keys == self.keys {
+            return Ok(false);
         }
-        Ok(SealingKeys { keys, file: Some(path.to_owned()) })
+        *self = now;
+        Ok(true)
+    }
+
+    /// Changes the keys and the file, as it is when nobody else changes it.
+    fn change(&mut self, change: impl FnOnce(&mut BTreeMap<u32, [u8; 32]>)) -> Result<()> {
+        let _held = match &self.file {
+            None => None,
+            Some(path) => {
+                let folder = File::open(folder_of(path)).and_then(|folder| folder.lock().map(|()| folder));
+                let held = folder.map_err(|error| failed(path, "locked", &error))?;
+                // One that is gone is written again.
+                self.have_changed()?;
+                Some(held)
+            }
+        };
+        let mut with = self.clone();
+        change(&mut with.keys);
+        with.save()?;
+        *self = SealingKeys { read: true, ..with };
+        Ok(())
     }
 
     /// Writes the file anew: whole, synced, then under its name.
@@ -107,8 +168,7 @@ impl SealingKeys {
             }
             file.sync_all()?;
             fs::rename(&beside, path)?;
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            File::open(folder)?.sync_all()
+            File::open(folder_of(path))?.sync_all()
         };
         write().map_err(|error| failed(path, "written", &error))
     }
@@ -126,29 +186,30 @@ impl SealingKeys {
         self.keys.contains_key(&number)
     }
 
-    /// Adds a key; it is in the file before it is used.
+    /// Adds a key, unless there is one of this number; it is in the file before it is used.
     pub(super) fn add(&mut self, number: u32, random: &dyn Random) -> Result<()> {
         let mut key = [0; 32];
         random.fill(&mut key);
-        let mut with = self.clone();
-        with.keys.insert(number, key);
-        with.save()?;
-        *self = with;
-        Ok(())
+        self.change(|keys| {
+            keys.entry(number).or_insert(key);
+        })
     }
 
     /// Forgets all keys but one.
     pub(super) fn keep(&mut self, number: u32) -> Result<()> {
-        let mut with = self.clone();
-        with.keys.retain(|known, _| *known == number);
-        with.save()?;
-        *self = with;
-        Ok(())
+        self.change(|keys| keys.retain(|known, _| *known == number))
     }
 
     fn key(&self, number: u32) -> Result<&[u8; 32]> {
         self.keys.get(&number).ok_or_else(|| {
-            let message = format!("secrets are sealed with key {number}, which this program was not given");
+            let whose = match &self.file {
+                Some(path) => format!("which is not in {}: put its file back", path.display()),
+                None => "which this program was not given: name its file by KOINE_SEALING_KEY".to_owned(),
+            };
+            let message = format!(
+                "secrets of this store are sealed with sealing key {number}, {whose}; where it is lost, see koine \
+                 identity forget-sealing-key"
+            );
             Error::new(ErrorKind::AccessDenied, message)
         })
     }
@@ -185,6 +246,31 @@ impl SealingKeys {
     }
 }
 
+fn parse(text: &str, path: &Path) -> Result<BTreeMap<u32, [u8; 32]>> {
+    let mut keys = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let parsed = line.strip_prefix(LINE).and_then(|rest| rest.split_once(' ')).and_then(|(number, key)| {
+            let key: [u8; 32] = URL_SAFE_NO_PAD.decode(key.trim()).ok()?.try_into().ok()?;
+            Some((number.parse::<u32>().ok()?, key))
+        });
+        let Some((number, key)) = parsed else {
+            let message = format!("{} is no file of sealing keys: a line is not understood", path.display());
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        };
+        keys.insert(number, key);
+    }
+    if keys.is_empty() {
+        let message = format!("the file of sealing keys {} has no key", path.display());
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
+    Ok(keys)
+}
+
+/// The folder of a file.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn cipher(key: &[u8; 32]) -> Result<XChaCha20Poly1305> {
     XChaCha20Poly1305::new_from_slice(key).map_err(|_| Error::damaged("a sealing key is not 32 bytes long"))
 }
@@ -212,10 +298,35 @@ mod tests {
         assert_eq!((made.newest(), made.keys.clone()), (Some(1), again.keys));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!format!("{made:?}").contains(&URL_SAFE_NO_PAD.encode(made.keys[&1])));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = SealingKeys::open(&path, None).unwrap_err();
+        assert!(refused.kind() == ErrorKind::InvalidArgument && refused.message().contains("chmod 600"), "{refused}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         for wrong in ["", "nonsense", "koine-sealing-key 1 1 AAAA", "koine-sealing-key 2 1 AAAA"] {
             fs::write(&path, wrong).unwrap();
             assert_eq!(SealingKeys::open(&path, Some(&random)).unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
+    }
+
+    #[test]
+    fn a_file_is_read_when_it_is_needed_and_keeps_what_others_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, random) = (folder.path().join("keys"), SeededRandom::new(1));
+        let mut first = SealingKeys::at(&path);
+        first.read_once().unwrap();
+        assert!(first.is_empty() && !path.exists());
+        let mut other = SealingKeys::at(&path);
+        other.add(1, &random).unwrap();
+        first.add(1, &random).unwrap();
+        assert_eq!(first.keys, other.keys, "the key that was there already stays");
+        other.add(2, &random).unwrap();
+        assert!(first.have_changed().unwrap() && !first.have_changed().unwrap());
+        assert_eq!(first.newest(), Some(2));
+        fs::remove_file(&path).unwrap();
+        assert!(!first.have_changed().unwrap());
+        assert_eq!(first.newest(), Some(2), "what was read goes on being good");
+        first.keep(2).unwrap();
+        assert_eq!(SealingKeys::open(&path, None).unwrap().newest(), Some(2));
     }
 
     #[test]

@@ -260,6 +260,33 @@ fn an_access_list_of_an_object_lets_it_be_read_and_edited() {
 }
 
 #[test]
+fn an_object_is_put_with_its_list_by_who_may_set_one() {
+    let (objects, _) = peopled();
+    objects.identities().change_owner("bucket", "owner", None).wait().unwrap();
+    let group = objects.identities().group("others").unwrap().id;
+    let [owner, stranger] = ["owner", "stranger"].map(|user| user_of(&objects, user));
+    let list = |to| AccessList::new(vec![Grant { to, rights: Grant::READ }]).unwrap();
+    let put = |objects: &Objects, list: AccessList| {
+        let mut writer = objects.put("bucket", "listed", PutOptions::default())?;
+        writer.write(b"x")?;
+        writer.set_access(list)?;
+        writer.finish(&Expected::default()).wait().map(drop)
+    };
+    put(&owner, list(Grantee::Group(group))).unwrap();
+    assert!(stranger.get("bucket", "listed").is_ok());
+    let listed = ObjectName::new("bucket", "listed");
+    assert_eq!(owner.identities().object_access(listed).unwrap(), list(Grantee::Group(group)));
+    // Who may put may not open what it puts to others, unless it may set lists.
+    let writes = AccessList::new(vec![Grant { to: Grantee::Group(group), rights: Grant::WRITE }]).unwrap();
+    owner.identities().set_bucket_access("bucket", writes).wait().unwrap();
+    assert_eq!(kind(put(&stranger, list(Grantee::EveryUser))), ErrorKind::AccessDenied);
+    assert!(stranger.get("bucket", "listed").is_ok(), "what was there stays");
+    put(&stranger, AccessList::default()).unwrap();
+    assert_eq!(kind(put(&owner, list(Grantee::User(4711)))), ErrorKind::InvalidArgument);
+    assert_eq!(kind(put(&owner, list(Grantee::Everyone))), ErrorKind::InvalidRequest);
+}
+
+#[test]
 fn nothing_is_open_to_everybody_before_root_says_so() {
     let (objects, _) = peopled();
     let (identities, everyone) = (objects.identities(), objects.as_caller(Caller::Everyone));
@@ -267,8 +294,15 @@ fn nothing_is_open_to_everybody_before_root_says_so() {
     let list = AccessList::new(vec![Grant { to: Grantee::Everyone, rights: Grant::READ }]).unwrap();
     assert_eq!(kind(identities.set_bucket_policy("bucket", Some(&open)).wait()), ErrorKind::InvalidRequest);
     assert_eq!(kind(identities.set_bucket_access("bucket", list.clone()).wait()), ErrorKind::InvalidRequest);
+    assert!(!everyone.identities().public_access().unwrap());
     identities.set_public_access(true).wait().unwrap();
+    assert!(everyone.identities().public_access().unwrap());
+    identities.set_bucket_policy("bucket", Some(READER)).wait().unwrap();
+    assert!(!identities.bucket_policy_is_public("bucket").unwrap());
     identities.set_bucket_policy("bucket", Some(&open)).wait().unwrap();
+    assert!(identities.bucket_policy_is_public("bucket").unwrap());
+    assert_eq!(kind(everyone.identities().owner_id("bucket")), ErrorKind::AccessDenied);
+    assert_eq!(identities.owner_id("bucket").unwrap(), 0);
     assert!(everyone.get("bucket", "old").is_ok());
     assert_eq!(kind(everyone.list("bucket", &ListQuery::default())), ErrorKind::AccessDenied);
     identities.set_bucket_access("bucket", list).wait().unwrap();
