@@ -100,6 +100,7 @@ const GET_KEY: &[Call] = &[
     call(&[], GET_OBJECT),
 ];
 const NOTHING: &[Call] = &[call(&[], &[])];
+const PUT_BUCKET: &[Call] = &[call(&["versioning"], &[]), call(&[], &[])];
 const POST_BUCKET: &[Call] = &[call(&["delete"], &[])];
 const POST_KEY: &[Call] = &[call(&["uploads"], &[]), call(&["uploadId"], &[])];
 const PUT_KEY: &[Call] = &[call(&["partNumber", "uploadId"], &[]), call(&[], &[])];
@@ -125,7 +126,8 @@ pub fn resolve(method: &Method, path: &str, query: &Query<'_>, headers: &HeaderM
         (&Method::GET, Target::Root) => GET_ROOT,
         (&Method::GET, Target::Bucket) => GET_BUCKET,
         (&Method::GET, Target::Key) => GET_KEY,
-        (&Method::HEAD, Target::Bucket) | (&Method::DELETE | &Method::PUT, Target::Bucket) => NOTHING,
+        (&Method::PUT, Target::Bucket) => PUT_BUCKET,
+        (&Method::HEAD | &Method::DELETE, Target::Bucket) => NOTHING,
         (&Method::HEAD, Target::Key) => &GET_KEY[GET_KEY.len() - 1..],
         (&Method::POST, Target::Bucket) => POST_BUCKET,
         (&Method::POST, Target::Key) => POST_KEY,
@@ -219,7 +221,7 @@ mod tests {
         for name in ["acl", "tagging", "retention", "legal-hold", "torrent", "renameObject", "encryption"] {
             assert_eq!(code(Method::PUT, &format!("/bucket/key?{name}")), "NotImplemented", "{name}");
         }
-        for name in ["acl", "policy", "versioning", "object-lock", "cors", "metadataTable", "session"] {
+        for name in ["acl", "policy", "object-lock", "cors", "metadataTable", "session"] {
             assert_eq!(code(Method::PUT, &format!("/bucket?{name}")), "NotImplemented", "{name}");
             assert_eq!(code(Method::DELETE, &format!("/bucket?{name}")), "NotImplemented", "{name}");
         }

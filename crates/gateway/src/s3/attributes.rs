@@ -1,6 +1,6 @@
 //! What is known of an object, in XML: its attributes.
 
-use koine_object::{Checksum as Stored, ChecksumAlgorithm as Algorithm, PartInfo};
+use koine_object::{Checksum as Stored, ChecksumAlgorithm as Algorithm, PartInfo, VersionId};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
@@ -42,7 +42,10 @@ pub(super) async fn get_object_attributes(
         object_size: has("ObjectSize").then(|| i64::try_from(info.size).unwrap_or(i64::MAX)),
         request_charged: None,
         storage_class: has("StorageClass").then(|| StorageClass::from_static(StorageClass::STANDARD)),
-        version_id: None,
+        version_id: match info.version_id {
+            VersionId::Null => None,
+            version => Some(version.to_string()),
+        },
     };
     Ok(S3Response::new(output))
 }

@@ -2,8 +2,7 @@
 
 use http::HeaderMap;
 use koine_object::{
-    ByteRange, Checksum as Stored, ChecksumAlgorithm as Algorithm, CopiedMetadata, CopyOptions, Error, ErrorKind,
-    ObjectName, VersionId,
+    ByteRange, Checksum as Stored, ChecksumAlgorithm as Algorithm, CopiedMetadata, CopyOptions, ObjectName, VersionId,
 };
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
@@ -56,6 +55,7 @@ pub(super) async fn copy_object(
     if directive.is_some_and(|directive| !matches!(directive, "COPY" | "REPLACE")) {
         return Err(errors::invalid_argument("Unknown tagging directive."));
     }
+    let copied_version = from.version.map(|version| version.to_string());
     let options = CopyOptions {
         metadata: copied_metadata(headers)?,
         tags: (directive == Some("REPLACE")).then(Vec::new),
@@ -82,7 +82,12 @@ pub(super) async fn copy_object(
         e_tag: Some(etag(&object.etag)),
         last_modified: Some(date(object.modified)),
     };
-    let mut response = S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() });
+    let output = CopyObjectOutput {
+        copy_object_result: Some(result),
+        copy_source_version_id: copied_version,
+        ..Default::default()
+    };
+    let mut response = S3Response::new(output);
     add_version(&mut response.headers, object.version_id);
     Ok(response)
 }
@@ -99,6 +104,7 @@ pub(super) async fn upload_part_copy(
     let headers = asked.headers();
     let input = request.input;
     let from = source(input.copy_source)?;
+    let copied_version = from.version.map(|version| version.to_string());
     let number = multipart::part_number(input.part_number)?;
     let upload = multipart::upload_id(&input.upload_id)?;
     let condition = read_condition(headers, "x-amz-copy-source-");
@@ -114,13 +120,10 @@ pub(super) async fn upload_part_copy(
     let pending = blocking(move || {
         let to = ObjectName::new(&input.bucket, &input.key);
         let (version, from) = (from.version, ObjectName::new(&from.bucket, &from.key));
-        if let Some(version) = version
-            && objects.head(from.bucket, from.key)?.version_id != version
-        {
-            let message = "a part is copied from the newest version; copy the older one to an object first";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        Ok(objects.copy_part(from, bytes, &condition, to, upload, number))
+        Ok(match version {
+            None => objects.copy_part(from, bytes, &condition, to, upload, number),
+            Some(version) => objects.copy_part_of_version((from, version), bytes, &condition, to, upload, number),
+        })
     })
     .await?;
     let part = settle(pending).await?;
@@ -133,5 +136,10 @@ pub(super) async fn upload_part_copy(
         e_tag: Some(etag(&part.etag)),
         last_modified: Some(date(part.modified)),
     };
-    Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
+    let output = UploadPartCopyOutput {
+        copy_part_result: Some(result),
+        copy_source_version_id: copied_version,
+        ..Default::default()
+    };
+    Ok(S3Response::new(output))
 }

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use koine_object::{Error, ErrorKind, ObjectInfo, ObjectReader, PartInfo};
+use koine_object::{Error, ErrorKind, ObjectInfo, ObjectReader, PartInfo, VersionId};
 use s3s::dto::{GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, StreamingBlob};
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::checksums::{self, text};
 use super::range::{self, Ranged};
 use super::transfer::{Download, blocking, read};
-use super::{Front, add_version, asked, errors, open, read_condition, version};
+use super::{Front, add_version, asked, errors, open, read_condition, version, versions};
 use crate::limits::PIECE_LEN;
 
 /// Which bytes a request is about.
@@ -34,7 +34,7 @@ pub(super) async fn get_object(
     let asked = asked(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
-    let reader = open(&front.objects, &input.bucket, &input.key, version).map_err(errors::s3)?;
+    let reader = find(front, (&input.bucket, &input.key), version)?;
     check_condition(asked.headers(), reader.info())?;
     let reader = Arc::new(reader);
     let selection = select(&reader, asked.headers(), input.part_number).await?;
@@ -72,7 +72,7 @@ pub(super) async fn head_object(
     let asked = asked(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
-    let reader = Arc::new(open(&front.objects, &input.bucket, &input.key, version).map_err(errors::s3)?);
+    let reader = Arc::new(find(front, (&input.bucket, &input.key), version)?);
     check_condition(asked.headers(), reader.info())?;
     let selection = select(&reader, asked.headers(), input.part_number).await?;
     let mut headers = object_headers(asked.headers(), reader.info(), &selection);
@@ -91,6 +91,11 @@ pub(super) async fn head_object(
     }
     let output = HeadObjectOutput { content_range: selection.range, ..Default::default() };
     Ok(S3Response::with_headers(output, headers))
+}
+
+fn find(front: &Front, (bucket, key): (&str, &str), version: Option<VersionId>) -> Result<ObjectReader, S3Error> {
+    let found = open(&front.objects, bucket, key, version);
+    found.map_err(|error| versions::unread(&front.objects, (bucket, key), version, error))
 }
 
 fn overrides(input: &GetObjectInput) -> [(HeaderName, Option<&str>); 5] {

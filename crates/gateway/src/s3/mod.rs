@@ -181,6 +181,7 @@ calls! {
     get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, defaults;
     get_bucket_tagging: GetBucketTaggingInput => GetBucketTaggingOutput, defaults;
     get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput, versions;
+    put_bucket_versioning: PutBucketVersioningInput => PutBucketVersioningOutput, versions;
     get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput, defaults;
     get_object_lock_configuration: GetObjectLockConfigurationInput => GetObjectLockConfigurationOutput, defaults;
     get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput, defaults;

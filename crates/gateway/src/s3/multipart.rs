@@ -12,7 +12,7 @@ use super::checksums::{self, kind_name, text};
 use super::page::{self, Names};
 use super::put::{content_headers, metadata, no_body};
 use super::transfer::{blocking, receive, settle};
-use super::{Front, asked, date, errors, etag, put_condition};
+use super::{Front, add_version, asked, date, errors, etag, put_condition};
 use crate::limits::{PART_NUMBER_MAX, SMALL_BODY_LEN_MAX};
 
 /// A part's number, as a request gives it.
@@ -167,7 +167,9 @@ pub(super) async fn complete_multipart_upload(
         e_tag: Some(etag(&object.etag)),
         ..Default::default()
     };
-    Ok(S3Response::new(output))
+    let mut response = S3Response::new(output);
+    add_version(&mut response.headers, object.version_id);
+    Ok(response)
 }
 
 pub(super) async fn abort_multipart_upload(

@@ -1,13 +1,14 @@
-//! The versions in a bucket, told as S3 does: by name, then newest first, delete markers apart.
+//! The versions in a bucket, told as S3 does: by name, then newest first, delete markers apart; whether it keeps them.
 
-use koine_object::{VersionId, VersionQuery, VersionSummary, Versioning};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use koine_object::{Error, ErrorKind, Objects, VersionId, VersionQuery, VersionSummary, Versioning};
 use s3s::dto::*;
-use s3s::{S3Request, S3Response, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::list::{algorithms, checksum_type};
 use super::page::{self, Names};
-use super::transfer::blocking;
-use super::{Front, date, errors, etag, version};
+use super::transfer::{blocking, settle};
+use super::{Front, add_version, date, errors, etag, version};
 
 pub(super) async fn list_object_versions(
     front: &Front,
@@ -89,4 +90,71 @@ pub(super) async fn get_bucket_versioning(
         Versioning::Suspended => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::SUSPENDED)),
     };
     Ok(S3Response::new(GetBucketVersioningOutput { status, ..Default::default() }))
+}
+
+/// Sets whether the bucket keeps versions. There is no second factor here by which deleting could be guarded.
+pub(super) async fn put_bucket_versioning(
+    front: &Front,
+    request: S3Request<PutBucketVersioningInput>,
+) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+    let input = request.input;
+    let VersioningConfiguration { mfa_delete, status } = input.versioning_configuration;
+    if input.mfa.is_some() || mfa_delete.is_some_and(|wanted| wanted.as_str() != MFADelete::DISABLED) {
+        let message = "MfaDelete is not implemented: leave it out.";
+        return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
+    }
+    let versioning = match status.as_ref().map(BucketVersioningStatus::as_str) {
+        Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
+        Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
+        _ => {
+            let message = "The Versioning element must have a Status, which is Enabled or Suspended.";
+            return Err(S3Error::with_message(S3ErrorCode::IllegalVersioningConfigurationException, message));
+        }
+    };
+    settle(front.objects.set_versioning(&input.bucket, versioning)).await?;
+    Ok(S3Response::new(PutBucketVersioningOutput::default()))
+}
+
+/// Why an object cannot be read, and whether that is because a delete marker stands there.
+pub(super) fn unread(
+    objects: &Objects,
+    (bucket, key): (&str, &str),
+    version: Option<VersionId>,
+    error: Error,
+) -> S3Error {
+    let marker = match (error.kind(), version) {
+        (ErrorKind::NoSuchKey, None) => newest_marker(objects, bucket, key),
+        // What else may be wrong with a version that is there: it has no bytes.
+        (ErrorKind::InvalidRequest, Some(version)) => Some(version),
+        _ => None,
+    };
+    let Some(marker) = marker else {
+        return errors::s3(error);
+    };
+    let mut headers = HeaderMap::new();
+    headers.insert(HeaderName::from_static("x-amz-delete-marker"), HeaderValue::from_static("true"));
+    add_version(&mut headers, marker);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    let mut told = match version {
+        None => errors::s3(error),
+        Some(_) => {
+            headers.insert(header::ALLOW, HeaderValue::from_static("DELETE"));
+            let message = "The specified method is not allowed against this resource: the version is a delete marker.";
+            let mut told = S3Error::with_message(S3ErrorCode::MethodNotAllowed, message);
+            told.set_status_code(StatusCode::METHOD_NOT_ALLOWED);
+            told
+        }
+    };
+    told.set_headers(headers);
+    told
+}
+
+/// The delete marker that stands for a name, where the caller may know of it.
+fn newest_marker(objects: &Objects, bucket: &str, key: &str) -> Option<VersionId> {
+    let keeps = objects.head_bucket(bucket).is_ok_and(|info| info.versioning != Versioning::Never);
+    let query = VersionQuery { prefix: key.to_owned(), limit: 1, ..VersionQuery::default() };
+    let page = keeps.then(|| objects.list_versions(bucket, &query).ok()).flatten()?;
+    // Of all names that begin so it is the first.
+    let newest = page.versions.into_iter().next().filter(|told| told.key == key && told.newest)?;
+    newest.object.is_none().then_some(newest.id)
 }

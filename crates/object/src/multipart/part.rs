@@ -24,6 +24,7 @@ use crate::remote::{self, RemoteWriter};
 use crate::request::{BODY_LEN_MAX, ByteRange, ObjectName, PART_NUMBER_MAX, PartOptions};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
+use crate::version::{VersionId, find_object_version};
 
 /// Where a part belongs.
 struct Target {
@@ -70,7 +71,34 @@ impl Objects {
             let (from, to) = (Name::new(from), Name::new(to));
             return remote.begin::<remote::CopyPart>((from, range, source_condition.clone(), to, upload, number));
         }
-        match self.prepare_part_copy(from, range, source_condition, to, upload, number) {
+        match self.prepare_part_copy((from, None), range, source_condition, to, upload, number) {
+            Ok(put) => run(self, put),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// The same from a version of an object, which need not be its newest.
+    pub fn copy_part_of_version(
+        &self,
+        (from, version): (ObjectName<'_>, VersionId),
+        range: Option<ByteRange>,
+        source_condition: &ReadCondition,
+        to: ObjectName<'_>,
+        upload: UploadId,
+        number: u32,
+    ) -> Pending<PartInfo> {
+        if let Some(remote) = self.remote() {
+            let (from, to) = ((Name::new(from), version), Name::new(to));
+            return remote.begin::<remote::CopyPartOfVersion>((
+                from,
+                range,
+                source_condition.clone(),
+                to,
+                upload,
+                number,
+            ));
+        }
+        match self.prepare_part_copy((from, Some(version)), range, source_condition, to, upload, number) {
             Ok(put) => run(self, put),
             Err(error) => Pending::ready(Err(error)),
         }
@@ -94,7 +122,7 @@ impl Objects {
 
     fn prepare_part_copy(
         &self,
-        from: ObjectName<'_>,
+        (from, of): (ObjectName<'_>, Option<VersionId>),
         range: Option<ByteRange>,
         source_condition: &ReadCondition,
         to: ObjectName<'_>,
@@ -103,11 +131,12 @@ impl Objects {
     ) -> Result<PutPart> {
         let (target, record) = self.find_target(to, upload, number)?;
         keys::check_object_key(from.key)?;
+        let from = Name::new(from);
         self.read(
-            |rights| rights.object(Action::GetObject, from.bucket, from.key),
+            |rights| rights.read_source(&from, of),
             |view| {
-                let source = find_source(view, (from.bucket, from.key), None, source_condition)?;
-                self.share_part(view.as_ref(), from, source, range, target, &record)
+                let source = find_source(view, (&from.bucket, &from.key), of, source_condition)?;
+                self.share_part(view.as_ref(), (from.clone(), of), source, range, target, &record)
             },
         )
     }
@@ -115,7 +144,7 @@ impl Objects {
     fn share_part(
         &self,
         view: &dyn View,
-        from: ObjectName<'_>,
+        (from, of): (Name, Option<VersionId>),
         source: Source,
         range: Option<ByteRange>,
         target: Target,
@@ -144,7 +173,7 @@ impl Objects {
                 hash_range(view, source.space, object.id, range, hasher)?
             }
         };
-        let content = Content::Shared { bucket: from.bucket.to_owned(), key: from.key.to_owned(), version, range };
+        let content = Content::Shared { from, of, version, range };
         let part = part_record(self, range.length, digests);
         Ok(PutPart { target, part, content })
     }
@@ -229,7 +258,13 @@ impl fmt::Debug for PartWriter {
 
 enum Content {
     Given(Payload),
-    Shared { bucket: String, key: String, version: Version, range: ByteRange },
+    /// From the newest, or the given version of an object, as it was put by this commit.
+    Shared {
+        from: Name,
+        of: Option<VersionId>,
+        version: Version,
+        range: ByteRange,
+    },
 }
 
 struct PutPart {
@@ -243,8 +278,8 @@ impl Verb for PutPart {
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
         let Target { bucket, key, .. } = &self.target;
-        if let Content::Shared { bucket, key, .. } = &self.content {
-            rights.object(Action::GetObject, bucket, key)?;
+        if let Content::Shared { from, of, .. } = &self.content {
+            rights.read_source(from, *of)?;
         }
         rights.object(Action::PutObject, bucket, key)
     }
@@ -259,8 +294,8 @@ impl Verb for PutPart {
         let target = Place::new(space, keys::part(*upload, OfPart::Data, *number));
         match &self.content {
             Content::Given(payload) => txn.put(space, target.key, payload.clone()),
-            Content::Shared { bucket, key, version, range } => {
-                let source = check_source(txn, bucket, key, *version)?;
+            Content::Shared { from, of, version, range } => {
+                let source = check_source(txn, from, *of, *version)?;
                 txn.delete(space, target.key.clone());
                 txn.then(share(source, *range, target));
             }
@@ -276,11 +311,14 @@ impl Verb for PutPart {
 }
 
 /// The bytes of the source, which must be what was hashed.
-fn check_source(txn: &mut Transaction, bucket: &str, key: &str, version: Version) -> Result<Place> {
-    let space = find_space(txn, bucket)?;
-    match find_object(txn, space, key)? {
-        Some(standing) if standing.version == version => Ok(Place::new(space, keys::data(standing.record.id))),
-        Some(_) => Err(Error::new(ErrorKind::Conflict, "the source was changed while it was being copied; try again")),
-        None => Err(Error::no_such_key(key)),
+fn check_source(txn: &mut Transaction, from: &Name, of: Option<VersionId>, version: Version) -> Result<Place> {
+    let space = find_space(txn, &from.bucket)?;
+    let standing = match of {
+        None => find_object(txn, space, &from.key)?.ok_or_else(|| Error::no_such_key(&from.key))?,
+        Some(of) => find_object_version(txn, space, &from.key, of)?,
+    };
+    if standing.version == version {
+        return Ok(Place::new(space, keys::data(standing.record.id)));
     }
+    Err(Error::new(ErrorKind::Conflict, "the source was changed while it was being copied; try again"))
 }

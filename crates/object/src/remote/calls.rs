@@ -311,6 +311,8 @@ calls! {
     0x8054 CompleteUpload((Name, UploadId, CompleteOptions)) -> ObjectInfo;
     /// Drops one.
     0x8055 AbortUpload((Name, UploadId)) -> ();
+    /// As `CopyPart`, bytes of a version of an object.
+    0x8056 CopyPartOfVersion(((Name, VersionId), Option<ByteRange>, ReadCondition, Name, UploadId, u32)) -> PartInfo;
 
     /// Begins a transaction under a number.
     0x8060 BeginTransaction((u64, Option<RequestId>)) -> ();

@@ -8,9 +8,10 @@ use std::time::Duration;
 use koine_env::{Clock, Random, SeededRandom, Timestamp};
 use koine_kv::{Direction, KeyRange, MemoryKv, MemoryOptions};
 use koine_object::{
-    AttributeChange, BucketChange, BucketUsage, CollectOptions, CopyOptions, DeleteOptions, Deleted, EditOptions,
-    ErrorKind, ExchangeOptions, ListQuery, MetadataChange, ObjectName, Objects, PutCondition, PutOptions,
-    RenameOptions, Result, Segment, StageOptions, VersionId, VersionQuery, VersionSummary, Versioning,
+    AttributeChange, BucketChange, BucketUsage, ByteRange, CollectOptions, CompleteOptions, CopyOptions, DeleteOptions,
+    Deleted, EditOptions, ErrorKind, ExchangeOptions, ListQuery, MetadataChange, ObjectName, Objects, PutCondition,
+    PutOptions, ReadCondition, RenameOptions, Result, Segment, StageOptions, UploadOptions, VersionId, VersionQuery,
+    VersionSummary, Versioning,
 };
 
 use crate::backend::{CASES, ROUNDS};
@@ -546,6 +547,31 @@ fn what_is_copied_or_composed_may_be_an_older_version() {
 }
 
 #[test]
+fn a_part_is_copied_from_the_version_that_is_named() {
+    let objects = versioned();
+    let first = put(&objects, "a", b"old bytes").version_id;
+    put(&objects, "a", b"new");
+    let upload = objects.create_upload("bucket", "joined", UploadOptions::default()).wait().unwrap();
+    let (always, id) = (ReadCondition::default(), upload);
+    let copy = |version, range, number| {
+        objects.copy_part_of_version((name("a"), version), range, &always, name("joined"), id, number).wait()
+    };
+    assert_eq!(copy(first, Some(ByteRange { offset: 4, length: 5 }), 1).unwrap().size, 5);
+    let newest = objects.head("bucket", "a").unwrap().version_id;
+    assert_eq!(copy(newest, None, 1).unwrap().size, 3);
+    assert_eq!(copy(first, None, 1).unwrap().size, 9);
+    assert_eq!(kind(copy(VersionId::Number(1), None, 2)), ErrorKind::NoSuchVersion);
+    assert_eq!(kind(copy(first, Some(ByteRange { offset: 5, length: 5 }), 2)), ErrorKind::InvalidRange);
+    let marker = delete(&objects, "a").version.unwrap();
+    assert_eq!(kind(copy(marker, None, 2)), ErrorKind::InvalidRequest);
+    objects.delete_version(name("a"), first).wait().unwrap();
+    let options = CompleteOptions { all_parts: true, ..CompleteOptions::default() };
+    objects.complete_upload(name("joined"), id, options).wait().unwrap();
+    assert_eq!(get(&objects, "joined").unwrap(), b"old bytes");
+    check(&objects, "bucket");
+}
+
+#[test]
 fn prefixes_snapshots_branches_and_restored_buckets_have_their_versions() {
     let objects = versioned();
     for body in [b"1", b"2"] {
@@ -641,6 +667,12 @@ fn versions_have_rights_of_their_own() {
     objects.identities().set_bucket_policy("bucket", Some(&policy)).wait().unwrap();
     assert_eq!(get(&eve, "a").unwrap(), b"2");
     assert_eq!(kind(eve.get_version(name("a"), first)), ErrorKind::AccessDenied);
+    eve.create_bucket("eves").wait().unwrap();
+    let to = ObjectName::new("eves", "joined");
+    let upload = eve.create_upload(to.bucket, to.key, UploadOptions::default()).wait().unwrap();
+    let from = (name("a"), first);
+    let part = eve.copy_part_of_version(from, None, &ReadCondition::default(), to, upload, 1);
+    assert_eq!(kind(part.wait()), ErrorKind::AccessDenied);
     assert_eq!(
         kind(eve.list_versions("bucket", &VersionQuery { limit: 1, ..Default::default() })),
         ErrorKind::AccessDenied

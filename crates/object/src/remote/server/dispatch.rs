@@ -14,11 +14,12 @@ use crate::remote::ENTRIES_MAX;
 use crate::remote::calls::Call;
 use crate::remote::calls::{
     AbortUpload, AddIndex, AtPin, BeginTransaction, BranchBucket, BucketUsage, CloseReader, CompleteUpload, Compose,
-    Copy, CopyPart, CopyPrefix, CreateBucket, CreateUpload, Delete, DeleteBucket, DeleteMany, DeleteSnapshot,
-    DeleteVersion, DropIndex, DropWriter, EndTransaction, Exchange, FinishObject, Head, HeadBucket, HeadVersion,
-    Indexes, List, ListBuckets, ListParts, ListSnapshots, ListUploads, ListVersions, OpenReader, OpenVersion,
-    OpenWriter, Pin, PurgeBucket, Read, ReaderParts, Rename, RenamePrefix, RestoreBucket, Search, SetAttributes,
-    SetBucket, SetVersioning, SnapshotBucket, Source, StepInTransaction, Truncate, Unpin, WriteCopy, WritePiece,
+    Copy, CopyPart, CopyPartOfVersion, CopyPrefix, CreateBucket, CreateUpload, Delete, DeleteBucket, DeleteMany,
+    DeleteSnapshot, DeleteVersion, DropIndex, DropWriter, EndTransaction, Exchange, FinishObject, Head, HeadBucket,
+    HeadVersion, Indexes, List, ListBuckets, ListParts, ListSnapshots, ListUploads, ListVersions, OpenReader,
+    OpenVersion, OpenWriter, Pin, PurgeBucket, Read, ReaderParts, Rename, RenamePrefix, RestoreBucket, Search,
+    SetAttributes, SetBucket, SetVersioning, SnapshotBucket, Source, StepInTransaction, Truncate, Unpin, WriteCopy,
+    WritePiece,
 };
 use crate::remote::field::{Rest, whole};
 use crate::request::{ListQuery, ObjectName, UploadQuery};
@@ -235,6 +236,11 @@ fn uploads(objects: &Objects, request: Request) -> Option<Request> {
         CopyPart::VERB => request.soon::<CopyPart>(|(from, range, condition, to, upload, number)| {
             objects.copy_part(of(&from), range, &condition, of(&to), upload, number)
         }),
+        CopyPartOfVersion::VERB => {
+            request.soon::<CopyPartOfVersion>(|((from, version), range, condition, to, upload, number)| {
+                objects.copy_part_of_version((of(&from), version), range, &condition, of(&to), upload, number)
+            });
+        }
         CompleteUpload::VERB => {
             request
                 .soon::<CompleteUpload>(|(name, upload, options)| objects.complete_upload(of(&name), upload, options));
