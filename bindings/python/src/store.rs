@@ -92,6 +92,11 @@ impl Hold {
         Ok(pinned.as_ref().map(|pinned| pinned.version().0))
     }
 
+    /// Fails where nothing can be called any more: let go, or from before a fork.
+    pub fn check(&self) -> PyResult<()> {
+        self.opened().map(drop)
+    }
+
     /// The calls, for a thread of its own.
     pub fn objects(&self, py: Python<'_>) -> PyResult<Objects> {
         self.call(py, |session| Ok(session.clone()))

@@ -114,6 +114,8 @@ impl Transaction {
     }
 
     fn running(&self) -> PyResult<Arc<Running>> {
+        // A fork leaves the thread behind.
+        self.hold.check()?;
         let running = self.running.lock().map_err(|_| errors::poisoned())?;
         running.clone().ok_or_else(is_over)
     }
@@ -138,6 +140,10 @@ impl Transaction {
 
     /// Ends it; whether it did, or has begun anew.
     fn end(&self, py: Python<'_>, end: End) -> PyResult<bool> {
+        if end == End::GiveUp && self.hold.check().is_err() {
+            self.running.lock().map_err(|_| errors::poisoned())?.take();
+            return Ok(true);
+        }
         let running = self.running()?;
         let told = py.detach(|| running.end(end));
         if matches!(told, Some(Told::Again)) {

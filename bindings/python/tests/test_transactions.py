@@ -1,5 +1,6 @@
 """Transactions over several objects and keys, sessions that read one version, and why a call is allowed or refused."""
 
+import os
 import threading
 
 import pytest
@@ -111,12 +112,13 @@ def test_who_meets_others_is_told_or_begins_again(session, bucket):
     assert "count" in bucket
 
 
-def test_users_of_a_server_have_transactions_and_pins_too(store, server):
+@pytest.mark.parametrize("door", ["{}", "koine+unix:{}.objects.sock"])
+def test_users_of_a_server_have_transactions_and_pins_too(store, server, door):
     with koine.connect(store) as session:
         session.create_group("lab")
         session.create_user("lab", "ann", "ann's password")
         token = session.log_in("ann", "ann's password").token
-        with koine.connect(store, token=token) as ann:
+        with koine.connect(door.format(store), token=token) as ann:
             bucket = ann.create_bucket("papers")
             with ann.transaction() as transaction:
                 transaction.bucket("papers").put("one", b"1")
@@ -127,9 +129,48 @@ def test_users_of_a_server_have_transactions_and_pins_too(store, server):
             with ann.pin() as pinned:
                 bucket.delete("one")
                 assert pinned.bucket("papers").get("one") == b"1"
+                with pytest.raises(errors.ReadOnly):
+                    pinned.bucket("papers").delete("two")
+            bucket.set_versioning("enabled")
+            first = bucket.head("two").version_id
+            bucket.put("two", b"again", metadata={"color": "red"})
+            assert bucket.get("two", version=first) == b"2" and len(list(bucket.versions())) == 2
+            bucket.add_index(metadata="color")
+            assert [value for value, _ in bucket.search(metadata="color")] == ["red"]
+
+            def count(transaction):
+                inside = transaction.bucket("papers")
+                size = inside.head("two").size
+                inside.append("two", b"!")
+                return size
+
+            assert [ann.transact(count) for _ in range(3)] == [5, 6, 7]
+            with pytest.raises(errors.Conflict), ann.transaction() as transaction:
+                transaction.bucket("papers").append("two", b"?")
+                bucket.put("two", b"other")
             assert ann.user_usage("ann")["objects"] == 1
             with pytest.raises(PermissionError):
                 ann.explain("s3:GetObject", "papers", "two", user="ann")
+
+
+def test_a_fork_leaves_the_transaction_with_the_parent(store):
+    session = koine.connect(store, create=True, size=64 << 20)
+    bucket = session.create_bucket("bucket")
+    with session.transaction() as transaction:
+        inside = transaction.bucket("bucket")
+        inside.put("key", b"the parent's")
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                inside.head("key")
+            except errors.Closed:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert bucket.get("key") == b"the parent's"
+    session.close()
 
 
 def test_a_pinned_session_reads_what_was_there(session, bucket):
