@@ -233,6 +233,37 @@ def test_versions_are_kept_read_and_deleted(cli, tmp_path):
     cli("mb", "koine://first")
 
 
+def test_an_older_version_is_copied_and_written_to_a_file(cli, tmp_path):
+    cli("bucket", "versioning", "koine://first", "enabled")
+    put(cli, tmp_path, "a", b"one")
+    (one,) = told(cli("--json", "info", "koine://first/a"))
+    put(cli, tmp_path, "a", b"two!")
+    cli("rm", "koine://first/a")
+    old = ("cp", "--version", one["version_id"])
+    cli(*old, "koine://first/a", tmp_path / "old")
+    assert (tmp_path / "old").read_text() == "one"
+    cli(*old, "--range", "1-", "koine://first/a", "koine://first/part")
+    cli(*old, "koine://first/a", "koine://first/a")
+    assert cli("cat", "koine://first/part").stdout + cli("cat", "koine://first/a").stdout == "neone"
+    assert cli(*old, "--if-absent", "koine://first/a", "koine://first/part", check=False).returncode == 1
+    for wrong in ([tmp_path / "old", "koine://first/x"], ["-r", "koine://first/a", "koine://first/b"]):
+        assert cli(*old, *wrong, check=False).returncode == 2
+    assert cli("cp", "--version", "0" * 16, "koine://first/a", "koine://first/x", check=False).returncode == 4
+
+
+def test_it_is_told_who_may_do_what_and_why(cli):
+    cli("group", "add", "lab")
+    cli("user", "add", "ada", "--group", "lab")
+    cli("bucket", "owner", "koine://first", "ada")
+    explain = lambda *who, **more: cli("bucket", "explain", "koine://first/a", "s3:GetObject", *who, **more)
+    assert "may do s3:GetObject: owner of the bucket" in explain("--user", "ada").stdout
+    assert "everyone may not do s3:GetObject: nothing allows it" in explain().stdout
+    key = told(cli("--json", "user", "key", "add", "ada"))[0]["access_key"]
+    assert told(cli("--json", "bucket", "explain", "koine://first", "s3:DeleteBucket", "--access-key", key))[0]["allowed"]
+    assert explain("--user", "nobody", check=False).returncode == 4
+    assert cli("bucket", "explain", "koine://first", "s3:Nothing", check=False).returncode == 2
+
+
 def test_groups_and_users_come_and_go(cli, tmp_path):
     (tmp_path / "password").write_text("correct horse\n")
     (tmp_path / "wrong").write_text("battery staple\n")

@@ -82,6 +82,19 @@ def test_another_user_has_objects_by_a_token_and_no_keys(store, tmp_path):
     other("cp", "koine://bucket1/key", here / "back", "--store", place, "--token", here / "token")
     assert (here / "back").read_bytes() == body
     assert "key" in other("ls", "koine://bucket1", "--store", place, env=env).stdout
+    # Versions, searching and what its buckets hold are there too.
+    mine = lambda *args, **more: other(*args, "--store", place, env=env, **more).stdout
+    mine("bucket", "versioning", "koine://bucket2", "enabled")
+    for size in (1, 2):
+        (here / "note").write_text("x" * size)
+        mine("cp", here / "note", "koine://bucket2/note")
+    mine("set", "koine://bucket2/note", "--metadata", "color=blue")
+    mine("bucket", "index", "add", "koine://bucket2", "--metadata", "color")
+    assert "note" in mine("search", "koine://bucket2", "--metadata", "color=blue")
+    versions = [json.loads(line) for line in mine("--json", "ls", "--versions", "koine://bucket2").splitlines()]
+    assert [version["size"] for version in versions] == [2, 1]
+    assert mine("cat", "--version", versions[1]["version_id"], "koine://bucket2/note") == "x"
+    assert "its buckets hold 3 objects" in mine("user", "info", "ada")
     # The owner sees what it made, and whose it is.
     assert "key" in run("ls", "koine://bucket1").stdout
     run("mb", "koine://owners")

@@ -18,6 +18,8 @@ mod decisions;
 mod edits;
 #[path = "../suite/files.rs"]
 mod files;
+#[path = "../suite/listing.rs"]
+mod listing;
 #[path = "../suite/multipart.rs"]
 mod multipart;
 #[path = "../suite/names.rs"]
@@ -35,6 +37,8 @@ mod quotas;
 mod races;
 #[path = "../suite/search.rs"]
 mod search;
+#[path = "../suite/settings.rs"]
+mod settings;
 #[allow(dead_code, reason = "not all modules of the suite are here")]
 #[path = "../suite/support.rs"]
 mod support;

@@ -9,7 +9,7 @@ use koine_object::{ListPage, ListQuery, Objects};
 use proptest::prelude::*;
 
 use crate::backend::CASES;
-use crate::support::{over, put, store};
+use crate::support::{kv_of, over, put, store};
 
 /// S3's listing, told of a plain map: names after the marker, rolled up, cut at the limit.
 fn model(names: &BTreeSet<String>, query: &ListQuery) -> (Vec<String>, Vec<String>, Option<String>) {
@@ -129,7 +129,7 @@ fn a_common_prefix_of_100_000_names_costs_one_step() {
 fn put_names(objects: &Objects, prefix: &str, count: usize) {
     let space = objects.head_bucket("bucket").unwrap().space;
     put(objects, prefix, b"");
-    let view = objects.kv().view().unwrap();
+    let view = kv_of(objects).view().unwrap();
     let range = KeyRange::prefix(&b"n"[..]);
     let entry = view.cursor(space, range, Direction::Forward).unwrap().next().unwrap().unwrap();
     let (key, record) = (entry.key, entry.value.unwrap());
@@ -142,7 +142,7 @@ fn put_names(objects: &Objects, prefix: &str, count: usize) {
             let key: Vec<u8> = stem.iter().copied().chain(digits).chain([0]).collect();
             batch = batch.put(space, key, record.clone());
         }
-        koine_kv::Kv::commit(objects.kv().as_ref(), batch, Durability::Sync).unwrap();
+        kv_of(objects).commit(batch, Durability::Sync).unwrap();
     }
 }
 

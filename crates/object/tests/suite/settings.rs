@@ -2,7 +2,7 @@
 
 use koine_object::{BucketChange, BucketInfo, ErrorKind, MetadataChange, Objects, Result};
 
-use crate::support::{kind, put, store};
+use crate::support::{kind, kv_of, put, store};
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -33,7 +33,7 @@ fn metadata_and_tags_of_a_bucket_are_set_shown_and_kept() {
 #[test]
 fn metadata_and_tags_of_a_bucket_have_the_limits_of_objects() {
     let objects = store();
-    let version = objects.kv().view().unwrap().version();
+    let version = kv_of(&objects).view().unwrap().version();
     let long = MetadataChange::Replace(pairs(&[("name", &"x".repeat(2_045))]));
     let metadata = BucketChange { metadata: Some(long), ..BucketChange::default() };
     assert_eq!(kind(set(&objects, metadata)), ErrorKind::MetadataTooLarge);
@@ -42,5 +42,5 @@ fn metadata_and_tags_of_a_bucket_have_the_limits_of_objects() {
         kind(set(&objects, BucketChange { tags: Some(twice), ..BucketChange::default() })),
         ErrorKind::InvalidArgument
     );
-    assert_eq!(objects.kv().view().unwrap().version(), version);
+    assert_eq!(kv_of(&objects).view().unwrap().version(), version);
 }
