@@ -77,10 +77,10 @@ fn tell_of(found: &Found<'_>, number: u64, output: Output) -> Outcome {
 }
 
 fn summary(collected: &Collected, dry_run: bool, output: Output) -> Outcome {
-    let Collected { buckets, names, data, tables, parts, entries, access_times, counters, .. } = *collected;
+    let Collected { buckets, names, data, tables, parts, entries, indexes, access_times, counters, .. } = *collected;
     output.json(&json!({
         "type": "collected", "removed": collected.removed, "found": collected.found(), "buckets": buckets,
-        "names": names, "data": data, "tables": tables, "parts": parts, "entries": entries,
+        "names": names, "data": data, "tables": tables, "parts": parts, "entries": entries, "indexes": indexes,
         "access_times": access_times, "counters": counters, "catalogue": collected.catalogue,
         "tokens": collected.tokens, "deletions": collected.deletions, "bytes": collected.bytes, "dry_run": dry_run,
     }))?;

@@ -1,5 +1,5 @@
 //! `koine bench object`: the object library in process beside MinIO over S3, by size and by threads, as in the two
-//! experiments of *H3 and MongoKreon*; large objects beside memcpy and fio; listings of many keys.
+//! experiments of *H3 and MongoKreon*; large objects beside memcpy and fio; listings of many keys; Python beside Rust.
 //!
 //! Ours and MinIO keep their stores on one file system and sync every PUT. What is compared is what a program gets: calls
 //! of a library against requests to a server on the same machine.
@@ -9,6 +9,7 @@ mod large;
 mod listing;
 mod ours;
 mod peer;
+mod python;
 
 use crate::report::Report;
 use crate::s3::{parse_size, show_size};
@@ -67,6 +68,8 @@ pub enum Group {
     Large,
     /// Pages of a listing at the beginning and at the end of a large bucket
     Listing,
+    /// PUT and GET from Python beside Rust, where python3 finds the package
+    Python,
 }
 
 impl Default for Arguments {
@@ -157,6 +160,9 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     if arguments.wants(Group::Listing) {
         listing::measure(arguments, &mut report)?;
     }
+    if arguments.wants(Group::Python) {
+        python::measure(arguments, &mut report)?;
+    }
     if report.rows.is_empty() {
         return Err(Error::Argument("no cell is left to measure; see the groups, --size and --only".into()));
     }
@@ -196,7 +202,8 @@ mod tests {
     #[test]
     fn a_quick_run_is_small() {
         let quick = Arguments { quick: true, ..Arguments::default() }.within_quick();
-        let rows = 2 * (quick.sizes.len() + quick.threads.len()) + large::ROWS_QUICK + listing::ROWS;
+        let rows =
+            2 * (quick.sizes.len() + quick.threads.len()) + large::ROWS_QUICK + listing::ROWS + python::ROWS_QUICK;
         assert!(rows <= 24 && !quick.sizes.is_empty(), "{rows}");
     }
 }

@@ -83,6 +83,7 @@ impl Run<'_> {
             first = self.slice(&seen, from)?;
         }
         self.entries(name)?;
+        self.indexes(name)?;
         self.uploads(name)
     }
 

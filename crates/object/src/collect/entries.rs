@@ -1,4 +1,4 @@
-//! Entries of indexes, against the objects that they stand for.
+//! Indexes, and their entries against the objects that they stand for.
 //!
 //! Invariant: an entry that stands for no object in one version stands for none in a later one, unless it was put again:
 //! then it has another version, and stays.
@@ -7,7 +7,7 @@ use koine_kv::{Direction, Entry, KeyRange};
 
 use super::bucket::Seen;
 use super::{Found, LeftOver, Run};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::keys;
 use crate::lookup::read_value;
 use crate::record::indexed_value;
@@ -27,6 +27,30 @@ impl Run<'_> {
             }
         }
         self.finish(removal)
+    }
+}
+
+impl Run<'_> {
+    /// Indexes of a bucket that are not whole: who built them was interrupted, or builds them now. They are built to
+    /// their end, as by the same call again.
+    pub(super) fn indexes(&mut self, name: &str) -> Result<()> {
+        let Some(seen) = self.see(name)? else { return Ok(()) };
+        for index in seen.record.indexes.iter().filter(|index| !index.whole) {
+            let over = index.of.to_string();
+            let found = Found { bucket: Some(name), what: LeftOver::Index, key: over.as_bytes(), bytes: 0 };
+            self.tell_of(&found);
+            if self.options.remove {
+                match self.objects.add_index(name, index.of.clone()) {
+                    Ok(_) => self.collected.removed += 1,
+                    // Who builds it was faster, or it is gone, or its bucket is.
+                    Err(error) => match error.kind() {
+                        ErrorKind::AlreadyExists | ErrorKind::NoSuchIndex | ErrorKind::NoSuchBucket => {}
+                        _ => return Err(error),
+                    },
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! On the engine there is never anything to find: every call is one batch, or a few that each leave nothing loose. It is
 //! for stores below that promise less, for programs that wrote into a store past this library, and for what takes several
-//! batches and was interrupted; and it takes tokens that have expired.
+//! batches and was interrupted, as building an index; and it takes tokens that have expired.
 //!
 //! Invariants:
 //! - What is compared is read from one view. Ids are never used again, so what no name leads to in one version is led to
@@ -63,6 +63,8 @@ pub struct Collected {
     pub parts: u64,
     /// Entries of indexes that no object stands for.
     pub entries: u64,
+    /// Indexes whose building was interrupted, or goes on.
+    pub indexes: u64,
     /// Access times of objects that are not there.
     pub access_times: u64,
     /// Counts that were not what a walk finds.
@@ -82,7 +84,8 @@ pub struct Collected {
 impl Collected {
     /// How many things were found.
     pub fn found(&self) -> u64 {
-        let in_buckets = self.data + self.tables + self.parts + self.entries + self.access_times + self.counters;
+        let in_buckets =
+            self.data + self.tables + self.parts + self.entries + self.indexes + self.access_times + self.counters;
         in_buckets + self.catalogue + self.tokens + self.deletions
     }
 }
@@ -98,6 +101,8 @@ pub enum LeftOver {
     Part,
     /// An entry of an index.
     Entry,
+    /// An index that is not whole; it is built to its end.
+    Index,
     /// The time of the last access to an object that is not there.
     AccessTime,
     /// A count that is wrong by so much.
@@ -118,6 +123,7 @@ impl LeftOver {
             LeftOver::Table => "table",
             LeftOver::Part => "part",
             LeftOver::Entry => "entry",
+            LeftOver::Index => "index",
             LeftOver::AccessTime => "access-time",
             LeftOver::Counter(_) => "counter",
             LeftOver::Catalogue => "catalogue",
@@ -132,6 +138,7 @@ impl LeftOver {
             LeftOver::Table => &mut collected.tables,
             LeftOver::Part => &mut collected.parts,
             LeftOver::Entry => &mut collected.entries,
+            LeftOver::Index => &mut collected.indexes,
             LeftOver::AccessTime => &mut collected.access_times,
             LeftOver::Counter(_) => &mut collected.counters,
             LeftOver::Catalogue => &mut collected.catalogue,
@@ -148,7 +155,7 @@ pub struct Found<'a> {
     pub bucket: Option<&'a str>,
     /// What it is.
     pub what: LeftOver,
-    /// Its key in the space, or the name of a user or a group.
+    /// Its key in the space, or the name of a user, a group, or what an index is over.
     pub key: &'a [u8],
     /// The length of its value.
     pub bytes: u64,

@@ -391,6 +391,25 @@ impl Kv for Interrupting {
 
 #[test]
 fn building_that_was_interrupted_goes_on_when_it_is_asked_for_again() {
+    interrupted(|objects| assert!(objects.add_index("bucket", color()).unwrap().whole));
+}
+
+#[test]
+fn building_that_was_interrupted_is_ended_by_the_collector() {
+    interrupted(|objects| {
+        let owner = crate::backend::below(objects);
+        let collect = |remove| owner.collect(&CollectOptions { remove, ..CollectOptions::default() }).unwrap();
+        let told = collect(false);
+        assert_eq!((told.found(), told.indexes, told.removed), (1, 1, 0));
+        assert!(!objects.indexes("bucket").unwrap()[0].whole);
+        assert_eq!(collect(true).removed, 1);
+        assert!(objects.indexes("bucket").unwrap()[0].whole);
+        assert_eq!(collect(false).found(), 0);
+    });
+}
+
+/// Building an index fails half way; others go on; then it is built to its end.
+fn interrupted(build: impl Fn(&Objects)) {
     let left = Arc::new(AtomicUsize::new(1));
     let objects = over(Arc::new(Interrupting { below: crate::backend::kv(), left: Arc::clone(&left) }));
     for number in 0..800 {
@@ -412,7 +431,7 @@ fn building_that_was_interrupted_goes_on_when_it_is_asked_for_again() {
     append(&objects, "g/001", b"more");
     objects.delete("bucket", "a/002", DeleteOptions::default()).wait().unwrap();
     left.store(usize::MAX, Ordering::SeqCst);
-    assert!(objects.add_index("bucket", color()).unwrap().whole);
+    build(&objects);
     assert_eq!(search_pages(&objects, "bucket", &red, 1_000), expected(&objects, "bucket", &red));
     assert_eq!(entries(&objects, "bucket"), 6_399);
 }

@@ -3,11 +3,12 @@
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::time::Duration;
 
+use koine_env::SeededRandom;
 use koine_object::{
     AccessList, AttributeChange, BucketChange, ByteRange, CompleteOptions, CompletedPart, ComposeOptions, CopyOptions,
-    CopyPrefixOptions, DeleteOptions, EditOptions, ExchangeOptions, Expected, FileMode, GroupChange, KeyOptions,
-    MetadataChange, ObjectName, Objects, PartOptions, PutOptions, ReadCondition, RenameOptions, RootKey, Segment,
-    StageOptions, UploadId, UploadOptions, UserChange,
+    CopyPrefixOptions, DeleteOptions, EditOptions, ExchangeOptions, Expected, FileMode, GroupChange, Indexed,
+    KeyOptions, MetadataChange, ObjectName, Objects, PartOptions, PutOptions, ReadCondition, RenameOptions, RootKey,
+    SealingKeys, Segment, StageOptions, UploadId, UploadOptions, UserChange, VersionQuery, VersionSummary, Versioning,
 };
 
 use super::Noting;
@@ -26,7 +27,8 @@ const SMALL: usize = 900;
 const LARGE: usize = 90_000;
 
 pub fn every_call(objects: &Objects, noting: &Noting) {
-    let steps = [puts_and_edits, names, uploads, spaces, many, identities, deletions];
+    let steps =
+        [puts_and_edits, names, uploads, versions, searched, read, spaces, many, identities, sealing, deletions];
     for step in steps {
         step(objects, noting);
         // So that what was committed also lies in the tree, and what was freed is used again.
@@ -148,6 +150,79 @@ fn uploads(objects: &Objects, noting: &Noting) {
     put_part(objects, "under way", upload, 1, LARGE);
 }
 
+fn versions(objects: &Objects, noting: &Noting) {
+    let named = |key| ObjectName::new("versioned", key);
+    let put = |key: &str, length| drop(put_into(objects, "versioned", key, &bytes(length, length as u64)));
+    objects.create_bucket("versioned").wait().unwrap();
+    put("first", SMALL);
+    noting.begin("set_versioning");
+    objects.set_versioning("versioned", Versioning::Enabled).wait().unwrap();
+    noting.begin("put over a version");
+    [LARGE, SMALL, LARGE].into_iter().for_each(|length| put("first", length));
+    put("second", LARGE);
+    noting.begin("edit of a version");
+    let mut writer = objects.append(named("second"), EditOptions::default()).unwrap();
+    writer.write(&bytes(SMALL, 3)).unwrap();
+    writer.finish(&Expected::none()).wait().unwrap();
+    noting.begin("delete under a marker");
+    objects.delete("versioned", "first", DeleteOptions::default()).wait().unwrap();
+    let all = VersionQuery { limit: 100, ..VersionQuery::default() };
+    let first = |wanted: fn(&VersionSummary) -> bool| {
+        let listed = objects.list_versions("versioned", &all).unwrap().versions;
+        listed.into_iter().find(|version| version.key == "first" && wanted(version)).unwrap().id
+    };
+    noting.begin("copy of an older version");
+    let source_version = Some(first(|version| version.object.is_some()));
+    let options = CopyOptions { source_version, ..CopyOptions::default() };
+    objects.copy(named("first"), named("third"), options).wait().unwrap();
+    noting.begin("delete_version");
+    objects.delete_version(named("first"), first(|version| version.object.is_some())).wait().unwrap();
+    objects.delete_version(named("first"), first(|version| version.object.is_none())).wait().unwrap();
+    objects.delete_version(named("first"), first(|version| version.newest)).wait().unwrap();
+    noting.begin("move of versions");
+    objects.rename(named("second"), named("first"), RenameOptions::default()).wait().unwrap();
+    objects.rename_prefix("versioned", "f", "moved/f").wait().unwrap();
+    noting.begin("suspended");
+    objects.set_versioning("versioned", Versioning::Suspended).wait().unwrap();
+    [LARGE, SMALL].into_iter().for_each(|length| put("third", length));
+    objects.delete("versioned", "third", DeleteOptions::default()).wait().unwrap();
+}
+
+fn searched(objects: &Objects, noting: &Noting) {
+    let put = |key: &str, colour: &str| {
+        let pairs = vec![("colour".to_owned(), colour.to_owned())];
+        let options = PutOptions { metadata: pairs.clone(), tags: pairs, ..PutOptions::default() };
+        let mut writer = objects.put("versioned", key, options).unwrap();
+        writer.write(&bytes(SMALL, 5)).unwrap();
+        writer.finish(&Expected::none()).wait().unwrap();
+    };
+    noting.begin("put");
+    [("a", "red"), ("b", "green")].into_iter().for_each(|(key, colour)| put(key, colour));
+    let over = [Indexed::Metadata("colour".to_owned()), Indexed::Tag("colour".to_owned())];
+    for of in &over {
+        noting.begin("add_index");
+        objects.add_index("versioned", of.clone()).unwrap();
+    }
+    noting.begin("changes of what is indexed");
+    [("b", "red"), ("c", "blue")].into_iter().for_each(|(key, colour)| put(key, colour));
+    objects.rename_prefix("versioned", "b", "d").wait().unwrap();
+    objects.delete("versioned", "a", DeleteOptions::default()).wait().unwrap();
+    noting.begin("drop_index");
+    objects.drop_index("versioned", over[1].clone()).wait().unwrap();
+}
+
+fn read(objects: &Objects, noting: &Noting) {
+    noting.begin("set_bucket");
+    let pairs = vec![("purpose".to_owned(), "to be read".to_owned())];
+    let (metadata, tags) = (Some(MetadataChange::Replace(pairs.clone())), Some(MetadataChange::Replace(pairs)));
+    objects.set_bucket("versioned", BucketChange { metadata, tags, ..BucketChange::default() }).wait().unwrap();
+    noting.begin("write_access_times");
+    ["c", "d"].into_iter().for_each(|key| drop(objects.get("versioned", key).unwrap().bytes(0, 1).unwrap()));
+    objects.write_access_times().unwrap();
+    noting.begin("delete of what was read");
+    objects.delete("versioned", "c", DeleteOptions::default()).wait().unwrap();
+}
+
 fn spaces(objects: &Objects, noting: &Noting) {
     noting.begin("set_bucket");
     let change = BucketChange { quota_bytes: Some(Some(1 << 40)), ..BucketChange::default() };
@@ -259,6 +334,22 @@ fn identities(objects: &Objects, noting: &Noting) {
     objects.set_root_key_if_absent(&root).unwrap();
     noting.begin("reset_root");
     identities.reset_root().unwrap();
+}
+
+fn sealing(objects: &Objects, noting: &Noting) {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str| SealingKeys::open(&folder.path().join(name), Some(&SeededRandom::new(5))).unwrap();
+    let sealed = objects.with_sealing_keys(open("kept")).identities();
+    noting.begin("create_key");
+    sealed.create_key("cleo", KeyOptions::default()).wait().unwrap();
+    for _ in 0..2 {
+        noting.begin("rotate_sealing_key");
+        sealed.rotate_sealing_key().unwrap();
+    }
+    noting.begin("forget_lost_secrets");
+    assert!(objects.with_sealing_keys(open("another")).identities().forget_lost_secrets().unwrap() > 0);
+    noting.begin("delete_buckets_of");
+    objects.delete_buckets_of("lab").unwrap();
 }
 
 fn deletions(objects: &Objects, noting: &Noting) {
