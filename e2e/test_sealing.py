@@ -40,10 +40,10 @@ def stands_in(store, secret):
     return secret.encode() in store.read_bytes()
 
 
-def refused_start(store, *args):
+def refused_start(store, *args, env=None):
     done = subprocess.run(
         [program(), "serve", str(store), "--s3", "127.0.0.1:0", *map(str, args)],
-        env=clean_environment(**root_environment()), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+        env=clean_environment(**(root_environment() if env is None else env)), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
     )
     assert done.returncode != 0
     return done.stderr
@@ -146,6 +146,25 @@ def test_what_the_loss_of_the_file_costs(run):
         client(server, root).list_buckets()
         assert server.stop() == 0
     koine("check", run.store)
+
+
+def test_the_key_that_root_got_at_the_first_start_is_sealed_too(run):
+    with Server(run.store, env={}) as server:
+        credentials = dict(line.split("=", 1) for line in open(f"{run.store}.credentials") if not line.startswith("#"))
+        root = {name: credentials[f"KOINE_ROOT_{word}"].strip() for name, word in (("access_key", "USER"), ("secret", "PASSWORD"))}
+        client(server, root).create_bucket(Bucket="mine")
+        assert server.stop() == 0
+    assert not stands_in(run.store, root["secret"]) and root["access_key"].encode() in run.store.read_bytes()
+    run.file.rename(run.file.with_name("kept"))
+    told = refused_start(run.store, env={})
+    assert "KOINE_ROOT_USER" in told and "reset-root" in told
+    with Server(run.store) as server:
+        clients.s3(server.url).head_bucket(Bucket="mine")
+        assert server.stop() == 0
+    run.file.with_name("kept").rename(run.file)
+    with Server(run.store, env={}) as server:
+        client(server, root).head_bucket(Bucket="mine")
+        assert server.stop() == 0
 
 
 def test_a_file_that_others_can_read_is_refused(run):

@@ -31,11 +31,8 @@ def test_defaults_of_a_fresh_bucket(s3, bucket):
 
 def test_setting_them_is_refused_as_not_offered(s3, bucket):
     calls = [
-        lambda: s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}),
-        lambda: s3.put_bucket_policy(Bucket=bucket, Policy="{}"),
-        lambda: s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": [{"Key": "a", "Value": "b"}]}),
-        lambda: s3.put_bucket_acl(Bucket=bucket, ACL="public-read"),
-        lambda: s3.put_object_tagging(Bucket=bucket, Key="k", Tagging={"TagSet": []}),
+        lambda: s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": []}),
+        lambda: s3.delete_bucket_lifecycle(Bucket=bucket),
         lambda: s3.list_bucket_analytics_configurations(Bucket=bucket),
         lambda: s3.list_bucket_inventory_configurations(Bucket=bucket),
     ]

@@ -16,18 +16,31 @@ const REFUSED: &[&str] = &[
 ];
 /// Refused with every name that begins so.
 const REFUSED_FAMILIES: &[&str] =
-    &["x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption", "x-amz-object-lock-", "x-amz-grant-"];
+    &["x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption", "x-amz-object-lock-"];
+/// Refused where the call gives or changes no access list, or the list would be the one that there is anyway.
+const LIST: &str = "x-amz-acl";
+const LIST_FAMILY: &str = "x-amz-grant-";
+const LIST_OF_NOTHING: &[&str] = &["private", "bucket-owner-read", "bucket-owner-full-control"];
+/// Refused where the call gives no tags.
+const TAGS: &str = "x-amz-tagging";
 /// Refused unless the value is one of these.
 const REFUSED_UNLESS: &[(&str, &[&str])] = &[
-    ("x-amz-acl", &["private", "bucket-owner-full-control"]),
     ("x-amz-storage-class", &["STANDARD"]),
-    ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
+    ("x-amz-object-ownership", &["BucketOwnerPreferred"]),
     ("x-amz-bucket-object-lock-enabled", &["false", "False"]),
-    ("x-amz-tagging", &[""]),
 ];
 
+/// What the call of a request gives to what it makes or changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gives {
+    /// An access list, by its headers.
+    pub list: bool,
+    /// Tags, by a header.
+    pub tags: bool,
+}
+
 /// Refuses a request that asks for what is not done. `owner` is the only account there is.
-pub fn check(headers: &HeaderMap, owner: &str) -> Result<(), S3Error> {
+pub fn check(headers: &HeaderMap, gives: Gives, owner: &str) -> Result<(), S3Error> {
     for (name, value) in headers {
         let name = name.as_str();
         if !name.starts_with("x-amz-") {
@@ -37,7 +50,10 @@ pub fn check(headers: &HeaderMap, owner: &str) -> Result<(), S3Error> {
         let unless = REFUSED_UNLESS.iter().find(|(refused, _)| *refused == name);
         let value_refused =
             unless.is_some_and(|(_, values)| !values.iter().any(|taken| value.as_bytes() == taken.as_bytes()));
-        if family || REFUSED.contains(&name) || value_refused {
+        let listed = name == LIST && !LIST_OF_NOTHING.iter().any(|taken| value.as_bytes() == taken.as_bytes());
+        let list_refused = !gives.list && (listed || name.starts_with(LIST_FAMILY));
+        let tags_refused = !gives.tags && name == TAGS && !value.is_empty();
+        if family || REFUSED.contains(&name) || value_refused || list_refused || tags_refused {
             let message = format!("The header '{name}' you provided implies functionality that is not implemented.");
             return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
         }
@@ -62,7 +78,7 @@ mod tests {
     fn code(name: &'static str, value: &'static str) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        check(&headers, "owner").err().map(|error| error.code().as_str().to_owned())
+        check(&headers, Gives::default(), "owner").err().map(|error| error.code().as_str().to_owned())
     }
 
     #[test]
@@ -80,6 +96,17 @@ mod tests {
         ] {
             assert_eq!(code(name, value).as_deref(), Some("NotImplemented"), "{name}");
         }
+    }
+
+    #[test]
+    fn what_a_call_gives_is_taken() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-amz-acl", HeaderValue::from_static("public-read"));
+        headers.insert("x-amz-grant-read", HeaderValue::from_static("id=1"));
+        assert!(check(&headers, Gives { list: true, tags: false }, "owner").is_ok());
+        headers.insert("x-amz-tagging", HeaderValue::from_static("a=b"));
+        assert!(check(&headers, Gives { list: true, tags: false }, "owner").is_err());
+        assert!(check(&headers, Gives { list: true, tags: true }, "owner").is_ok());
     }
 
     #[test]

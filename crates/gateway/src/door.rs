@@ -165,7 +165,7 @@ impl Door {
             parts.uri = without_signature(&target)?;
         }
         let resolved = route::resolve(&parts.method, target.path(), &query, &parts.headers)?;
-        asks::check(&parts.headers, OWNER_ID)?;
+        asks::check(&parts.headers, resolved.gives, OWNER_ID)?;
         refuse_form(&parts)?;
         let promise = promise(&parts, payload, frames.size_hint().exact())?;
         let body = IncomingBody::new(frames, promise, &self.limits);

@@ -7,6 +7,7 @@ use crate::auth::canonical::{PathForm, Signed, canonical_request, forms_differ};
 use crate::auth::chunks::ChunkDecoder;
 use crate::auth::claim::{Claim, parse_amz_date};
 use crate::query::Query;
+use crate::s3::acl::grantees;
 
 /// A body in chunks: the first byte says how long the parts are in which it comes, and whether trailers may follow.
 pub fn chunks(bytes: &[u8]) {
@@ -70,6 +71,13 @@ fn head(text: &str) {
     }
 }
 
+/// A header that grants: who is named can be written again, and is the same.
+pub fn access_list(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(found) = grantees(text) else { return };
+    assert!(!found.is_empty() && found.len() <= text.len());
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -83,6 +91,8 @@ mod tests {
             signature(&bytes);
             chunks(text.as_bytes());
             signature(text.as_bytes());
+            access_list(text.as_bytes());
+            access_list(format!("id=\"{text}\",uri={text}").as_bytes());
         }
 
         #[test]

@@ -12,6 +12,7 @@ use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 use s3s::{S3Error, S3ErrorCode};
 
+use crate::asks::Gives;
 use crate::limits::OBJECT_KEY_LEN_MAX;
 use crate::query::Query;
 
@@ -31,6 +32,8 @@ pub struct Resolved {
     pub body: BodyKind,
     /// Whether it is about an object.
     pub names_object: bool,
+    /// What its headers may give.
+    pub gives: Gives,
 }
 
 /// Parameters that any request may carry. What belongs to a signature in the query is taken away before.
@@ -100,11 +103,26 @@ const GET_KEY: &[Call] = &[
     call(&[], GET_OBJECT),
 ];
 const NOTHING: &[Call] = &[call(&[], &[])];
-const PUT_BUCKET: &[Call] = &[call(&["versioning"], &[]), call(&[], &[])];
+const PUT_BUCKET: &[Call] = &[
+    call(&["acl"], &[]),
+    call(&["ownershipControls"], &[]),
+    call(&["policy"], &[]),
+    call(&["publicAccessBlock"], &[]),
+    call(&["tagging"], &[]),
+    call(&["versioning"], &[]),
+    call(&[], &[]),
+];
+const DELETE_BUCKET: &[Call] =
+    &[call(&["policy"], &[]), call(&["publicAccessBlock"], &[]), call(&["tagging"], &[]), call(&[], &[])];
 const POST_BUCKET: &[Call] = &[call(&["delete"], &[])];
 const POST_KEY: &[Call] = &[call(&["uploads"], &[]), call(&["uploadId"], &[])];
-const PUT_KEY: &[Call] = &[call(&["partNumber", "uploadId"], &[]), call(&[], &[])];
-const DELETE_KEY: &[Call] = &[call(&["uploadId"], &[]), call(&[], &["versionId"])];
+const PUT_KEY: &[Call] = &[
+    call(&["acl"], &["versionId"]),
+    call(&["tagging"], &["versionId"]),
+    call(&["partNumber", "uploadId"], &[]),
+    call(&[], &[]),
+];
+const DELETE_KEY: &[Call] = &[call(&["tagging"], &["versionId"]), call(&["uploadId"], &[]), call(&[], &["versionId"])];
 const NONE: &[Call] = &[];
 
 /// What a path names.
@@ -127,7 +145,8 @@ pub fn resolve(method: &Method, path: &str, query: &Query<'_>, headers: &HeaderM
         (&Method::GET, Target::Bucket) => GET_BUCKET,
         (&Method::GET, Target::Key) => GET_KEY,
         (&Method::PUT, Target::Bucket) => PUT_BUCKET,
-        (&Method::HEAD | &Method::DELETE, Target::Bucket) => NOTHING,
+        (&Method::DELETE, Target::Bucket) => DELETE_BUCKET,
+        (&Method::HEAD, Target::Bucket) => NOTHING,
         (&Method::HEAD, Target::Key) => &GET_KEY[GET_KEY.len() - 1..],
         (&Method::POST, Target::Bucket) => POST_BUCKET,
         (&Method::POST, Target::Key) => POST_KEY,
@@ -157,9 +176,14 @@ pub fn resolve(method: &Method, path: &str, query: &Query<'_>, headers: &HeaderM
     if query.get("list-type").is_some_and(|kind| kind != "2") {
         return Err(S3Error::with_message(S3ErrorCode::InvalidArgument, "list-type must be 2."));
     }
-    let data = method == Method::PUT && target == Target::Key && !headers.contains_key("x-amz-copy-source");
+    let of_list = call.picked_by == ["acl"];
+    let (whole, copies) = (call.picked_by.is_empty(), headers.contains_key("x-amz-copy-source"));
+    let put = method == Method::PUT;
+    let part = call.picked_by.contains(&"partNumber");
+    let data = put && target == Target::Key && (whole || part) && !copies;
     let body = if data { BodyKind::Data } else { BodyKind::Document };
-    Ok(Resolved { body, names_object: target == Target::Key })
+    let gives = Gives { list: put && (of_list || whole && !copies), tags: put && whole && target == Target::Key };
+    Ok(Resolved { body, names_object: target == Target::Key, gives })
 }
 
 fn check_path(path: &str) -> Result<Target, S3Error> {
@@ -218,10 +242,10 @@ mod tests {
                 assert_eq!(code(method.clone(), &format!("{path}?foo=bar&x-id=PutObject")), "NotImplemented");
             }
         }
-        for name in ["acl", "tagging", "retention", "legal-hold", "torrent", "renameObject", "encryption"] {
+        for name in ["retention", "legal-hold", "torrent", "renameObject", "encryption"] {
             assert_eq!(code(Method::PUT, &format!("/bucket/key?{name}")), "NotImplemented", "{name}");
         }
-        for name in ["acl", "policy", "object-lock", "cors", "metadataTable", "session"] {
+        for name in ["object-lock", "cors", "metadataTable", "session", "lifecycle"] {
             assert_eq!(code(Method::PUT, &format!("/bucket?{name}")), "NotImplemented", "{name}");
             assert_eq!(code(Method::DELETE, &format!("/bucket?{name}")), "NotImplemented", "{name}");
         }
@@ -237,6 +261,11 @@ mod tests {
         assert_eq!(code(Method::PUT, "/bucket/key"), "Data");
         assert_eq!(code(Method::PUT, "/bucket/key?x-id=PutObject"), "Data");
         assert_eq!(code(Method::PUT, "/bucket/key?partNumber=1&uploadId=x"), "Data");
+        for name in ["acl", "tagging"] {
+            assert_eq!(code(Method::PUT, &format!("/bucket/key?{name}")), "Document");
+            assert_eq!(code(Method::PUT, &format!("/bucket/key?{name}&versionId=null")), "Document");
+            assert_eq!(code(Method::PUT, &format!("/bucket/key?{name}&uploadId=x")), "NotImplemented");
+        }
         assert_eq!(code(Method::GET, "/bucket?list-type=2&prefix=a&continuation-token="), "Document");
         assert_eq!(code(Method::GET, "/bucket/"), "Document");
         assert_eq!(code(Method::GET, "/"), "Document");

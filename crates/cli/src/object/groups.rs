@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use koine::object::{GroupChange, GroupInfo, NameQuery, Whose};
 use serde_json::json;
 
@@ -33,6 +33,7 @@ const IDENTITY_EXAMPLES: &str = "Examples:
   koine identity reset-root --store store.koine     a new key and password for root; all others of root's are taken back
   koine identity rotate-sealing-key --store store.koine    a new key seals the secrets of all access keys
   koine identity forget-sealing-key --store store.koine    STORE.sealing is lost: its access keys go, data and users stay
+  koine identity public-access on --store store.koine      what a policy or access list opens to everybody is open
   koine identity policy readers policy.json         a policy that users and groups may have";
 
 /// The options of `koine group`.
@@ -186,8 +187,26 @@ enum IdentityCommand {
     RotateSealingKey(ReachArgs),
     /// Remove the access keys whose secrets cannot be opened any more, because their sealing key is lost.
     ForgetSealingKey(ReachArgs),
+    /// Whether policies and access lists may let those in who have no identity: tell it, or switch it on or off.
+    PublicAccess(PublicAccessArgs),
     /// Show, set or remove a policy that users and groups may have.
     Policy(NamedPolicyArgs),
+}
+
+#[derive(Args, Debug)]
+struct PublicAccessArgs {
+    /// What it is to be; without it what it is.
+    #[arg(value_name = "STATE")]
+    state: Option<Switch>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Args, Debug)]
@@ -330,6 +349,16 @@ pub fn identity(args: &IdentityArgs, output: Output) -> Outcome {
         IdentityCommand::MakeSealingKey(args) => sealing::make(&args.reach, output),
         IdentityCommand::RotateSealingKey(args) => sealing::rotate(&args.reach, output),
         IdentityCommand::ForgetSealingKey(args) => sealing::forget(&args.reach, output),
+        IdentityCommand::PublicAccess(args) => {
+            let is_on = identities(&args.reach, |identities| {
+                if let Some(state) = args.state {
+                    identities.set_public_access(state == Switch::On).wait().map_err(failed)?;
+                }
+                identities.public_access().map_err(failed)
+            })?;
+            output.people(format!("public access is {}", if is_on { "on" } else { "off" }))?;
+            output.json(&json!({ "type": "public_access", "on": is_on }))
+        }
         IdentityCommand::Policy(args) => {
             let document = args.file.as_deref().map(read_text).transpose()?;
             identities(&args.reach, |identities| {

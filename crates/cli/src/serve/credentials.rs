@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use koine::env::{OsRandom, Random};
+use koine::object::ErrorKind;
 use koine::{Place, RootKey, Store};
 
 use crate::failure::{Failure, Outcome};
@@ -56,9 +57,14 @@ impl Root {
         if let Some(key) = from_environment(variable)? {
             return Ok(Root { key, origin: Origin::Environment });
         }
-        match store.objects().root_key().map_err(koine::Error::from)? {
-            Some(key) => Ok(Root { key, origin: Origin::Store }),
-            None => Ok(Root { key: make(&OsRandom), origin: Origin::Made }),
+        match store.objects().root_key() {
+            Ok(Some(key)) => Ok(Root { key, origin: Origin::Store }),
+            Ok(None) => Ok(Root { key: make(&OsRandom), origin: Origin::Made }),
+            Err(error) if error.kind() == ErrorKind::AccessDenied => Err(Failure::failed(format!(
+                "root's key cannot be opened: {error}. Root gets in without it by KOINE_ROOT_USER and \
+                 KOINE_ROOT_PASSWORD, or by a new key: koine identity reset-root"
+            ))),
+            Err(error) => Err(koine::Error::from(error).into()),
         }
     }
 

@@ -43,8 +43,8 @@ const EXAMPLES: &str = "Examples:
 The first start makes random root credentials and shows them once; without a terminal it writes
 them to STORE.credentials, for its owner only. KOINE_ROOT_USER and KOINE_ROOT_PASSWORD win at each
 start and are not stored. KOINE_LOG sets what is logged: error, warn (default), info or debug.
-The secrets of users' keys are sealed with a key in STORE.sealing, made with the first of them: keep a copy
-of it apart from the store (see koine identity). It is read anew by itself when it has changed.
+The secrets of S3 keys are sealed with a key in STORE.sealing, made with the first of them: keep a copy of it
+apart from the store (see koine identity). It is read anew by itself when it has changed.
 SIGHUP makes it take what was added to its device (see koine grow).
 Ctrl-C or SIGTERM stops it after the requests under way; a second one at once.";
 

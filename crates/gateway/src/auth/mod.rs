@@ -6,7 +6,8 @@
 //! request, with everything that belongs to the signature taken away.
 //!
 //! Invariants:
-//! - Nothing but `Verifier::verify` makes a [`Verified`], which tells whose signature it was.
+//! - Nothing but `Verifier::verify` makes a [`Verified`], which tells whose signature it was, or that there was none.
+//! - A request without a signature is everybody's, and only where the store's switch for public access is on.
 //! - Root is who signs with the key of this start. No key that the store keeps of root is taken beside it, so that
 //!   one that was replaced opens nothing.
 //! - `host` and every `x-amz-*` header must be signed; a request is signed by one mechanism.
@@ -66,7 +67,7 @@ pub enum Payload {
     },
 }
 
-/// A request whose signature is right.
+/// A request whose signature is right, or that needs none.
 #[derive(Debug)]
 pub struct Verified {
     /// How its body is covered.
@@ -147,8 +148,22 @@ impl Verifier {
                 self.verify_header(parts, query, &Claim::from_header(text)?)
             }
             (None, true) => self.verify_query(parts, query, &Claim::from_query(query)?),
-            (None, false) => Err(denied("Access Denied. Sign the request: anonymous access is not allowed.")),
+            (None, false) => self.anonymous(parts),
         }
+    }
+
+    /// A request without a signature is nobody's: the store decides what everybody may. Unless its switch for public
+    /// access is on that is nothing, and no more is looked at.
+    fn anonymous(&self, parts: &Parts) -> Result<Verified, S3Error> {
+        if !self.users.public_access().map_err(errors::s3)? {
+            return Err(denied("Access Denied. Sign the request: anonymous access is not allowed."));
+        }
+        let payload = match header(parts, "x-amz-content-sha256") {
+            None | Some("UNSIGNED-PAYLOAD") => Payload::Unsigned,
+            Some("STREAMING-UNSIGNED-PAYLOAD-TRAILER") => Payload::Chunked { signer: None, with_trailers: true },
+            Some(text) => whole(text)?,
+        };
+        Ok(Verified { payload, presigned: false, caller: Caller::Everyone })
     }
 
     fn now_seconds(&self) -> i64 {

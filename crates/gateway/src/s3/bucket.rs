@@ -6,7 +6,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::errors::{self, invalid_argument};
 use super::transfer::{blocking, settle};
-use super::{Front, date};
+use super::{Front, acl, date};
 
 /// The most buckets of one page.
 const BUCKETS_MAX: i32 = 10_000;
@@ -35,7 +35,7 @@ pub(super) async fn list_buckets(
     let output = ListBucketsOutput {
         buckets: Some(buckets.collect()),
         continuation_token: page.next.as_deref().map(super::page::token),
-        owner: Some(front.owner()),
+        owner: Some(front.asker()),
         prefix: (!prefix.is_empty()).then_some(prefix),
     };
     Ok(S3Response::new(output))
@@ -60,7 +60,17 @@ pub(super) async fn create_bucket(
             return Err(S3Error::with_message(S3ErrorCode::IllegalLocationConstraintException, message));
         }
     }
+    let owner = front.asker_id();
+    let list = acl::in_headers(&request.headers, owner)?.unwrap_or_default();
     let bucket = settle(front.objects.create_bucket(&input.bucket)).await?;
+    if !list.is_empty() {
+        let set = settle(front.objects.identities().set_bucket_access(&input.bucket, list)).await;
+        if let Err(error) = set {
+            // It was to be there with its list or not at all.
+            let _ = settle(front.objects.delete_bucket(&input.bucket)).await;
+            return Err(error);
+        }
+    }
     Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{}", bucket.name)) }))
 }
 

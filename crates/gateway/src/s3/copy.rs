@@ -11,7 +11,9 @@ use super::attributes::value_of;
 use super::checksums::{self, kind_name, text};
 use super::put::{content_headers, metadata, request_id};
 use super::transfer::{blocking, settle};
-use super::{Front, add_version, asked, date, errors, etag, multipart, put_condition, range, read_condition, version};
+use super::{
+    Front, add_version, asked, date, errors, etag, multipart, put_condition, range, read_condition, tagging, version,
+};
 
 /// Where the bytes come from.
 struct Source {
@@ -51,14 +53,10 @@ pub(super) async fn copy_object(
     let headers = asked.headers();
     let input = request.input;
     let from = source(input.copy_source)?;
-    let directive = text(headers, "x-amz-tagging-directive");
-    if directive.is_some_and(|directive| !matches!(directive, "COPY" | "REPLACE")) {
-        return Err(errors::invalid_argument("Unknown tagging directive."));
-    }
     let copied_version = from.version.map(|version| version.to_string());
     let options = CopyOptions {
         metadata: copied_metadata(headers)?,
-        tags: (directive == Some("REPLACE")).then(Vec::new),
+        tags: tagging::of_copy(headers)?,
         source_version: from.version,
         source_condition: read_condition(headers, "x-amz-copy-source-"),
         condition: put_condition(headers)?,

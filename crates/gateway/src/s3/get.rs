@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use koine_object::{Error, ErrorKind, ObjectInfo, ObjectReader, PartInfo, VersionId};
+use koine_object::{Caller, Error, ErrorKind, ObjectInfo, ObjectReader, PartInfo, VersionId};
 use s3s::dto::{GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, StreamingBlob};
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -34,6 +34,12 @@ pub(super) async fn get_object(
     let asked = asked(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
+    let overridden = input.response_expires.is_some() || overrides(&input).iter().any(|(_, value)| value.is_some());
+    if overridden && *front.objects.caller() == Caller::Everyone {
+        // Who opened an object to everybody did not open what it says it is.
+        let message = "Request specific response headers cannot be used for anonymous GET requests.";
+        return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+    }
     let reader = find(front, (&input.bucket, &input.key), version)?;
     check_condition(asked.headers(), reader.info())?;
     let reader = Arc::new(reader);
@@ -213,6 +219,9 @@ fn object_headers(asked: &HeaderMap, object: &ObjectInfo, selection: &Selection)
         if let Ok(name) = HeaderName::try_from(format!("x-amz-meta-{name}")) {
             put(&mut headers, name, value);
         }
+    }
+    if !object.tags.is_empty() {
+        headers.insert(HeaderName::from_static("x-amz-tagging-count"), HeaderValue::from(object.tags.len()));
     }
     if let (Some(count), true) = (object.part_count, selection.part.is_some()) {
         headers.insert(HeaderName::from_static("x-amz-mp-parts-count"), HeaderValue::from(count));

@@ -5,6 +5,7 @@
 //!   that it needs to pick a call.
 //! - Calls that are not here are answered `NotImplemented` by the library; `route` refuses them before.
 
+pub mod acl;
 mod attributes;
 mod bucket;
 pub mod checksums;
@@ -16,8 +17,10 @@ mod get;
 mod list;
 mod multipart;
 mod page;
+mod policy;
 mod put;
 mod range;
+mod tagging;
 mod transfer;
 mod versions;
 
@@ -168,25 +171,36 @@ calls! {
     delete_bucket: DeleteBucketInput => DeleteBucketOutput, bucket;
     get_bucket_location: GetBucketLocationInput => GetBucketLocationOutput, defaults;
     get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput, defaults;
-    get_bucket_acl: GetBucketAclInput => GetBucketAclOutput, defaults;
+    get_bucket_acl: GetBucketAclInput => GetBucketAclOutput, acl;
     get_bucket_cors: GetBucketCorsInput => GetBucketCorsOutput, defaults;
     get_bucket_encryption: GetBucketEncryptionInput => GetBucketEncryptionOutput, defaults;
     get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput => GetBucketLifecycleConfigurationOutput, defaults;
     get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput, defaults;
     get_bucket_notification_configuration: GetBucketNotificationConfigurationInput => GetBucketNotificationConfigurationOutput, defaults;
     get_bucket_ownership_controls: GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput, defaults;
-    get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput, defaults;
-    get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput, defaults;
+    get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput, policy;
+    get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput, policy;
     get_bucket_replication: GetBucketReplicationInput => GetBucketReplicationOutput, defaults;
     get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, defaults;
-    get_bucket_tagging: GetBucketTaggingInput => GetBucketTaggingOutput, defaults;
+    get_bucket_tagging: GetBucketTaggingInput => GetBucketTaggingOutput, tagging;
     get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput, versions;
     put_bucket_versioning: PutBucketVersioningInput => PutBucketVersioningOutput, versions;
+    put_bucket_acl: PutBucketAclInput => PutBucketAclOutput, acl;
+    put_object_acl: PutObjectAclInput => PutObjectAclOutput, acl;
+    put_bucket_policy: PutBucketPolicyInput => PutBucketPolicyOutput, policy;
+    delete_bucket_policy: DeleteBucketPolicyInput => DeleteBucketPolicyOutput, policy;
+    put_public_access_block: PutPublicAccessBlockInput => PutPublicAccessBlockOutput, policy;
+    delete_public_access_block: DeletePublicAccessBlockInput => DeletePublicAccessBlockOutput, policy;
+    put_bucket_ownership_controls: PutBucketOwnershipControlsInput => PutBucketOwnershipControlsOutput, policy;
+    put_object_tagging: PutObjectTaggingInput => PutObjectTaggingOutput, tagging;
+    delete_object_tagging: DeleteObjectTaggingInput => DeleteObjectTaggingOutput, tagging;
+    put_bucket_tagging: PutBucketTaggingInput => PutBucketTaggingOutput, tagging;
+    delete_bucket_tagging: DeleteBucketTaggingInput => DeleteBucketTaggingOutput, tagging;
     get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput, defaults;
     get_object_lock_configuration: GetObjectLockConfigurationInput => GetObjectLockConfigurationOutput, defaults;
-    get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput, defaults;
-    get_object_acl: GetObjectAclInput => GetObjectAclOutput, defaults;
-    get_object_tagging: GetObjectTaggingInput => GetObjectTaggingOutput, defaults;
+    get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput, policy;
+    get_object_acl: GetObjectAclInput => GetObjectAclOutput, acl;
+    get_object_tagging: GetObjectTaggingInput => GetObjectTaggingOutput, tagging;
     get_object_legal_hold: GetObjectLegalHoldInput => GetObjectLegalHoldOutput, defaults;
     get_object_retention: GetObjectRetentionInput => GetObjectRetentionOutput, defaults;
     get_object: GetObjectInput => GetObjectOutput, get;

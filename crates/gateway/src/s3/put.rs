@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::checksums::{self, text};
 use super::transfer::{blocking, receive, settle};
-use super::{Front, add_version, asked, errors, etag, put_condition};
+use super::{Front, acl, add_version, asked, errors, etag, put_condition, tagging};
 use crate::limits::SMALL_BODY_LEN_MAX;
 
 pub(super) async fn put_object(
@@ -25,7 +25,7 @@ pub(super) async fn put_object(
     let options = PutOptions {
         headers: content_headers(headers),
         metadata: metadata(headers)?,
-        tags: Vec::new(),
+        tags: tagging::in_header(headers)?,
         condition: put_condition(headers)?,
         length: body.length(),
         expected: checksums::expected(headers)?,
@@ -33,7 +33,9 @@ pub(super) async fn put_object(
         etag: EtagKind::Md5,
         request: request_id(front, bucket, key, &asked),
     };
-    let writer = front.objects.put(bucket, key, options).map_err(errors::s3)?;
+    let list = acl::of_new(&front.objects, bucket, headers)?;
+    let mut writer = front.objects.put(bucket, key, options).map_err(errors::s3)?;
+    writer.set_access(list).map_err(errors::s3)?;
     let writer = receive(&front.transfers, writer, &mut body).await?;
     let trailers = checksums::in_trailers(headers, body.trailers())?;
     let pending = if body.length().is_some_and(|length| length <= SMALL_BODY_LEN_MAX) {
@@ -100,7 +102,8 @@ pub(super) fn request_id(front: &Front, bucket: &str, key: &str, asked: &crate::
     let mut hash = Sha256::new();
     let checksum = ["content-md5", "x-amz-checksum-crc32", "x-amz-checksum-crc32c", "x-amz-checksum-crc64nvme"];
     let more = ["x-amz-checksum-sha1", "x-amz-checksum-sha256", "x-amz-content-sha256", "if-match", "if-none-match"];
-    let fields = checksum.iter().chain(&more).map(|name| text(headers, name).unwrap_or_default());
+    let given = ["x-amz-tagging", "x-amz-acl"];
+    let fields = checksum.iter().chain(&more).chain(&given).map(|name| text(headers, name).unwrap_or_default());
     // A name that somebody else gave to a request is not the same name.
     let caller = format!("{:?}", front.objects.caller());
     for field in [front.owner_name.as_str(), caller.as_str(), bucket, key, invocation].into_iter().chain(fields) {
