@@ -150,8 +150,7 @@ pub(super) fn of_new(objects: &Objects, bucket: &str, headers: &HeaderMap) -> Re
     if !asks {
         return Ok(AccessList::default());
     }
-    // Who may put need not see whose the bucket is; a grant to its owner gives nothing either way.
-    let owner = objects.identities().owner_id(bucket).unwrap_or(0);
+    let owner = objects.identities().owner_id(bucket).map_err(errors::s3)?;
     Ok(in_headers(headers, owner)?.unwrap_or_default())
 }
 
