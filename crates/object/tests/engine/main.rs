@@ -34,6 +34,7 @@ mod multipart;
 mod names;
 #[path = "../suite/objects.rs"]
 mod objects;
+mod pages;
 #[path = "../suite/pin.rs"]
 mod pin;
 #[path = "../suite/prefixes.rs"]
