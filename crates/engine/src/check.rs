@@ -1,11 +1,12 @@
 //! `check`: reads and verifies everything a store holds.
 //!
 //! What is compared: every node and every chunk of data with its checksum; keys with their order; pieces
-//! with their records; the count of references of every block with the pieces that name it; free space
+//! with their records; parts of frozen blobs with the blobs; the count of references of every block with the pieces that name it; free space
 //! with what nothing names.
 //!
 //! Invariant: a finding names the place and what was expected there; the walk goes on after it.
 
+mod blobs;
 mod named;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +16,9 @@ use bytes::Bytes;
 pub(crate) use named::{Named, named};
 
 use crate::apply::branch::{Branch, Dead, JOINED, decode_dead, number_of, split_branch_key};
+use crate::apply::frozen::decode_buried;
 use crate::apply::reference;
-use crate::apply::state::{BRANCHES, DEAD, DROPPED, POINTS, REFERENCES, REQUESTS, STAGES, State};
+use crate::apply::state::{BRANCHES, DEAD, DROPPED, FROZEN, POINTS, REFERENCES, REQUESTS, STAGES, State};
 use crate::batch::SpaceId;
 use crate::content::{Reading, split_piece_key};
 use crate::core::{Core, Delta};
@@ -25,7 +27,8 @@ use crate::error::{Error, Result};
 use crate::space::Runs;
 use crate::superblock::SECOND_SLOT_BLOCK;
 use crate::tree::{NodeRef, Visit, Visitor, walk};
-use crate::value::{BlobId, BlockRange, Content, Generation, Lineage, Piece, SpaceRoot, Value};
+use crate::value::{BlobId, BlockRange, Content, Generation, Lineage, Piece, SpaceRoot, Value, blob_of};
+use blobs::Blobs;
 
 /// How far a check is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +52,7 @@ pub struct Report {
     pub pieces: u64,
     /// Bytes of data read and verified.
     pub data_len: u64,
-    /// Blocks that more than one piece names.
+    /// Blocks that more than one piece names. Those of a frozen blob are named once, by the blob.
     pub blocks_shared: u64,
     /// Blocks that are free.
     pub blocks_free: u64,
@@ -82,6 +85,7 @@ struct Check<'a> {
     shared: Vec<reference::Shared>,
     table: Table,
     branches: Branches,
+    blobs: Blobs,
     blocks: u64,
 }
 
@@ -137,6 +141,7 @@ impl<'a> Check<'a> {
             shared: Vec::new(),
             table: Table::default(),
             branches: Branches::default(),
+            blobs: Blobs::default(),
             blocks,
         }
     }
@@ -168,11 +173,15 @@ impl Check<'_> {
         let placed = match piece {
             Piece::Disk(extent) => Some(extent.clone()),
             Piece::Pending(pending) => pending.fate.placed(),
-            Piece::Inline(_) => None,
+            Piece::Frozen(frozen) if frozen.birth > of_point => {
+                self.blobs.name(frozen, place);
+                None
+            }
+            Piece::Frozen(_) | Piece::Inline(_) => None,
         };
         let Some(extent) = placed.filter(|extent| extent.birth > of_point) else { return };
         self.name(extent.blocks());
-        let reading = Reading { source: &self.core.nodes, device: self.core.device.as_ref(), mode: ReadMode::Direct };
+        let reading = Reading::new(&self.core.nodes, self.core.device.as_ref(), ReadMode::Direct);
         let mut buffer = vec![0; extent.length as usize];
         self.report.data_len += u64::from(extent.length);
         if let Err(error) = reading.read_piece(&Piece::Disk(extent), 0, &mut buffer) {
@@ -207,7 +216,7 @@ impl Check<'_> {
     }
 
     fn compare_blobs(&mut self, space: SpaceId, named: &BTreeMap<BlobId, u64>, pieced: &BTreeMap<BlobId, u64>) {
-        if space == STAGES {
+        if space == STAGES || space == FROZEN {
             return;
         }
         for (blob, end) in pieced {
@@ -317,6 +326,7 @@ impl Visitor for SpaceWalk<'_, '_> {
             }
             Value::Piece(piece) => self.piece_entry(key, piece)?,
             Value::Raw(_) if space == REFERENCES => match reference::decode(key, value) {
+                Ok(shared) if blob_of(shared.start).is_some() => self.check.blobs.count(shared),
                 Ok(shared) => self.check.shared.push(shared),
                 Err(error) => self.check.table.wrong.push(error.to_string()),
             },
@@ -327,6 +337,10 @@ impl Visitor for SpaceWalk<'_, '_> {
             },
             Value::Raw(_) if space == DEAD => match decode_dead(key, value) {
                 Ok(dead) => self.check.branches.dead.push(dead),
+                Err(error) => self.check.find(error.to_string()),
+            },
+            Value::Raw(_) if space == DROPPED => match decode_buried(value) {
+                Ok(blob) => self.check.blobs.bury(blob),
                 Err(error) => self.check.find(error.to_string()),
             },
             Value::Raw(_) => self.check.find(format!("space {} has an entry of the engine's own", space.0)),
@@ -359,6 +373,9 @@ impl SpaceWalk<'_, '_> {
             self.check.find(format!("space {space}: pieces of value {} overlap at byte {offset}", blob.0));
         }
         self.pieced.insert(blob, end);
+        if self.space == FROZEN {
+            self.check.blobs.extent(blob, offset, piece);
+        }
         let place = format!("space {space}, value {}, byte {offset}", blob.0);
         self.check.piece(piece, self.of_point, &place);
         Ok(())
@@ -384,6 +401,7 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<R
     check.spaces(&state)?;
     check.compare_branches();
     std::mem::take(&mut check.table.wrong).into_iter().for_each(|wrong| check.find(wrong));
+    check.blobs.compare().into_iter().chain(check.blobs.wrong_counts()).for_each(|wrong| check.find(wrong));
     check.compare_blocks(&free, &book.pages);
     Ok(check.report)
 }
@@ -453,7 +471,11 @@ impl Check<'_> {
         }
         for dead in &branches.dead {
             if lists.get(&dead.list).is_some_and(|shared| dead.birth > *shared) {
-                if dead.is_node { self.name_node(dead.blocks) } else { self.name(dead.blocks) }
+                match blob_of(dead.blocks.start) {
+                    Some(blob) => self.blobs.name_dead(blob),
+                    None if dead.is_node => self.name_node(dead.blocks),
+                    None => self.name(dead.blocks),
+                }
             }
         }
     }

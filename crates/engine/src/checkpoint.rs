@@ -320,7 +320,9 @@ impl Core {
         let free = free_list::write(self.device.as_ref(), &book.free, &pages)?;
         self.sync_device()?;
         let version = cut.state.version;
+        let features = cut.state.features(&self.nodes, book.newest.features);
         let next = Superblock {
+            features,
             sequence: book.newest.sequence + 1,
             epoch: self.epoch,
             cut: version,

@@ -18,7 +18,7 @@ use parking_lot::{Mutex, MutexGuard};
 use begun::Unended;
 use form::{blocks_needed, branched, check_keys, encoded, stages_of};
 
-use crate::apply::{Edition, State, condition};
+use crate::apply::{State, condition};
 use crate::batch::{
     BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, RequestId,
     Version,
@@ -318,18 +318,7 @@ impl Core {
     /// Applies the record of the next commit, which takes so many bytes, to the head; after an error nothing has happened.
     fn apply_record(&self, head: &mut Head, record: &Record, record_len: usize) -> Result<ChangeSet> {
         let Outcome::Applied(steps) = &record.outcome else { return Ok(ChangeSet::default()) };
-        if steps.iter().any(|step| matches!(step, Step::Operation(Operation::DropSpace { .. }))) {
-            self.reap_work.notify_one();
-        }
-        let mut edition = Edition::new(
-            &head.state,
-            record.version,
-            head.counters,
-            self.limits.pending_len_max,
-            &self.nodes,
-            self.device.as_ref(),
-            &self.filters,
-        );
+        let mut edition = self.edition(head, record.version);
         let mut done = edition.apply(steps);
         if let (Ok(()), Some(request)) = (&done, record.request) {
             done = edition.remember(request, None, head.requests.to_forget());
@@ -379,8 +368,7 @@ impl Core {
 
     fn remember(&self, head: &mut Head, request: RequestId, refusal: Refusal) -> Result<Vec<u8>> {
         let version = next_version(head)?;
-        let mut edition =
-            Edition::new(&head.state, version, head.counters, 0, &self.nodes, self.device.as_ref(), &self.filters);
+        let mut edition = self.edition(head, version);
         edition.remember(request, Some(refusal), head.requests.to_forget())?;
         let applied = edition.finish()?;
         self.install(head, applied);

@@ -7,19 +7,22 @@
 //!   offset (both big-endian) for a piece of a large value.
 
 mod parts;
+mod pieces;
 
 use std::cell::{Cell, RefCell};
 use std::io;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::apply::State;
 use crate::batch::KeyRange;
 use crate::checksum::crc32c;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
-use crate::tree::{Cursor, NodeSource, Tree};
+use crate::tree::{NodeSource, Tree};
 use crate::value::{BlobId, Content, Extent, Piece, Record, Value};
 use parts::Parts;
+pub use pieces::{Blobs, Flat, Pieces};
 
 const RECORD: u8 = 1;
 const PIECE: u8 = 2;
@@ -142,45 +145,6 @@ pub fn find_record(tree: &Tree, source: &dyn NodeSource, key: &[u8]) -> Result<O
     with_record_key(key, |key| tree.get(source, key))?.map(as_record).transpose()
 }
 
-/// Pieces of a blob that overlap a range, in order, each with its offset in the blob.
-pub struct Pieces {
-    cursor: Cursor,
-    end: u64,
-    first: Option<(u64, Piece)>,
-}
-
-impl Pieces {
-    /// From the piece that holds `from` (or the first after it) up to `end`.
-    pub fn new(tree: &Tree, source: &dyn NodeSource, blob: BlobId, from: u64, end: u64) -> Result<Pieces> {
-        let before = tree.last_before(source, &piece_key(blob, from))?;
-        let mut first = None;
-        if let Some((key, value)) = before
-            && key.first() == Some(&PIECE)
-        {
-            let (owner, offset) = split_piece_key(&key)?;
-            let piece = as_piece(value)?;
-            if owner == blob && offset.saturating_add(piece.len()) > from {
-                first = Some((offset, piece));
-            }
-        }
-        let cursor = tree.cursor(KeyRange { start: piece_key(blob, from), ..piece_range(blob) });
-        Ok(Pieces { cursor, end, first })
-    }
-
-    /// The next piece.
-    pub fn next(&mut self, source: &dyn NodeSource) -> Result<Option<(u64, Piece)>> {
-        if let Some(first) = self.first.take() {
-            return Ok(Some(first));
-        }
-        let Some((key, value)) = self.cursor.next(source)? else { return Ok(None) };
-        let (_, offset) = split_piece_key(&key)?;
-        if offset >= self.end {
-            return Ok(None);
-        }
-        Ok(Some((offset, as_piece(value)?)))
-    }
-}
-
 /// Pieces of at least this length are read past the page cache when it does not hold them.
 const STREAM_LEN_MIN: usize = 128 << 10;
 /// A chunk of at most this length is kept for the next read.
@@ -221,6 +185,20 @@ pub struct Reading<'a> {
     pub device: &'a dyn Device,
     /// Whether it may wait.
     pub mode: ReadMode,
+    /// The frozen blobs.
+    pub blobs: Blobs<'a>,
+}
+
+impl<'a> Reading<'a> {
+    /// Of pieces that are no parts of frozen blobs.
+    pub fn new(source: &'a dyn NodeSource, device: &'a dyn Device, mode: ReadMode) -> Reading<'a> {
+        Reading { source, device, mode, blobs: Blobs::Nowhere }
+    }
+
+    /// The same in a state.
+    pub fn within(self, state: &'a State) -> Reading<'a> {
+        Reading { blobs: Blobs::Of(state), ..self }
+    }
 }
 
 impl Reading<'_> {
@@ -240,8 +218,12 @@ impl Reading<'_> {
     ) -> Result<()> {
         match &record.content {
             Content::Empty => buffer.fill(0),
+            Content::Single(Piece::Frozen(_)) | Content::Pieces(_) => {
+                let end = offset + buffer.len() as u64;
+                let pieces = Flat::new(tree, self.source, self.blobs, &record.content, offset, end)?;
+                self.read_pieces(pieces, offset, buffer, notes)?;
+            }
             Content::Single(piece) => self.read_single(piece, offset, buffer, notes)?,
-            Content::Pieces(blob) => self.read_pieces(tree, *blob, offset, buffer, notes)?,
         }
         notes.cut(record.size);
         Ok(())
@@ -254,9 +236,8 @@ impl Reading<'_> {
         if head.is_empty() { Ok(()) } else { self.read_part(piece, 0, offset, head, notes) }
     }
 
-    fn read_pieces(&self, tree: &Tree, blob: BlobId, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
+    fn read_pieces(&self, mut pieces: Flat<'_>, offset: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         let end = offset + buffer.len() as u64;
-        let mut pieces = Pieces::new(tree, self.source, blob, offset, end)?;
         let (mut at, mut parts) = (offset, Parts::default());
         while let Some((start, piece)) = pieces.next(self.source)? {
             let from = start.max(at);
@@ -287,6 +268,11 @@ impl Reading<'_> {
             Piece::Inline(bytes) => copy_from(bytes, from, buffer),
             Piece::Pending(pending) => copy_from(&pending.bytes, from, buffer),
             Piece::Disk(extent) => self.read_extent(extent, piece_at, from, buffer, notes),
+            Piece::Frozen(frozen) => {
+                let pieces = Flat::of(piece.clone(), self.blobs, from, from + buffer.len() as u64);
+                debug_assert!(from + buffer.len() as u64 <= frozen.length, "the caller cuts what it wants");
+                self.read_pieces(pieces, from, buffer, notes)
+            }
         }
     }
 

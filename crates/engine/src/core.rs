@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, RwLock};
 
-use crate::apply::{Applied, Counters, State};
+use crate::apply::{Applied, Counters, Edition, State};
 use crate::batch::{Commit, Durability, Place, Version};
 use crate::buffers::Buffers;
 use crate::changes::{ChangeSet, Changes, Watchers};
@@ -393,6 +393,12 @@ impl Core {
         (ticket, completer)
     }
 
+    /// A working copy of the newest state for a commit.
+    pub(crate) fn edition(&self, head: &Head, version: Version) -> Edition<'_> {
+        let (nodes, device, filters) = (&self.nodes, self.device.as_ref(), &self.filters);
+        Edition::new(&head.state, version, head.counters, &self.limits, nodes, device, filters)
+    }
+
     /// Makes an applied commit the newest state.
     pub(crate) fn install(&self, head: &mut Head, applied: Applied) {
         let version = applied.state.version;
@@ -413,6 +419,9 @@ impl Core {
         self.free(head, version, freed);
         head.changes.push(version, &applied.changes);
         self.filters.apply(version, &applied.membership);
+        if applied.buried {
+            self.reap_work.notify_one();
+        }
         head.counters = applied.counters;
         head.state = applied.state;
     }

@@ -21,7 +21,7 @@ use crate::crew::Crew;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filters;
-use crate::limits::Limits;
+use crate::limits::{FROZEN_ABOVE, Limits};
 use crate::lock::Mutex;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
@@ -71,6 +71,9 @@ pub struct Options {
     /// Breaks the reuse rule, so that a test can show that the crash search notices. Never for real data.
     #[doc(hidden)]
     pub reuse_at_once: bool,
+    /// What comes in more extents than this becomes a frozen blob. Tests make it small; it may differ each time a store is opened.
+    #[doc(hidden)]
+    pub frozen_above: usize,
 }
 
 impl Default for Options {
@@ -82,6 +85,7 @@ impl Default for Options {
             read_only: false,
             discard: false,
             reuse_at_once: false,
+            frozen_above: FROZEN_ABOVE,
         }
     }
 }
@@ -343,7 +347,7 @@ pub(crate) fn new_core(
     let store = StoreId(superblock.store_id);
     let memory_len = options.memory_len.max(1 << 20);
     let mode = if options.read_only { ReadMode::Direct } else { ReadMode::Cached };
-    let limits = Limits::new(ring.length(), memory_len);
+    let limits = Limits { frozen_above: options.frozen_above, ..Limits::new(ring.length(), memory_len) };
     let nodes = NodeCache::new(Arc::clone(&device), store, Limits::cache_len(memory_len), mode);
     let book = book(device.as_ref(), &nodes)?;
     let state = recovery::stored_state(superblock);

@@ -12,8 +12,9 @@ use crate::device::BLOCK_LEN;
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::tree::Held;
-use crate::value::{Content, Piece, RecordHead};
+use crate::value::{Content, RecordHead};
 use crate::view::Stat;
+use crate::view::blocks_of_piece;
 
 /// What one look-up tells of a key, without waiting for the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,12 +118,8 @@ fn stat_of(head: &RecordHead<'_>) -> Stat {
 /// Blocks that a value's data takes; `None` when it is in pieces.
 fn blocks_of_one(content: &Content) -> Option<u64> {
     match content {
-        Content::Empty | Content::Single(Piece::Inline(_)) => Some(0),
-        Content::Single(Piece::Pending(pending)) => Some(match pending.fate.placed() {
-            Some(extent) => u64::from(extent.blocks().count),
-            None => pending.bytes.len().div_ceil(BLOCK_LEN) as u64,
-        }),
-        Content::Single(Piece::Disk(extent)) => Some(u64::from(extent.blocks().count)),
+        Content::Empty => Some(0),
+        Content::Single(piece) => Some(blocks_of_piece(piece)),
         Content::Pieces(_) => None,
     }
 }

@@ -88,5 +88,5 @@ pub use together::Together;
 pub use tree::{TREE_KEY_LEN_MAX, Tree};
 pub use upgrade::Upgrade;
 pub use usage::Usage;
-pub use value::{BlobId, BlockRange, Content, Extent, Pending, Piece, Record, SpaceRoot, Value};
+pub use value::{BlobId, BlockRange, Content, Extent, Frozen, Pending, Piece, Record, SpaceRoot, Value};
 pub use view::{Cursor, Entry, EntryRef, Mapped, Stat, View};

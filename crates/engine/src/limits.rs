@@ -9,6 +9,9 @@ use crate::tree::Weight;
 /// The longest value that goes through the ring, in bytes; longer ones go to extents of their own at once.
 const PENDING_LEN_MAX: usize = 32 << 10;
 
+/// A value in so many pieces is cut, copied and moved piece by piece; one in more becomes a frozen blob.
+pub(crate) const FROZEN_ABOVE: usize = 64;
+
 /// The least that waits for a checkpoint, in bytes.
 const TABLE_LEN_MIN: u64 = 128 << 10;
 /// So many times the memory of its changes a checkpoint may write: a leaf for the smallest patch.
@@ -27,6 +30,8 @@ pub struct Limits {
     pub slab_len_max: usize,
     /// A checkpoint begins when this much of the ring is in use since the last.
     pub checkpoint_log_len: u64,
+    /// What comes in more extents than this becomes a frozen blob.
+    pub frozen_above: usize,
     /// The budget of memory.
     pub memory_len: u64,
     /// A group is made durable when this much was written without.
@@ -43,6 +48,7 @@ impl Limits {
             pending_len_max: PENDING_LEN_MAX.min(ring / 16),
             slab_len_max: (ring / 64).clamp(512, 1 << 20),
             checkpoint_log_len: ring_len / 8 * 3,
+            frozen_above: FROZEN_ABOVE,
             memory_len,
             unflushed_len_max: 256 << 20,
         }

@@ -226,7 +226,7 @@ impl Core {
     pub(crate) fn load_promises(&self) -> Result<()> {
         let state = self.head.lock().state.clone();
         let Some(root) = state.space(&self.nodes, PROMISES)? else { return Ok(()) };
-        let reading = Reading { source: &self.nodes, device: self.device.as_ref(), mode: ReadMode::Cached };
+        let reading = Reading::new(&self.nodes, self.device.as_ref(), ReadMode::Cached).within(&state);
         let mut found = Vec::new();
         let mut cursor = root.tree.cursor(record_range(&KeyRange::all()));
         while let Some((key, value)) = cursor.next(&self.nodes)? {

@@ -8,8 +8,8 @@
 //! - Before a write is accepted a superblock with a new epoch is durable, so that dropped groups never chain
 //!   again; log numbers go on at the reserve, so that none is used twice.
 
+use crate::apply::State;
 use crate::apply::state::STAGES;
-use crate::apply::{Edition, State};
 use crate::batch::{KeyRange, Version};
 use crate::checkpoint::Book;
 use crate::content::{Reading, split_piece_key};
@@ -208,7 +208,7 @@ impl Core {
 
     /// Whether everything that these records name on the device is there, whole.
     fn extents_hold(&self, records: &[Record]) -> Result<bool> {
-        let reading = Reading { source: &self.nodes, device: self.device.as_ref(), mode: ReadMode::Direct };
+        let reading = Reading::new(&self.nodes, self.device.as_ref(), ReadMode::Direct);
         let mut buffer = Vec::new();
         for extent in records.iter().flat_map(Record::extents) {
             buffer.resize(extent.length as usize, 0);
@@ -223,15 +223,7 @@ impl Core {
 
     fn reapply(&self, record: &Record, free: &mut Runs) -> Result<()> {
         let mut head = self.head.lock();
-        let mut edition = Edition::new(
-            &head.state,
-            record.version,
-            head.counters,
-            self.limits.pending_len_max,
-            &self.nodes,
-            self.device.as_ref(),
-            &self.filters,
-        );
+        let mut edition = self.edition(&head, record.version);
         let refusal = match &record.outcome {
             Outcome::Applied(steps) => {
                 edition.apply(steps).map_err(|e| unsound(record.version, e))?;
@@ -282,8 +274,7 @@ impl Core {
         }
         if !stages.is_empty() {
             let steps: Vec<Step> = stages.into_iter().map(|stage| Step::StageDrop { stage }).collect();
-            let mut edition =
-                Edition::new(&head.state, reserve, head.counters, 0, &self.nodes, self.device.as_ref(), &self.filters);
+            let mut edition = self.edition(head, reserve);
             edition.apply(&steps)?;
             let applied = edition.finish()?;
             self.install(head, applied);

@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use crate::apply::Edition;
 use crate::apply::reference::Shared;
 use crate::check::{self, Progress, Report};
 use crate::checkpoint::Book;
@@ -85,8 +84,7 @@ impl Core {
     pub(crate) fn set_references(&self, counts: &[Shared], old: &[BlockRange]) -> Result<()> {
         let mut head = self.head.lock();
         let version = head.state.version;
-        let mut edition =
-            Edition::new(&head.state, version, head.counters, 0, &self.nodes, self.device.as_ref(), &self.filters);
+        let mut edition = self.edition(&head, version);
         edition.set_references(counts, old)?;
         let applied = edition.finish()?;
         self.install(&mut head, applied);

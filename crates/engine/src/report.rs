@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Only the index is read, never data; what a report says is of one view.
-//! - Blocks that several pieces name count once in `data_blocks` of the whole, and for each space that names them.
+//! - Blocks that several pieces name (of the device or of a frozen blob) count once in `data_blocks` of the whole, and for each space that names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,6 +113,8 @@ struct Survey<'a> {
     seen: BTreeSet<u64>,
     /// Blocks that pieces name: +1 where a range begins, -1 behind its end.
     edges: BTreeMap<u64, i64>,
+    /// The same of blocks of frozen blobs, whose own extents are among the blocks above.
+    frozen: BTreeMap<(BlobId, u64), i64>,
 }
 
 impl<'a> Survey<'a> {
@@ -123,6 +125,7 @@ impl<'a> Survey<'a> {
             roots: Vec::new(),
             seen: BTreeSet::new(),
             edges: BTreeMap::new(),
+            frozen: BTreeMap::new(),
         }
     }
 
@@ -160,6 +163,14 @@ impl<'a> Survey<'a> {
             report.data_len += if names > 0 { length } else { 0 };
             report.shared_len += if names > 1 { length } else { 0 };
             report.saved_len += length * u64::try_from(names - 1).unwrap_or(0);
+            (names, at) = (names + change, bound);
+        }
+        let (mut names, mut at) = (0i64, 0);
+        for ((_, bound), change) in std::mem::take(&mut self.frozen) {
+            if names > 1 {
+                report.shared_len += (bound - at) * BLOCK;
+                report.saved_len += (bound - at) * BLOCK * (names - 1) as u64;
+            }
             (names, at) = (names + change, bound);
         }
         let mut classes: BTreeMap<u64, RunClass> = BTreeMap::new();
@@ -202,12 +213,17 @@ impl SpaceWalk<'_, '_> {
     }
 
     fn piece(&mut self, piece: &Piece) {
-        let placed = match piece {
-            Piece::Disk(extent) => Some((extent.birth, extent.blocks())),
-            Piece::Pending(pending) => pending.fate.placed().map(|extent| (extent.birth, extent.blocks())),
-            Piece::Inline(_) => None,
-        };
-        match placed {
+        if let Piece::Frozen(frozen) = piece {
+            let (first, end) = frozen.blocks();
+            self.used.pieces += 1;
+            self.used.data_len += (end - first) * BLOCK;
+            if frozen.birth > self.of_point {
+                *self.survey.frozen.entry((frozen.blob, first)).or_default() += 1;
+                *self.survey.frozen.entry((frozen.blob, end)).or_default() -= 1;
+            }
+            return;
+        }
+        match piece.placed() {
             Some((birth, range)) => {
                 self.used.pieces += 1;
                 self.used.data_len += u64::from(range.count) * BLOCK;

@@ -10,8 +10,9 @@
 //!   read is told only when the view still held then: reused space is never taken for damage.
 //! - What changes behind the position while a pass goes on is not looked at before the next pass.
 
+mod names;
+
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,18 +20,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use koine_env::Clock;
 
+use crate::apply::State;
+use crate::apply::state::FROZEN;
 use crate::batch::SpaceId;
 use crate::codec::{Reader, Writer};
-use crate::content::{Reading, piece_bound, piece_key, read_failed, record_key, split_piece_key, user_key};
+use crate::content::{Reading, piece_bound, read_failed, split_piece_key, user_key};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::space::free_list;
 use crate::superblock::read_newest;
-use crate::tree::{Gap, Node, NodeRef, NodeSource, StoreId, Tourist, Tree};
-use crate::value::{BlobId, Content, Piece, SpaceRoot, Value};
+use crate::tree::{Gap, Node, NodeRef, NodeSource, StoreId, Tourist};
+use crate::value::{BlobId, Piece, SpaceRoot, Value};
 use crate::view::View;
+use names::FrozenDamage;
 
 /// How a scrub goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +217,7 @@ impl Scrub {
         let medium = Medium::new(core.device.as_ref(), core.store);
         let mut pass = Pass {
             core,
+            state: view.state(),
             medium: &medium,
             from: &self.position,
             budget_len: self.options.step_len.max(1),
@@ -267,6 +272,7 @@ impl NodeSource for Medium<'_> {
 /// One step's way through the master tree.
 struct Pass<'a> {
     core: &'a Core,
+    state: &'a State,
     medium: &'a Medium<'a>,
     from: &'a ScrubPosition,
     budget_len: u64,
@@ -313,28 +319,12 @@ impl Pass<'_> {
     fn space(&mut self, space: SpaceId, root: &SpaceRoot) -> Result<bool> {
         let from = if space == self.from.space { self.from.from.clone() } else { Bytes::new() };
         let medium = self.medium;
-        let mut walk = SpacePass { pass: self, space, unnamed: Vec::new() };
+        let mut walk = SpacePass { pass: self, space, unnamed: Vec::new(), frozen: Vec::new() };
         let through = root.tree.tour(medium, &from, None, &mut walk)?;
-        let unnamed = std::mem::take(&mut walk.unnamed);
+        let SpacePass { unnamed, frozen, .. } = walk;
         self.name(space, &root.tree, unnamed);
+        self.name_owners(frozen)?;
         Ok(through)
-    }
-
-    /// Looks for the keys of damaged values that lie in pieces.
-    fn name(&mut self, space: SpaceId, tree: &Tree, unnamed: Vec<(BlobId, u64, Option<u64>, String)>) {
-        if unnamed.is_empty() {
-            return;
-        }
-        let wanted: BTreeSet<BlobId> = unnamed.iter().map(|damage| damage.0).collect();
-        let mut names = Names { wanted, found: BTreeMap::new() };
-        let (start, end) = (record_key(&[]), piece_key(BlobId(0), 0));
-        // Not paced, and through the node cache: it happens only where something is damaged.
-        let looked = tree.tour(&self.core.nodes, &start, Some(&end), &mut names);
-        debug_assert!(looked.is_ok(), "the tour has no errors of its own");
-        for (blob, offset, length, message) in unnamed {
-            let key = names.found.get(&blob).cloned();
-            self.step.findings.push(Finding { concern: Concern::Value { space, key, offset, length }, message });
-        }
     }
 }
 
@@ -370,6 +360,8 @@ struct SpacePass<'p, 'a> {
     space: SpaceId,
     /// Damage in pieces, whose keys are looked for at the end: blob, offset, length, message.
     unnamed: Vec<(BlobId, u64, Option<u64>, String)>,
+    /// Damage in frozen blobs: the values that they are part of are looked for at the end.
+    frozen: Vec<FrozenDamage>,
 }
 
 impl SpacePass<'_, '_> {
@@ -377,11 +369,12 @@ impl SpacePass<'_, '_> {
         let extent = match piece {
             Piece::Disk(extent) => extent.clone(),
             Piece::Pending(pending) => pending.fate.placed()?,
-            Piece::Inline(_) => return None,
+            // Its extents are met in the space of frozen blobs.
+            Piece::Frozen(_) | Piece::Inline(_) => return None,
         };
         self.pass.step.pieces += 1;
         let core = self.pass.core;
-        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Direct };
+        let reading = Reading::new(&core.nodes, core.device.as_ref(), ReadMode::Direct);
         let mut buffer = vec![0; extent.length as usize];
         self.pass.data_len += u64::from(extent.length);
         reading.read_piece(&Piece::Disk(extent), 0, &mut buffer).err()
@@ -398,6 +391,10 @@ impl SpacePass<'_, '_> {
                 self.pass.step.findings.push(Finding { concern, message });
             }
             _ => match split_piece_key(key) {
+                Ok((blob, offset)) if space == FROZEN => {
+                    let end = (blob, offset.saturating_add(length.unwrap_or_default()));
+                    self.frozen.push(FrozenDamage { from: (blob, offset), end, message });
+                }
                 Ok((blob, offset)) if space >= SpaceId::FIRST => self.unnamed.push((blob, offset, length, message)),
                 _ => self.pass.step.findings.push(Finding { concern: Concern::Engine(space), message }),
             },
@@ -449,35 +446,17 @@ impl Tourist for SpacePass<'_, '_> {
 
     fn gap(&mut self, gap: Gap) -> Result<bool> {
         let message = gap.error.to_string();
+        if self.space == FROZEN {
+            let end = gap.end.as_ref().map_or((BlobId(u64::MAX), 0), |end| piece_bound(end));
+            self.frozen.push(FrozenDamage { from: piece_bound(&gap.start), end, message });
+            return Ok(true);
+        }
         match concern_of(self.space, &gap.start, gap.end.as_ref()) {
             Concern::Value { offset, length, .. } => {
                 self.unnamed.push((piece_bound(&gap.start).0, offset, length, message));
             }
             concern => self.pass.step.findings.push(Finding { concern, message }),
         }
-        Ok(true)
-    }
-}
-
-/// Looks for the keys whose values are these blobs.
-struct Names {
-    wanted: BTreeSet<BlobId>,
-    found: BTreeMap<BlobId, Bytes>,
-}
-
-impl Tourist for Names {
-    fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
-        if let Value::Record(record) = value
-            && let Content::Pieces(blob) = record.content
-            && self.wanted.contains(&blob)
-        {
-            self.found.insert(blob, user_key(key));
-        }
-        Ok(self.found.len() < self.wanted.len())
-    }
-
-    fn gap(&mut self, _: Gap) -> Result<bool> {
-        // Told by the tour that found the damage; keys that it hides stay unnamed.
         Ok(true)
     }
 }

@@ -61,6 +61,11 @@ impl Features {
         (1 << (self.compatible & UNIT_LOG2)).min(UNIT_BLOCKS_MAX)
     }
 
+    /// The same features, with frozen blobs in the store.
+    pub fn with_frozen_blobs(self) -> Features {
+        Features { incompatible: self.incompatible | FROZEN_BLOBS, ..self }
+    }
+
     /// The same features, with units of so many blocks: a power of two.
     pub fn with_unit_blocks(self, blocks: u64) -> Features {
         let log2 = u64::from(blocks.max(1).ilog2());
@@ -80,8 +85,10 @@ pub struct FreeListRef {
 /// Compatible features, as a number: to which power of two blocks make a unit. It stands in these bits, and not in a
 /// field, because programs that do not know it keep the bits.
 const UNIT_LOG2: u64 = 0xF;
+/// An incompatible feature: pieces of values may be parts of frozen blobs.
+const FROZEN_BLOBS: u64 = 1;
 /// The features that this program knows.
-const KNOWN: Features = Features { incompatible: 0, read_only: 0, compatible: UNIT_LOG2 };
+const KNOWN: Features = Features { incompatible: FROZEN_BLOBS, read_only: 0, compatible: UNIT_LOG2 };
 
 /// One moment of the store: a checkpoint, and where the log goes on from it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,22 +31,29 @@
 //! |---|---|---|
 //! | 1 | inline | the bytes, to the end, at most 1,024 |
 //! | 2 | extent | birth u64, start block u64, run length u32, skip u32, length u32, log2 of the chunk length u8 (9 to 30), number of chunks u16, then one CRC-32C u32 a chunk |
+//! | 3 | part of a frozen blob | birth u64, blob id u64, first byte u64, length u64 |
 //!
 //! The run begins with its start block; `skip + length` is at most the run length; the number of chunks is
 //! the run length divided by the chunk length, rounded up, and at most 512.
 //! A node reference is 26 bytes: start block u64, blocks u16 (1 to 4), checksum u64 (CRC-64/NVME), birth u64.
 
+mod extent;
+mod frozen;
 mod head;
 
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
 
+use extent::EXTENT_HEAD_LEN;
+pub use extent::{BlockRange, Extent};
+use frozen::FROZEN_LEN;
+pub use frozen::{Frozen, blob_of, block_of};
 pub use head::{HeldBytes, RecordHead};
 
 pub use crate::tree::Fate;
 use crate::tree::{NODE_REF_LEN, NodeRef, Tree};
-use crate::{Error, Result, Version, device::BLOCK_LEN};
+use crate::{Error, Result, Version};
 
 /// The longest piece that lives in a leaf, in bytes.
 pub const INLINE_LEN_MAX: usize = 1024;
@@ -55,24 +62,7 @@ pub const CHUNKS_MAX: usize = 512;
 /// The smallest chunk that a placed [`Pending`] may be cut into, in bytes.
 pub const PENDING_CHUNK_LEN_MIN: usize = 4096;
 
-const EXTENT_HEAD_LEN: usize = 8 + 8 + 4 + 4 + 4 + 1 + 2;
 const LINEAGE_LEN: usize = 32;
-
-/// Blocks of 4,096 bytes on the device, one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlockRange {
-    /// The number of the first block, from the start of the device.
-    pub start: u64,
-    /// How many.
-    pub count: u32,
-}
-
-impl BlockRange {
-    /// The block after the last one.
-    pub fn end(&self) -> u64 {
-        self.start.saturating_add(u64::from(self.count))
-    }
-}
 
 /// Counts checkpoints and branchings. What was born (written as a node, named as an extent) up to the generation in
 /// which a space was branched off is reached by both branches.
@@ -82,78 +72,6 @@ pub struct Generation(pub u64);
 /// Names the pieces of one value inside its space's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId(pub u64);
-
-/// A part of a run of checksummed data on the device.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Extent {
-    /// When its space's tree came to name it; zero where no tree does yet.
-    pub birth: Generation,
-    /// Where the run begins.
-    pub start_block: u64,
-    /// Bytes of data in the run; the chunks divide these.
-    pub run_length: u32,
-    /// Bytes of the run before this part.
-    pub skip: u32,
-    /// Bytes of this part.
-    pub length: u32,
-    /// The chunk length is two to this power.
-    pub chunk_log2: u8,
-    /// CRC-32C of each chunk of the whole run; the last chunk may be shorter.
-    pub checksums: Arc<[u32]>,
-}
-
-impl Extent {
-    /// The blocks of the whole run.
-    pub fn blocks(&self) -> BlockRange {
-        BlockRange { start: self.start_block, count: self.run_length.div_ceil(BLOCK_LEN as u32) }
-    }
-
-    fn encoded_len(&self) -> usize {
-        EXTENT_HEAD_LEN + 4 * self.checksums.len()
-    }
-
-    /// Appends the stored form.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.put_u64_le(self.birth.0);
-        out.put_u64_le(self.start_block);
-        out.put_u32_le(self.run_length);
-        out.put_u32_le(self.skip);
-        out.put_u32_le(self.length);
-        out.put_u8(self.chunk_log2);
-        out.put_u16_le(self.checksums.len() as u16);
-        self.checksums.iter().for_each(|checksum| out.put_u32_le(*checksum));
-    }
-
-    /// Reads the stored form from the front of `bytes`.
-    pub(crate) fn decode(bytes: &mut Bytes) -> Result<Extent> {
-        let birth = Generation(bytes.try_get_u64_le().map_err(short)?);
-        let start_block = bytes.try_get_u64_le().map_err(short)?;
-        let run_length = bytes.try_get_u32_le().map_err(short)?;
-        let skip = bytes.try_get_u32_le().map_err(short)?;
-        let length = bytes.try_get_u32_le().map_err(short)?;
-        let chunk_log2 = bytes.try_get_u8().map_err(short)?;
-        let count = usize::from(bytes.try_get_u16_le().map_err(short)?);
-        if !(9..=30).contains(&chunk_log2)
-            || count > CHUNKS_MAX
-            || count != run_length.div_ceil(1 << chunk_log2) as usize
-        {
-            return Err(Error::damaged(format!(
-                "an extent of {run_length} bytes at block {start_block} has {count} chunks of 2^{chunk_log2} bytes"
-            )));
-        }
-        let end = u64::from(skip) + u64::from(length);
-        if length == 0 || end > u64::from(run_length) || start_block > u64::MAX / BLOCK_LEN as u64 - (1 << 20) {
-            return Err(Error::damaged(format!(
-                "an extent names bytes {skip} to {end} of a run of {run_length} bytes at block {start_block}"
-            )));
-        }
-        if bytes.remaining() < 4 * count {
-            return Err(truncated());
-        }
-        let checksums = (0..count).map(|_| bytes.try_get_u32_le().map_err(short)).collect::<Result<Vec<u32>>>()?;
-        Ok(Extent { birth, start_block, run_length, skip, length, chunk_log2, checksums: checksums.into() })
-    }
-}
 
 /// Bytes of a value that are in memory and in the ring only; a checkpoint writes them out.
 #[derive(Debug)]
@@ -186,6 +104,8 @@ pub enum Piece {
     Pending(Arc<Pending>),
     /// On the device.
     Disk(Extent),
+    /// In a frozen blob.
+    Frozen(Frozen),
 }
 
 impl Piece {
@@ -195,6 +115,7 @@ impl Piece {
             Piece::Inline(bytes) => bytes.len() as u64,
             Piece::Pending(pending) => pending.bytes.len() as u64,
             Piece::Disk(extent) => u64::from(extent.length),
+            Piece::Frozen(frozen) => frozen.length,
         }
     }
 
@@ -212,6 +133,17 @@ impl Piece {
         }
     }
 
+    /// Which blocks it names, and since when; nothing for what is in memory. A part of a frozen blob names the blob as a block
+    /// past the end of any device.
+    pub fn placed(&self) -> Option<(Generation, BlockRange)> {
+        match self {
+            Piece::Disk(extent) => Some((extent.birth, extent.blocks())),
+            Piece::Pending(pending) => pending.fate.placed().map(|extent| (extent.birth, extent.blocks())),
+            Piece::Frozen(frozen) => Some((frozen.birth, block_of(frozen.blob))),
+            Piece::Inline(_) => None,
+        }
+    }
+
     fn settles(&self) -> bool {
         matches!(self, Piece::Pending(pending) if pending.fate.is_placed())
     }
@@ -221,6 +153,7 @@ impl Piece {
             Piece::Inline(bytes) => bytes.len(),
             Piece::Pending(pending) => EXTENT_HEAD_LEN + 4 * pending.chunks_max(),
             Piece::Disk(extent) => extent.encoded_len(),
+            Piece::Frozen(_) => FROZEN_LEN,
         }
     }
 
@@ -244,6 +177,10 @@ impl Piece {
                 out.put_u8(2);
                 extent.encode(out);
             }
+            Piece::Frozen(frozen) => {
+                out.put_u8(3);
+                frozen.encode(out);
+            }
         }
         Ok(())
     }
@@ -253,6 +190,7 @@ impl Piece {
             1 if bytes.len() <= INLINE_LEN_MAX => Ok(Piece::Inline(bytes.split_off(0))),
             1 => Err(Error::damaged(format!("an inline piece has {} bytes", bytes.len()))),
             2 => Ok(Piece::Disk(Extent::decode(bytes)?)),
+            3 => Ok(Piece::Frozen(Frozen::decode(bytes)?)),
             tag => Err(Error::damaged(format!("a piece has the unknown tag {tag}"))),
         }
     }

@@ -6,6 +6,7 @@
 //! - Views expire only beyond a limit of pinned space or of age, or where a checkpoint finds no other room; oldest first.
 //!   Those of mapped bytes never do: whoever maps says how long.
 
+mod blocks;
 mod cursor;
 mod find;
 mod mapped;
@@ -19,14 +20,16 @@ use bytes::Bytes;
 
 use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
-use crate::content::{Notes, Pieces, Reading, as_record};
+use crate::content::{Notes, Reading, as_record};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Mutex;
 use crate::read_ahead::{ReadAhead, Reader, Source};
 use crate::tree::{NodeSource, Tree};
-use crate::value::{BlockRange, Content, Piece, Record, RecordHead};
+use crate::value::{Record, RecordHead};
+use blocks::blocks_of;
+pub(crate) use blocks::blocks_of_piece;
 pub use cursor::{Cursor, Entry, EntryRef};
 pub use mapped::Mapped;
 
@@ -173,6 +176,11 @@ impl View {
         Ok(View { pinned: Arc::new(Pinned { core: Arc::clone(core), state, pin, expired, streams, stream }) })
     }
 
+    /// Reads of what it pins.
+    fn reading<'a>(&'a self, source: &'a dyn NodeSource, mode: ReadMode) -> Reading<'a> {
+        Reading::new(source, self.core().device.as_ref(), mode).within(self.state())
+    }
+
     pub(crate) fn core(&self) -> &Core {
         &self.pinned.core
     }
@@ -223,7 +231,7 @@ impl View {
             return self.checked(read);
         }
         let core = self.core();
-        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let reading = self.reading(&core.nodes, ReadMode::Cached);
         let found = self.look_through(space, key, |tree, held| {
             let head = RecordHead::of(&held)?;
             if let Some(count) = read_in_memory(&head, offset, buffer) {
@@ -256,7 +264,7 @@ impl View {
         notes: &Notes,
     ) -> Result<usize> {
         let core = self.core();
-        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let reading = self.reading(&core.nodes, ReadMode::Cached);
         let read = self.read_with(&reading, space, key, offset, buffer, notes);
         self.checked(read)
     }
@@ -292,7 +300,7 @@ impl View {
         }
         let core = self.core();
         let nodes = core.nodes.now();
-        let reading = Reading { source: &nodes, device: core.device.as_ref(), mode: ReadMode::Now };
+        let reading = self.reading(&nodes, ReadMode::Now);
         let read = self.read_with(&reading, space, key, offset, buffer, &Notes::default());
         match self.checked(read) {
             Ok(count) => Ok(Some(count)),
@@ -331,7 +339,7 @@ impl View {
 
     fn bytes_if_there(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Option<Bytes>> {
         let core = self.core();
-        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let reading = self.reading(&core.nodes, ReadMode::Cached);
         let found = self.look_through(space, key, |tree, held| {
             let head = RecordHead::of(&held)?;
             if let Some(bytes) = head.bytes {
@@ -351,7 +359,7 @@ impl View {
     /// absent. The bytes are verified; `see` may have been called also when the view turns out to be expired.
     pub fn look<R>(&self, space: SpaceId, key: &[u8], see: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
         let core = self.core();
-        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let reading = self.reading(&core.nodes, ReadMode::Cached);
         let found = self.look_through(space, key, |tree, held| {
             let head = RecordHead::of(&held)?;
             if let Some(bytes) = head.bytes {
@@ -413,38 +421,6 @@ fn read_found(
 
 fn absent() -> Error {
     Error::new(ErrorKind::NotFound, "the key is not there")
-}
-
-/// How many blocks a value's pieces take. Pieces that were cut from one run may name the same blocks.
-fn blocks_of(tree: &Tree, source: &dyn NodeSource, content: &Content) -> Result<u64> {
-    let mut waiting = 0;
-    let mut ranges: Vec<BlockRange> = Vec::new();
-    let mut add = |piece: &Piece| match piece {
-        Piece::Inline(_) => {}
-        Piece::Pending(pending) => match pending.fate.placed() {
-            Some(extent) => ranges.push(extent.blocks()),
-            None => waiting += pending.bytes.len().div_ceil(BLOCK_LEN) as u64,
-        },
-        Piece::Disk(extent) => ranges.push(extent.blocks()),
-    };
-    match content {
-        Content::Empty => {}
-        Content::Single(piece) => add(piece),
-        Content::Pieces(blob) => {
-            let mut pieces = Pieces::new(tree, source, *blob, 0, u64::MAX)?;
-            while let Some((_, piece)) = pieces.next(source)? {
-                add(&piece);
-            }
-        }
-    }
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut counted_to = 0;
-    let mut placed = 0;
-    for range in ranges {
-        placed += range.end().saturating_sub(range.start.max(counted_to));
-        counted_to = counted_to.max(range.end());
-    }
-    Ok(waiting + placed)
 }
 
 impl Core {

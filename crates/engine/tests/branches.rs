@@ -20,7 +20,8 @@ fn writes_since(device: &Device, count: usize) -> Vec<usize> {
 }
 
 fn options() -> Options {
-    Options { background: Background::Manual, ..Options::default() }
+    // All that comes in extents becomes a frozen blob.
+    Options { background: Background::Manual, frozen_above: 0, ..Options::default() }
 }
 
 fn new_store() -> (Arc<Device>, Engine) {

@@ -211,6 +211,7 @@ impl Edition<'_> {
         self.ensure_space(DROPPED)?;
         let number = self.new_blob().0;
         self.insert(DROPPED, number_key(number), Value::Root(root))?;
+        self.buried = true;
         Ok(())
     }
 

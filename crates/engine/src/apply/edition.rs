@@ -17,6 +17,7 @@ use crate::content::Reading;
 use crate::device::{Device, ReadMode};
 use crate::error::{Error, Refusal, Result};
 use crate::filter::{Filters, Membership};
+use crate::limits::Limits;
 use crate::log::record::Step;
 use crate::requests;
 use crate::staging::Staged;
@@ -48,7 +49,7 @@ pub struct Edition<'a> {
     pub(super) edit: Edit<'a>,
     next_blob: u64,
     pub(super) generation: Generation,
-    pub(super) pending_len_max: usize,
+    pub(super) limits: Limits,
     /// The operation being applied, for refusals.
     pub(super) index: u32,
     pub(super) retired: Vec<Arc<Pending>>,
@@ -58,6 +59,8 @@ pub struct Edition<'a> {
     pub(super) changes: Vec<(SpaceId, Changed)>,
     pub(super) taken: Vec<Arc<Staged>>,
     pub(super) bytes_in_memory: u64,
+    /// Something was let go of that is to be taken down by and by.
+    pub(super) buried: bool,
     filters: &'a Filters,
     membership: Vec<Membership>,
 }
@@ -84,6 +87,8 @@ pub struct Applied {
     pub lost: Weight,
     /// Bytes of values outside of nodes that only memory and the ring hold.
     pub bytes_in_memory: u64,
+    /// Something waits to be taken down.
+    pub buried: bool,
     /// How it changed which keys are there.
     pub membership: Vec<Membership>,
 }
@@ -94,7 +99,7 @@ impl<'a> Edition<'a> {
         base: &State,
         version: Version,
         counters: Counters,
-        pending_len_max: usize,
+        limits: &Limits,
         source: &'a dyn NodeSource,
         device: &'a dyn Device,
         filters: &'a Filters,
@@ -107,7 +112,7 @@ impl<'a> Edition<'a> {
             edit: Edit::new(source, version),
             next_blob: counters.next_blob,
             generation: counters.generation,
-            pending_len_max,
+            limits: *limits,
             index: 0,
             retired: Vec::new(),
             allocated: Vec::new(),
@@ -116,6 +121,7 @@ impl<'a> Edition<'a> {
             changes: Vec::new(),
             taken: Vec::new(),
             bytes_in_memory: 0,
+            buried: false,
             filters,
             membership: Vec::new(),
         }
@@ -131,7 +137,7 @@ impl<'a> Edition<'a> {
     }
 
     pub(super) fn reading(&self) -> Reading<'a> {
-        Reading { source: self.edit.source, device: self.device, mode: ReadMode::Cached }
+        Reading::new(self.edit.source, self.device, ReadMode::Cached)
     }
 
     /// Refuses the batch at the operation being applied.
@@ -343,6 +349,7 @@ impl<'a> Edition<'a> {
             gained: self.edit.gained,
             lost: self.edit.lost,
             bytes_in_memory: self.bytes_in_memory,
+            buried: self.buried,
             membership: self.membership,
         })
     }

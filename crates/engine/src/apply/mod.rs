@@ -4,6 +4,7 @@
 //! - `branch`: clones, snapshots and dropped spaces; `reap` takes down what was dropped.
 //! - `condition`: whether a batch's conditions hold.
 //! - `deletes`: deletions that stand one after the other.
+//! - `frozen`: blobs that many values share under one name, and what becomes of them.
 //! - `operation`: each operation of a batch.
 //! - `pieces`: cutting, sharing and joining the pieces of values.
 //! - `reference`: counts of blocks that more than one piece names.
@@ -13,6 +14,7 @@ pub(crate) mod branch;
 pub mod condition;
 mod deletes;
 pub mod edition;
+pub(crate) mod frozen;
 mod operation;
 mod pieces;
 mod reap;

@@ -5,10 +5,10 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::apply::edition::Edition;
-use crate::apply::pieces::slice;
+use crate::apply::pieces::{blocks_of, slice};
 use crate::batch::{KEY_LEN_MAX, KeyRange, Operation, Payload, Place, Sources, SpaceId, VALUE_LEN_MAX};
 use crate::changes::Changed;
-use crate::content::{as_record, find_record, record_key, record_range, user_key};
+use crate::content::{Blobs, Reading, as_record, find_record, record_key, record_range, user_key};
 use crate::error::{Error, Result};
 use crate::value::{Content, Piece, Record, SpaceRoot, Value};
 
@@ -139,8 +139,8 @@ impl Edition<'_> {
             Content::Single(piece) if length < piece.len() => {
                 let kept = if length == 0 { Vec::new() } else { vec![(0, slice(&piece, 0, length, self.generation))] };
                 for (_, part) in &kept {
-                    if let Piece::Disk(extent) = part {
-                        self.share(extent.blocks())?;
+                    if let Some(blocks) = blocks_of(part) {
+                        self.share(blocks)?;
                     }
                 }
                 let content = self.content_of(at.space, kept)?;
@@ -298,7 +298,9 @@ impl Edition<'_> {
             Some(record) if record.size == 8 => {
                 let mut bytes = [0; 8];
                 let tree = self.tree(at.space)?;
-                self.reading().read(&tree, &record, 0, &mut bytes)?;
+                let frozen = self.frozen_tree()?;
+                let reading = Reading { blobs: Blobs::In(&frozen), ..self.reading() };
+                reading.read(&tree, &record, 0, &mut bytes)?;
                 i64::from_le_bytes(bytes)
             }
             Some(_) => return Err(self.refuse("the value to add to is not a number of 8 bytes")),

@@ -18,7 +18,9 @@ use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::staging::Staged;
 use crate::tree::Exchanged;
-use crate::value::{BlobId, BlockRange, Content, Extent, Generation, INLINE_LEN_MAX, Pending, Piece, Record, Value};
+use crate::value::{
+    BlobId, BlockRange, Content, Extent, Frozen, Generation, INLINE_LEN_MAX, Pending, Piece, Record, Value,
+};
 
 /// A piece with its place in a value, in bytes.
 pub(super) type Placed = (u64, Piece);
@@ -28,56 +30,29 @@ pub(super) fn piece_of(bytes: Bytes) -> Piece {
     if bytes.len() <= INLINE_LEN_MAX { Piece::Inline(bytes) } else { Piece::Pending(Arc::new(Pending::new(bytes))) }
 }
 
-/// The part of an extent from `from`, `length` bytes long, naming only the chunks that it needs: another name of them.
-fn slice_extent(extent: &Extent, from: u64, length: u64, birth: Generation) -> Extent {
-    let chunk = 1u64 << extent.chunk_log2;
-    let start = u64::from(extent.skip) + from;
-    let first = start / chunk;
-    let last = (start + length).div_ceil(chunk);
-    let run_end = (last * chunk).min(u64::from(extent.run_length));
-    let checksums = extent.checksums.get(first as usize..last as usize).unwrap_or_default();
-    Extent {
-        birth,
-        start_block: extent.start_block + first * chunk / BLOCK_LEN as u64,
-        run_length: (run_end - first * chunk) as u32,
-        skip: (start - first * chunk) as u32,
-        length: length as u32,
-        chunk_log2: extent.chunk_log2,
-        checksums: checksums.into(),
-    }
-}
-
 /// The part of a piece from `from`, `length` bytes long. A pending piece that a checkpoint has placed
 /// is one on the device from then on.
 pub(super) fn slice(piece: &Piece, from: u64, length: u64, birth: Generation) -> Piece {
     match piece {
         Piece::Inline(bytes) => piece_of(bytes.slice(from as usize..(from + length) as usize)),
         Piece::Pending(pending) => match pending.fate.placed() {
-            Some(extent) => Piece::Disk(slice_extent(&extent, from, length, birth)),
+            Some(extent) => Piece::Disk(extent.part(from, length, birth)),
             None => piece_of(pending.bytes.slice(from as usize..(from + length) as usize)),
         },
-        Piece::Disk(extent) => Piece::Disk(slice_extent(extent, from, length, birth)),
+        Piece::Disk(extent) => Piece::Disk(extent.part(from, length, birth)),
+        Piece::Frozen(frozen) => Piece::Frozen(frozen.part(from, length, birth)),
     }
 }
 
-/// Where a piece lies, if it is on the device.
-fn placed(piece: &Piece) -> Option<(Generation, BlockRange)> {
-    match piece {
-        Piece::Disk(extent) => Some((extent.birth, extent.blocks())),
-        Piece::Pending(pending) => pending.fate.placed().map(|extent| (extent.birth, extent.blocks())),
-        Piece::Inline(_) => None,
-    }
-}
-
-/// The blocks that a piece names on the device.
-fn blocks_of(piece: &Piece) -> Option<BlockRange> {
-    placed(piece).map(|(_, blocks)| blocks)
+/// The blocks that a piece names.
+pub(super) fn blocks_of(piece: &Piece) -> Option<BlockRange> {
+    piece.placed().map(|(_, blocks)| blocks)
 }
 
 impl Edition<'_> {
     /// A piece has lost its entry in a space.
     pub(super) fn release_piece(&mut self, space: SpaceId, piece: Piece) -> Result<()> {
-        match (&piece, placed(&piece)) {
+        match (&piece, piece.placed()) {
             (_, Some((birth, blocks))) => {
                 let lineage = self.lineage(space)?;
                 if birth > lineage.shared {
@@ -198,7 +173,8 @@ impl Edition<'_> {
     }
 
     /// Pieces as the whole content of a value.
-    pub(super) fn content_of(&mut self, space: SpaceId, mut pieces: Vec<Placed>) -> Result<Content> {
+    pub(super) fn content_of(&mut self, space: SpaceId, pieces: Vec<Placed>) -> Result<Content> {
+        let mut pieces = self.freeze_many(pieces)?;
         if pieces.len() == 1 && pieces.first().is_some_and(|(offset, _)| *offset == 0) {
             return Ok(pieces.pop().map_or(Content::Empty, |(_, piece)| Content::Single(piece)));
         }
@@ -228,7 +204,8 @@ impl Edition<'_> {
                     return Err(Error::invalid("the stage was committed before; a stage can be named once"));
                 }
                 self.taken.push(Arc::clone(&staged));
-                self.staged_pieces(&staged)
+                let pieces = self.staged_pieces(&staged)?;
+                self.freeze_many(pieces)
             }
         }
     }
@@ -326,10 +303,10 @@ impl Edition<'_> {
     /// named once more.
     fn moved(&mut self, space: SpaceId, mut piece: Piece) -> Result<Piece> {
         piece.settle();
-        if let Piece::Disk(extent) = &piece
-            && extent.birth <= self.lineage(space)?.shared
+        if let Some((birth, blocks)) = piece.placed()
+            && birth <= self.lineage(space)?.shared
         {
-            self.share(extent.blocks())?;
+            self.share(blocks)?;
             self.release_piece(space, piece.clone())?;
         }
         Ok(self.reborn(piece))
@@ -339,6 +316,7 @@ impl Edition<'_> {
     fn reborn(&self, piece: Piece) -> Piece {
         match piece {
             Piece::Disk(extent) => Piece::Disk(Extent { birth: self.generation, ..extent }),
+            Piece::Frozen(frozen) => Piece::Frozen(Frozen { birth: self.generation, ..frozen }),
             other => other,
         }
     }

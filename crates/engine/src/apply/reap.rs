@@ -9,12 +9,16 @@ use bytes::Bytes;
 
 use crate::apply::branch::{JOINED, dead_range, decode_dead};
 use crate::apply::edition::Edition;
+use crate::apply::frozen::decode_buried;
 use crate::apply::state::{DEAD, DROPPED};
-use crate::error::{Error, Result};
-use crate::value::{Content, Generation, Lineage, Piece, Record, SpaceRoot, Value};
+use crate::error::Result;
+use crate::value::{Content, Generation, Lineage, Piece, Record, SpaceRoot, Value, block_of};
 
 /// Entries of a dead list that count as much as a leaf.
 const ROWS_A_LEAF: u32 = 32;
+
+/// Extents of a frozen blob that count as much as a leaf: each frees blocks of its own.
+const EXTENTS_A_LEAF: u32 = 4;
 
 /// What is done with an entry of a dead list.
 #[derive(Clone, Copy)]
@@ -33,7 +37,15 @@ impl Edition<'_> {
         let Some(space) = self.find_space(DROPPED)? else { return Ok(()) };
         let tree = space.tree.clone();
         let Some((key, value)) = tree.first_at_or_after(self.source(), &[])? else { return Ok(()) };
-        let Value::Root(mut root) = value else { return Err(Error::damaged("what was dropped is no root")) };
+        let mut root = match value {
+            Value::Root(root) => root,
+            blob => {
+                if self.take_blob_down(decode_buried(&blob)?, leaves.saturating_mul(EXTENTS_A_LEAF))? {
+                    self.remove(DROPPED, &key)?;
+                }
+                return Ok(());
+            }
+        };
         let lineage = root.lineage();
         let joined = root.flags & JOINED != 0;
         if joined && !self.rows(lineage.origin, Generation(lineage.frozen.0 + 1), Row::Free, leaves)? {
@@ -72,6 +84,8 @@ impl Edition<'_> {
                 Piece::Disk(extent) if extent.birth <= lineage.shared => {}
                 Piece::Disk(extent) => self.unshare(extent.blocks())?,
                 Piece::Pending(pending) => self.retired.push(std::sync::Arc::clone(pending)),
+                Piece::Frozen(frozen) if frozen.birth <= lineage.shared => {}
+                Piece::Frozen(frozen) => self.unshare(block_of(frozen.blob))?,
                 Piece::Inline(_) => {}
             }
         }

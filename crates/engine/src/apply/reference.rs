@@ -4,6 +4,7 @@
 //! - A block that one piece names has no entry; entries exist for two references and more, as intervals,
 //!   so that data nobody shares pays nothing.
 //! - Intervals do not overlap.
+//! - A frozen blob counts as a block past the end of any device.
 
 use bytes::Bytes;
 
@@ -51,14 +52,12 @@ impl Edition<'_> {
     pub(super) fn unshare(&mut self, range: BlockRange) -> Result<()> {
         let alone = self.find_space(REFERENCES)?.is_none_or(|space| space.tree.is_empty());
         if alone {
-            self.freed.push(range);
-            return Ok(());
+            return self.give_up(range);
         }
         let parts = self.take_shared(range)?;
         self.each_part(range, &parts, |edition, start, end, count| {
             if count == 1 {
-                edition.freed.push(BlockRange { start, count: (end - start) as u32 });
-                return Ok(());
+                return edition.give_up(BlockRange { start, count: (end - start) as u32 });
             }
             edition.put_shared(start, end, count - 1)
         })

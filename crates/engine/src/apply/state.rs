@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::batch::{SpaceId, Version};
 use crate::error::{Error, Result};
+use crate::superblock::Features;
 use crate::tree::{Held, NodeSource, Tree};
 use crate::value::{SpaceRoot, Value};
 
@@ -23,6 +24,9 @@ pub const BRANCHES: SpaceId = SpaceId(5);
 pub const DEAD: SpaceId = SpaceId(6);
 /// Roots that were dropped and are taken down by and by: number (big-endian) to root.
 pub const DROPPED: SpaceId = SpaceId(7);
+
+/// Frozen blobs: extents that parts of other spaces' values name together, as the pieces of a blob.
+pub const FROZEN: SpaceId = SpaceId(10);
 
 /// One version of everything.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +46,13 @@ impl State {
     /// Whether something dropped is still to be taken down.
     pub fn has_dropped(&self, source: &dyn NodeSource) -> Result<bool> {
         Ok(self.space(source, DROPPED)?.is_some_and(|space| !space.tree.is_empty()))
+    }
+
+    /// The features of a store with this state, which had these before.
+    pub fn features(&self, source: &dyn NodeSource, before: Features) -> Features {
+        // Where that cannot be read, nothing was frozen since: making the space has its leaf in memory.
+        let has_frozen = self.look(source, FROZEN, |root| Ok(root.is_some())).unwrap_or(false);
+        if has_frozen { before.with_frozen_blobs() } else { before }
     }
 
     /// A space's root; `None` when the space is absent.

@@ -89,7 +89,7 @@ impl Edition<'_> {
     /// A small value whose bytes are all in memory is written anew as a whole.
     fn merge_in_memory(&self, content: &Content, size: u64, offset: u64, data: &[u8]) -> Option<Bytes> {
         let new_size = size.max(offset + data.len() as u64);
-        if new_size > self.pending_len_max as u64 {
+        if new_size > self.limits.pending_len_max as u64 {
             return None;
         }
         let old: &[u8] = match content {

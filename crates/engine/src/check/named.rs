@@ -33,8 +33,12 @@ pub(crate) fn named(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<N
     let mut check = Check::new(core, progress, blocks, blocks);
     check.spaces(&state)?;
     check.compare_branches();
-    let (counts, clash) = count_names(&check.edges, &check.nodes);
+    let (mut counts, clash) = count_names(&check.edges, &check.nodes);
     clash.into_iter().for_each(|place| check.find(place));
+    check.blobs.compare().into_iter().for_each(|wrong| check.find(wrong));
+    counts.extend(check.blobs.names());
+    let counts = joined(&counts);
+    check.shared.extend(check.blobs.counted());
     let block = crate::device::BLOCK_LEN as u64;
     let ring = (core.ring.start() / block, core.ring.length() / block);
     for (start, count) in [(0, 1), (SECOND_SLOT_BLOCK, 1), ring] {

@@ -92,6 +92,8 @@ impl<'a> Finder<'a> {
             let fits = next
                 .as_ref()
                 .is_some_and(|(start, piece)| *start == window.end && window.length() + piece.len() <= WINDOW_LEN_MAX);
+            // Around a part of a frozen blob there are other windows.
+            let fits = fits && !matches!(&next, Some((_, Piece::Frozen(_))));
             if !fits {
                 if window.is_worth_it() {
                     if !window.stays && !self.is_shared(&window)? {
@@ -104,8 +106,13 @@ impl<'a> Finder<'a> {
                 let start = (*start).max(from);
                 window = Window { start, end: start, ..Window::default() };
             }
-            if let Some((start, piece)) = next {
-                self.add(&mut window, start, piece);
+            match next {
+                Some((start, Piece::Frozen(part))) => {
+                    let end = start.saturating_add(part.length);
+                    window = Window { start: end, end, ..Window::default() };
+                }
+                Some((start, piece)) => self.add(&mut window, start, piece),
+                None => {}
             }
         }
     }
@@ -119,6 +126,8 @@ impl<'a> Finder<'a> {
             Piece::Inline(_) => {}
             // The next checkpoint places it, perhaps beside others.
             Piece::Pending(_) => window.stays = true,
+            // No window has one.
+            Piece::Frozen(_) => {}
             Piece::Disk(extent) => {
                 window.stays |= extent.birth <= self.root.lineage().shared;
                 window.small_chunks |= extent.chunk_log2 <= CHUNK_LOG2_SMALL;
@@ -165,7 +174,7 @@ pub fn rewrite(core: &Arc<Core>, view: &View, window: &Window) -> Result<Outcome
     let Some(root) = view.state().space(&core.nodes, window.space)? else { return Ok(Outcome::Left) };
     let Some(record) = find_record(&root.tree, &core.nodes, &window.key)? else { return Ok(Outcome::Left) };
     let mut bytes = vec![0; length as usize];
-    let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+    let reading = Reading::new(&core.nodes, core.device.as_ref(), ReadMode::Cached).within(view.state());
     match reading.read(&root.tree, &record, window.start, &mut bytes) {
         // A scrub or a check tells of it; it is not given a good checksum here.
         Err(error) if error.kind() == ErrorKind::Damaged => return Ok(Outcome::Left),

@@ -51,7 +51,7 @@ fn write(content: &mut Vec<u8>, offset: u64, data: &[u8]) {
 }
 
 fn open(device: Arc<dyn crate::device::Device>) -> (Arc<Engine>, Store) {
-    let options = Options { background: Background::Manual, ..Options::default() };
+    let options = Options { background: Background::Manual, frozen_above: 0, ..Options::default() };
     let engine = Arc::new(Engine::open(device, options).unwrap());
     let store = Store::over(Arc::clone(&engine), StoreOptions::default()).unwrap();
     (engine, store)

@@ -52,7 +52,7 @@ fn read(object: &Object, model: &[u8], offset: u64, length: usize) {
 fn run(device: Arc<dyn Device>, background: Background, steps: &[Step]) {
     let format = FormatOptions { ring_len: 256 << 10, ..FormatOptions::default() };
     Engine::format(&device, format, &SeededRandom::new(1)).unwrap();
-    let engine = Arc::new(Engine::open(device, Options { background, ..Options::default() }).unwrap());
+    let engine = Arc::new(Engine::open(device, Options { background, frozen_above: 1, ..Options::default() }).unwrap());
     let store = Store::over(Arc::clone(&engine), StoreOptions::default()).unwrap();
     let mut object = store.create(0).unwrap();
     let mut model: Vec<u8> = Vec::new();

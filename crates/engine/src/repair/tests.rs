@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::device::{BLOCK_LEN, MemoryDevice, ReadMode};
+use crate::limits::FROZEN_ABOVE;
 use crate::scrub::tests::{SPACE, commit, place, put, put_large, store};
 use crate::space::free_list;
 use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, write_slot};
+use crate::value::{BlobId, blob_of, block_of};
 use crate::{Background, ErrorKind, Operation};
 
 const OPTIONS: Options = Options {
@@ -14,6 +16,7 @@ const OPTIONS: Options = Options {
     read_only: false,
     discard: false,
     reuse_at_once: false,
+    frozen_above: FROZEN_ABOVE,
 };
 
 /// A closed store with free space in pieces.
@@ -230,4 +233,58 @@ fn an_unreadable_table_of_counts_is_made_anew() {
     let damaged = device.to_vec();
     assert!(repair(&device).is_err() || !repair(&device).unwrap().has_changed());
     assert!(device.to_vec() == damaged);
+}
+
+#[test]
+fn counts_of_frozen_blobs_are_made_anew() {
+    let options = Options { frozen_above: 0, ..OPTIONS };
+    type Change = fn(&mut Vec<Shared>);
+    let changes: [Change; 3] = [
+        |counts| counts.retain(|shared| blob_of(shared.start).is_none()),
+        |counts| {
+            counts.iter_mut().filter(|shared| blob_of(shared.start).is_some()).for_each(|shared| shared.count += 1)
+        },
+        |counts| {
+            counts.push(Shared { start: block_of(BlobId(5000)).start, end: block_of(BlobId(5001)).end(), count: 2 })
+        },
+    ];
+    for change in changes {
+        let (device, engine) = store(16 << 20);
+        engine.close().unwrap();
+        device.reopen();
+        let engine = Engine::open(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        let copy = |from: &str, to: &str| {
+            let (from, to) = (place(from), place(to));
+            let (from_offset, length, to_offset) = (0, u64::MAX, 0);
+            commit(&engine, Operation::CloneRange { from, from_offset, length, to, to_offset });
+        };
+        for key in ["a", "b"] {
+            put_large(&engine, key, 1_500_000, 7);
+            copy(key, &format!("{key} copy"));
+            copy(key, &format!("{key} copied again"));
+        }
+        commit(&engine, Operation::Truncate { at: place("a copy"), length: 1_000_000 });
+        engine.checkpoint().unwrap();
+        let (mut counts, nodes) = table(&engine);
+        assert!(counts.iter().any(|shared| blob_of(shared.start).is_some()));
+        change(&mut counts);
+        engine.shared().set_references(&counts, &nodes).unwrap();
+        put(&engine, "01", vec![1; 700]);
+        engine.checkpoint().unwrap();
+        let report = engine.check(&mut |_| ()).unwrap();
+        assert!(report.findings.iter().any(|finding| finding.contains("its count of references is")), "{report:?}");
+        engine.close().unwrap();
+        device.reopen();
+        let repaired = repair(&device).unwrap();
+        assert!(repaired.references.is_some() && repaired.has_changed(), "{repaired:?}");
+        device.reopen();
+        let engine = Engine::open(Arc::clone(&device) as Arc<dyn Device>, options).unwrap();
+        for key in ["a", "b", "a copy", "b copy", "a copied again", "b copied again"] {
+            assert!(engine.view().get(SPACE, key.as_bytes()).unwrap().unwrap().iter().all(|byte| *byte == 7));
+            commit(&engine, Operation::Delete { at: place(key) });
+            while engine.step().unwrap() {}
+            assert!(engine.check(&mut |_| ()).unwrap().is_sound());
+        }
+        assert_eq!(engine.space_report().unwrap().engine.pieces, 0, "nothing is left of the blobs");
+    }
 }

@@ -14,7 +14,7 @@ use super::{LostKeys, PartialValue, SalvageProgress, SalvageReport, SalvageSink}
 use crate::batch::{KeyRange, Place, SpaceId};
 use crate::content::{Reading, record_range, split_piece_key, user_key};
 use crate::error::Result;
-use crate::tree::{Gap, Tourist};
+use crate::tree::{Gap, Tourist, Tree};
 use crate::value::{BlobId, Content, Extent, Piece, Value};
 
 /// Zeros, inline bytes and extents go to the sink in parts of at most this many bytes.
@@ -32,7 +32,8 @@ pub(super) fn copy(
         sink.space(id)?;
         report.spaces += 1;
         let touched = space.touched.iter().peekable();
-        let mut way = Way { id, space: &space, touched, reading: world.reading, sink, report, progress };
+        let (reading, frozen) = (world.reading, &world.frozen);
+        let mut way = Way { id, space: &space, touched, reading, frozen, sink, report, progress };
         let all = record_range(&KeyRange::all());
         space.base.tour(world.reading.source, &all.start, all.end.as_deref(), &mut way)?;
         way.touched_below(None)?;
@@ -49,6 +50,7 @@ struct Way<'a> {
     /// What the log says of single keys, not told yet.
     touched: std::iter::Peekable<btree_map::Iter<'a, Bytes, Known>>,
     reading: Reading<'a>,
+    frozen: &'a Tree,
     sink: &'a mut dyn SalvageSink,
     report: &'a mut SalvageReport,
     progress: &'a mut dyn FnMut(SalvageProgress),
@@ -136,7 +138,7 @@ impl Tourist for Way<'_> {
             (Some(Layer::Gone), _) => {}
             (Some(Layer::Fog), _) => self.report.keys_unknown.push(self.place(&key)),
             (None, Value::Record(record)) => {
-                let sketch = Sketch::of_record(record, &self.space.base, self.reading.source)?;
+                let sketch = Sketch::of_record(record, &self.space.base, self.frozen, self.reading.source)?;
                 self.value(&key, &sketch)?;
             }
             (None, _) => {
@@ -208,6 +210,8 @@ impl Out<'_> {
             Piece::Inline(bytes) => self.bytes(bytes),
             Piece::Pending(pending) => self.bytes(&pending.bytes),
             Piece::Disk(extent) => self.extent(extent),
+            // A sketch has its extents instead.
+            Piece::Frozen(frozen) => self.lost(frozen.length),
         }
     }
 

@@ -157,7 +157,7 @@ pub fn salvage(
         None => look(device, &mut complaints, progress)?,
     };
     let nodes = cache(device, base.store);
-    let reading = Reading { source: &nodes, device: device.as_ref(), mode: ReadMode::Direct };
+    let reading = Reading::new(&nodes, device.as_ref(), ReadMode::Direct);
     let mut report = SalvageReport {
         store_id: base.store.0,
         origin: base.origin,

@@ -5,7 +5,7 @@
 //! - A part that is lost stays lost until something known is written over it: nothing turns it into zeros but a
 //!   truncation that cut it off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 
 use bytes::Bytes;
 
@@ -48,6 +48,9 @@ impl Part {
                 length: length as u32,
                 ..extent.clone()
             })),
+            Source::Piece(Piece::Frozen(frozen)) => {
+                Source::Piece(Piece::Frozen(frozen.part(from, length, frozen.birth)))
+            }
             Source::Piece(Piece::Inline(bytes)) => {
                 Source::Piece(Piece::Inline(bytes.slice(from as usize..(from + length) as usize)))
             }
@@ -80,8 +83,8 @@ impl Sketch {
         Sketch { size: bytes.len() as u64, parts }
     }
 
-    /// The value of a record in a tree; what the tree cannot tell of it is lost.
-    pub fn of_record(record: &Record, tree: &Tree, source: &dyn NodeSource) -> Result<Sketch> {
+    /// The value of a record in a tree, and the tree of frozen blobs; what they cannot tell of it is lost.
+    pub fn of_record(record: &Record, tree: &Tree, frozen: &Tree, source: &dyn NodeSource) -> Result<Sketch> {
         let mut sketch = Sketch { size: record.size, parts: Parts::new() };
         match &record.content {
             Content::Empty => {}
@@ -91,6 +94,7 @@ impl Sketch {
                 sketch.carve(record.size, u64::MAX);
             }
         }
+        thaw(&mut sketch.parts, frozen, source)?;
         Ok(sketch)
     }
 
@@ -194,6 +198,35 @@ pub(super) fn pieces_of(blob: BlobId, tree: &Tree, source: &dyn NodeSource) -> R
         fill_lost(&mut parts, from, to);
     }
     Ok(parts)
+}
+
+/// Puts the extents of frozen blobs in the place of parts of those; what the tree of blobs cannot tell is lost.
+fn thaw(parts: &mut Parts, frozen: &Tree, source: &dyn NodeSource) -> Result<()> {
+    let part_of = |part: &Part| match part.source {
+        Source::Piece(Piece::Frozen(part)) => Some(part),
+        _ => None,
+    };
+    let names: Vec<_> = parts.iter().filter_map(|(at, part)| Some((*at, part_of(part)?))).collect();
+    let mut blobs = BTreeMap::new();
+    for (at, name) in names {
+        let whole = match blobs.entry(name.blob) {
+            btree_map::Entry::Occupied(known) => known.into_mut(),
+            btree_map::Entry::Vacant(new) => new.insert(pieces_of(name.blob, frozen, source)?),
+        };
+        let mut inside = Parts::new();
+        let first = whole.range(..=name.first).next_back().map_or(name.first, |(at, _)| *at);
+        for (start, extent) in whole.range(first..name.end()) {
+            let (from, to) = ((*start).max(name.first), start.saturating_add(extent.length).min(name.end()));
+            if from < to {
+                inside.insert(from - name.first, extent.slice(from - start, to - from));
+            }
+        }
+        // A blob has no holes: what no extent holds is lost.
+        fill_lost(&mut inside, 0, name.length);
+        parts.remove(&at);
+        parts.extend(inside.into_iter().map(|(offset, part)| (at + offset, part)));
+    }
+    Ok(())
 }
 
 /// Says of `from..to` that what no part covers is lost.

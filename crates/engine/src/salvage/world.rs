@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::sketch::{Parts, Sketch, fill_lost, pieces_of};
-use crate::apply::state::STAGES;
+use crate::apply::state::{FROZEN, STAGES};
 use crate::batch::{KeyRange, Operation, Payload, Place, Sources, SpaceId, after_prefix};
 use crate::content::{Reading, as_record, record_key, record_range, user_key};
 use crate::error::{Error, ErrorKind, Result};
@@ -75,6 +75,8 @@ pub(super) struct World<'a> {
     stages: BTreeMap<u64, Parts>,
     /// The tree of stages, where there is one.
     stages_base: Tree,
+    /// The tree of frozen blobs, where there is one.
+    pub frozen: Tree,
 }
 
 fn not_there(what: &str) -> Error {
@@ -90,6 +92,7 @@ impl<'a> World<'a> {
             dropped: BTreeSet::new(),
             stages: BTreeMap::new(),
             stages_base: Tree::new(),
+            frozen: Tree::new(),
         }
     }
 
@@ -97,6 +100,8 @@ impl<'a> World<'a> {
     pub fn add(&mut self, space: SpaceId, base: Tree) {
         if space == STAGES {
             self.stages_base = base;
+        } else if space == FROZEN {
+            self.frozen = base;
         } else if space >= SpaceId::FIRST {
             self.spaces.insert(space, Space { base, ..Space::default() });
         }
@@ -120,7 +125,7 @@ impl<'a> World<'a> {
 
     /// What is known of a key.
     fn get(&mut self, at: &Place) -> Result<Known> {
-        let reading = self.reading;
+        let (reading, frozen) = (self.reading, self.frozen.clone());
         let space = self.space(at.space)?;
         if let Some(known) = space.touched.get(&at.key) {
             return Ok(known.clone());
@@ -132,7 +137,7 @@ impl<'a> World<'a> {
         }
         match space.base.get(reading.source, &record_key(&at.key)).map(|found| found.map(as_record)) {
             Ok(None) => Ok(Known::Absent),
-            Ok(Some(Ok(record))) => Ok(Known::Value(Sketch::of_record(&record, &space.base, reading.source)?)),
+            Ok(Some(Ok(record))) => Ok(Known::Value(Sketch::of_record(&record, &space.base, &frozen, reading.source)?)),
             Ok(Some(Err(error))) | Err(error) => unreadable(error).map(|()| Known::Unknown),
         }
     }

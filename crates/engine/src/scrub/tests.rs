@@ -3,6 +3,7 @@
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
 
 use super::*;
+use crate::content::record_key;
 use crate::device::MemoryDevice;
 use crate::{Background, Batch, Durability, FormatOptions, KeyRange, Operation, Options, Payload, Place, StageHint};
 

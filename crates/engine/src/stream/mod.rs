@@ -12,6 +12,7 @@
 //! - What is received becomes visible in one commit, after the stream's end was read and verified.
 //! - Both directions take memory for some MiB, whatever the values.
 
+mod compared;
 mod frame;
 mod passing;
 mod receiving;

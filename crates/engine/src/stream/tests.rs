@@ -17,8 +17,9 @@ const LIVE: SpaceId = SpaceId(20);
 type Content = BTreeMap<Bytes, Bytes>;
 
 fn open(device: Arc<dyn Device>) -> Engine {
-    Engine::open(device, Options { background: Background::Manual, memory_len: 16 << 20, ..Options::default() })
-        .unwrap()
+    // What comes in several extents becomes a frozen blob.
+    let (background, frozen_above) = (Background::Manual, 0);
+    Engine::open(device, Options { background, memory_len: 16 << 20, frozen_above, ..Options::default() }).unwrap()
 }
 
 fn formatted(length: usize, ring_len: u64, seed: u64) -> MemoryDevice {

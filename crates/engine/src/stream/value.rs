@@ -10,6 +10,7 @@ use crate::content::{Pieces, Reading, as_piece, piece_key, piece_range, split_pi
 use crate::core::Core;
 use crate::device::ReadMode;
 use crate::error::{Error, Result};
+use crate::stream::compared::{self, Compared};
 use crate::stream::frame::{DATA_LEN_MAX, Frame};
 use crate::stream::source::Trees;
 use crate::tree::{Differences, diff};
@@ -21,7 +22,9 @@ pub enum Rest {
     /// The bytes from here on.
     Whole { record: Record, at: u64 },
     /// What differs in the pieces from here on.
-    Changed { record: Record, blob: BlobId, at: u64 },
+    Changed { values: Box<Compared>, blob: BlobId },
+    /// The same where parts of frozen blobs are among them.
+    Compared(Box<Compared>),
 }
 
 /// Frames, and what is left.
@@ -32,18 +35,20 @@ pub struct Part {
     pub nodes: u64,
 }
 
-fn reading(core: &Core) -> Reading<'_> {
-    Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached }
-}
-
 /// Begins with a key that was put or changed.
 pub fn begin(core: &Core, trees: &Trees, key: Bytes, old: Option<&Record>, new: &Record) -> Result<Part> {
     let size = new.size;
-    if let (Some(Content::Pieces(before)), Content::Pieces(blob)) = (old.map(|old| &old.content), &new.content)
-        && before == blob
-    {
-        let rest = Rest::Changed { record: new.clone(), blob: *blob, at: 0 };
-        return Ok(Part { frames: vec![Frame::Change { key, size }], rest: Some(rest), nodes: 0 });
+    let rest = match (old.map(|old| &old.content), &new.content) {
+        (Some(Content::Pieces(before)), Content::Pieces(blob)) if before == blob => {
+            old.map(|old| Rest::Changed { values: Compared::begin(old, new), blob: *blob })
+        }
+        (Some(Content::Single(Piece::Frozen(_))), Content::Single(Piece::Frozen(_)) | Content::Pieces(_)) => {
+            old.map(|old| Rest::Compared(Compared::begin(old, new)))
+        }
+        _ => None,
+    };
+    if rest.is_some() {
+        return Ok(Part { frames: vec![Frame::Change { key, size }], rest, nodes: 0 });
     }
     match next_data(core, trees, new, 0)? {
         Some((0, data)) => {
@@ -69,7 +74,8 @@ pub fn go_on(core: &Core, trees: &Trees, rest: &Rest) -> Result<Part> {
             let rest = (at < record.size).then(|| Rest::Whole { record: record.clone(), at });
             Ok(Part { frames: vec![Frame::Data { offset, data }], rest, nodes: 0 })
         }
-        Rest::Changed { record, blob, at } => changed(core, trees, record, *blob, *at),
+        Rest::Changed { values, blob } => changed(core, trees, values, *blob),
+        Rest::Compared(compared) => compared::go_on(core, trees, compared),
     }
 }
 
@@ -98,9 +104,10 @@ fn next_data(core: &Core, trees: &Trees, record: &Record, at: u64) -> Result<Opt
     Ok(Some((start, bytes)))
 }
 
-fn read(core: &Core, trees: &Trees, record: &Record, offset: u64, length: u64) -> Result<Bytes> {
+pub(super) fn read(core: &Core, trees: &Trees, record: &Record, offset: u64, length: u64) -> Result<Bytes> {
     let mut buffer = vec![0; length as usize];
-    reading(core).read(&trees.new, record, offset, &mut buffer)?;
+    let reading = Reading::new(&core.nodes, core.device.as_ref(), ReadMode::Cached).within(trees.view.state());
+    reading.read(&trees.new, record, offset, &mut buffer)?;
     Ok(Bytes::from(buffer))
 }
 
@@ -110,6 +117,8 @@ struct Ranges {
     length: u64,
     size: u64,
     last: u64,
+    /// A part of a frozen blob was met here.
+    frozen: bool,
 }
 
 impl Differences for Ranges {
@@ -121,6 +130,10 @@ impl Differences for Ranges {
     fn differs(&mut self, key: &Bytes, old: Option<&Value>, new: Option<&Value>) -> Result<bool> {
         let (_, offset) = split_piece_key(key)?;
         let mut end = offset;
+        if [old, new].into_iter().flatten().any(|value| matches!(value.piece(), Some(Piece::Frozen(_)))) {
+            (self.last, self.frozen) = (offset, true);
+            return Ok(false);
+        }
         for value in [old, new].into_iter().flatten() {
             end = end.max(offset.saturating_add(as_piece(value.clone())?.len()));
         }
@@ -137,7 +150,7 @@ impl Differences for Ranges {
     }
 }
 
-fn is_same_piece(mut old: Piece, mut new: Piece) -> bool {
+pub(super) fn is_same_piece(mut old: Piece, mut new: Piece) -> bool {
     old.settle();
     new.settle();
     match (&old, &new) {
@@ -146,20 +159,28 @@ fn is_same_piece(mut old: Piece, mut new: Piece) -> bool {
         (Piece::Disk(a), Piece::Disk(b)) => {
             (a.start_block, a.skip, a.length, &a.checksums) == (b.start_block, b.skip, b.length, &b.checksums)
         }
+        (Piece::Frozen(a), Piece::Frozen(b)) => (a.blob, a.first, a.length) == (b.blob, b.first, b.length),
         _ => false,
     }
 }
 
-fn changed(core: &Core, trees: &Trees, record: &Record, blob: BlobId, at: u64) -> Result<Part> {
-    let mut found = Ranges { ranges: Vec::new(), length: 0, size: record.size, last: at };
+fn changed(core: &Core, trees: &Trees, values: &Compared, blob: BlobId) -> Result<Part> {
+    let Compared { new: record, at, .. } = values;
+    let at = *at;
+    let mut found = Ranges { ranges: Vec::new(), length: 0, size: record.size, last: at, frozen: false };
     let (from, end) = (piece_key(blob, at), piece_range(blob).end.unwrap_or_default());
     let compared = diff(&trees.old, &trees.new, &core.nodes, (&from, Some(&end)), &mut found)?;
     let mut frames = Vec::new();
     for (from, to) in &found.ranges {
         tell_range(core, trees, record, blob, (*from, *to), &mut frames)?;
     }
+    if found.frozen {
+        let rest = Rest::Compared(Box::new(Compared { at: found.last, ..values.clone() }));
+        return Ok(Part { frames, rest: Some(rest), nodes: compared.nodes });
+    }
     let next = found.last.checked_add(1).ok_or_else(|| Error::damaged("a piece lies past the end of numbers"))?;
-    let rest = (!compared.finished).then(|| Rest::Changed { record: record.clone(), blob, at: next });
+    let values = (!compared.finished).then(|| Box::new(Compared { at: next, ..values.clone() }));
+    let rest = values.map(|values| Rest::Changed { values, blob });
     Ok(Part { frames, rest, nodes: compared.nodes })
 }
 

@@ -11,7 +11,7 @@ use super::node::{Body, Entries};
 use super::run::Run;
 use super::{Child, Node, NodeSource, Tree, Weight};
 use crate::Result;
-use crate::value::{Content, Generation, Pending, Piece, Record, Value};
+use crate::value::{Content, Frozen, Generation, Pending, Piece, Record, Value, block_of};
 
 /// What a copy has made.
 #[derive(Debug, Default)]
@@ -115,6 +115,11 @@ impl Branching<'_> {
         let extent = match piece {
             Piece::Inline(_) => return piece.clone(),
             Piece::Disk(extent) => extent.clone(),
+            Piece::Frozen(frozen) if frozen.birth <= self.upto => return piece.clone(),
+            Piece::Frozen(frozen) => {
+                self.copied.named_again.push(block_of(frozen.blob));
+                return Piece::Frozen(Frozen { birth: self.birth, ..*frozen });
+            }
             Piece::Pending(pending) => match pending.fate.placed() {
                 Some(extent) => extent,
                 None => {

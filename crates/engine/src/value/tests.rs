@@ -18,6 +18,9 @@ fn piece() -> impl Strategy<Value = Piece> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..=INLINE_LEN_MAX).prop_map(|bytes| Piece::Inline(bytes.into())),
         extent().prop_map(Piece::Disk),
+        (any::<u64>(), 0u64..1 << 62, 0u64..1 << 62, 1u64..1 << 62).prop_map(|(birth, blob, first, length)| {
+            Piece::Frozen(Frozen { birth: Generation(birth), blob: BlobId(blob), first, length })
+        }),
     ]
 }
 

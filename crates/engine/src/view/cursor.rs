@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes};
 
 use super::{Stat, View};
 use crate::batch::KeyRange;
-use crate::content::{Reading, as_record, record_key, record_range};
+use crate::content::{as_record, record_key, record_range};
 use crate::device::ReadMode;
 use crate::error::Result;
 use crate::tree::Tree;
@@ -118,7 +118,7 @@ impl View {
     fn bytes_of(&self, cursor: &crate::tree::Cursor, record: &Record) -> Result<Bytes> {
         let core = self.core();
         let mut buffer = vec![0; record.size as usize];
-        let reading = Reading { source: &core.nodes, device: core.device.as_ref(), mode: ReadMode::Cached };
+        let reading = self.reading(&core.nodes, ReadMode::Cached);
         let read = reading.read(cursor.tree(), record, 0, &mut buffer);
         self.checked(read)?;
         Ok(Bytes::from(buffer))

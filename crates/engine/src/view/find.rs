@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Stat, View};
 use crate::batch::SpaceId;
-use crate::content::{Reading, as_record, with_record_key, would_block};
+use crate::content::{as_record, with_record_key, would_block};
 use crate::device::ReadMode;
 use crate::error::{ErrorKind, Result};
 use crate::glance::{GLANCE_LEN_MAX, Glance};
@@ -16,7 +16,7 @@ impl View {
     pub fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
         let core = self.core();
         let nodes = core.nodes.now();
-        let reading = Reading { source: &nodes, device: core.device.as_ref(), mode: ReadMode::Now };
+        let reading = self.reading(&nodes, ReadMode::Now);
         let found = self.look_at(&nodes, space, key, |tree, held| {
             let head = RecordHead::of(&held)?;
             let stat = Stat { version: head.version, size: head.size };

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::{View, absent};
 use crate::batch::SpaceId;
 use crate::checksum::crc32c;
-use crate::content::Pieces;
+use crate::content::{Blobs, Flat};
 use crate::device::{BLOCK_LEN, Mapping};
 use crate::error::Result;
 use crate::tree::Tree;
@@ -133,10 +133,9 @@ impl View {
             joins
         };
         let whole = match &record.content {
-            Content::Single(piece) => add(0, piece.clone()),
-            Content::Pieces(blob) => {
+            Content::Single(_) | Content::Pieces(_) => {
                 let source = &self.core().nodes;
-                let mut pieces = Pieces::new(tree, source, *blob, offset, end)?;
+                let mut pieces = Flat::new(tree, source, Blobs::Of(self.state()), &record.content, offset, end)?;
                 let mut joins = true;
                 while joins && let Some((start, piece)) = pieces.next(source)? {
                     joins = add(start, piece);

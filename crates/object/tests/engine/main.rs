@@ -13,6 +13,7 @@ mod checksums;
 mod collector;
 #[path = "../suite/compositions.rs"]
 mod compositions;
+mod constant;
 #[path = "../suite/copies.rs"]
 mod copies;
 mod cuts;
