@@ -40,6 +40,8 @@ mod search;
 #[path = "../suite/settings.rs"]
 mod settings;
 #[allow(dead_code, reason = "not all modules of the suite are here")]
+#[path = "../suite/statements.rs"]
+mod statements;
 #[path = "../suite/support.rs"]
 mod support;
 #[path = "../suite/transactions.rs"]

@@ -50,6 +50,8 @@ mod sealing;
 mod search;
 #[path = "../suite/settings.rs"]
 mod settings;
+#[path = "../suite/statements.rs"]
+mod statements;
 #[path = "../suite/support.rs"]
 mod support;
 #[path = "../suite/transactions.rs"]

@@ -26,6 +26,7 @@ mod rights;
 mod sealing;
 mod search;
 mod settings;
+mod statements;
 mod support;
 mod transactions;
 mod usage;
