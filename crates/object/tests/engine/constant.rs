@@ -12,6 +12,9 @@ use crate::support::{bytes, over, put, put_into};
 
 type Recorded = RecordingDevice<MemoryDevice>;
 
+/// What is done from one name to another.
+type Step = fn(&Objects, ObjectName<'_>, ObjectName<'_>);
+
 /// The writes since so many, and the index nodes among them.
 fn written(device: &Recorded, since: usize) -> (Vec<usize>, usize) {
     let is_node = |at: u64| {
@@ -28,7 +31,7 @@ fn written(device: &Recorded, since: usize) -> (Vec<usize>, usize) {
 #[test]
 fn copies_moves_and_exchanges_write_as_little_whatever_the_size() {
     let (bucket, other) = ("bucket", "other");
-    let steps: [(&str, fn(&Objects, ObjectName<'_>, ObjectName<'_>)); 3] = [
+    let steps: [(&str, Step); 3] = [
         ("copy", |objects, from, to| drop(objects.copy(from, to, CopyOptions::default()).wait().unwrap())),
         ("move", |objects, from, to| drop(objects.rename(from, to, RenameOptions::default()).wait().unwrap())),
         ("exchange", |objects, from, to| drop(objects.exchange(from, to, ExchangeOptions::default()).wait().unwrap())),
