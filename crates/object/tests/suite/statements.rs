@@ -132,9 +132,9 @@ fn the_order_is_that_of_bytes_also_where_a_delimiter_groups() {
 #[test]
 fn a_snapshot_is_read_by_the_rights_of_today() {
     let objects = store();
-    ["lab", "office"].into_iter().for_each(|group| drop(group_of(&objects, group, &[])));
+    group_of(&objects, "lab", &["ann"]);
+    group_of(&objects, "office", &[]);
     let identities = objects.identities();
-    identities.create_user("lab", "ann", None).unwrap();
     let ann = user_of(&objects, "ann");
     objects.create_bucket("shared").wait().unwrap();
     identities.change_owner("shared", "root", Some("lab")).wait().unwrap();
