@@ -83,6 +83,19 @@ fn every_image_keeps_its_block_size() {
     });
 }
 
+#[test]
+fn only_a_store_with_frozen_blobs_wants_a_program_that_knows_them() {
+    each(|name, image, _| {
+        let wanted = |slot: usize| {
+            let mut word = [0; 8];
+            image.read(slot + 24, &mut word);
+            u64::from_le_bytes(word)
+        };
+        let newest = wanted(0).max(wanted(128 * 4096));
+        assert_eq!(newest, u64::from(name == "1-frozen"), "{name}: features that must be known");
+    });
+}
+
 /// The lines of a manifest that tell spaces and keys.
 fn content(manifest: &str) -> Vec<&str> {
     manifest.lines().skip(3).collect()

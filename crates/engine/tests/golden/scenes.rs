@@ -33,7 +33,7 @@ enum End {
 pub fn names(format: u32) -> &'static [&'static str] {
     match format {
         0 => &["closed", "cut"],
-        _ => &["closed", "log", "branches", "objects", "blocks"],
+        _ => &["closed", "log", "branches", "objects", "blocks", "frozen"],
     }
 }
 
@@ -46,7 +46,12 @@ pub fn make(name: &str) -> Image {
         "log" => play(4 << 20, &[values, log], End::PowerCut),
         "branches" => play(1 << 20, &[values, branches], End::PowerCut),
         "objects" => play(1 << 20, &[objects, stored], End::PowerCut),
-        "blocks" => play_in(64 << 10, 2 << 20, &[values, whole_blocks, objects], End::PowerCut),
+        "blocks" => play_in(64 << 10, 2 << 20, options(), &[values, whole_blocks, objects], End::PowerCut),
+        "frozen" => {
+            // Every staged value is a frozen blob.
+            let options = Options { frozen_above: 0, ..options() };
+            play_in(4 << 10, 4 << 20, options, &[values, frozen, branches, frozen_in_the_log], End::PowerCut)
+        }
         other => panic!("there is no scene {other}"),
     }
 }
@@ -59,15 +64,18 @@ type Act = fn(&Arc<Engine>, &mut Held);
 
 /// Plays acts in a store of this length with a ring of an eighth of it (a sixteenth of 1 MiB).
 fn play(length: usize, acts: &[Act], end: End) -> Image {
-    play_in(4 << 10, length, acts, end)
+    play_in(4 << 10, length, options(), acts, end)
 }
 
-/// The same in a store of this block size.
-fn play_in(block_len: u64, length: usize, acts: &[Act], end: End) -> Image {
+fn options() -> Options {
+    Options { background: Background::Manual, memory_len: 4 << 20, ..Options::default() }
+}
+
+/// The same in a store of this block size, opened so.
+fn play_in(block_len: u64, length: usize, options: Options, acts: &[Act], end: End) -> Image {
     let device = Arc::new(MemoryDevice::growable(length, 4 << 20));
     let format = FormatOptions { ring_len: 0, size_max: 4 << 20, block_len };
     Engine::format(device.as_ref(), format, &SeededRandom::new(acts.len() as u64)).expect("it can be formatted");
-    let options = Options { background: Background::Manual, memory_len: 4 << 20, ..Options::default() };
     let engine = Arc::new(Engine::open(device.clone(), options).expect("it opens"));
     done(&engine, Operation::CreateSpace { space: FOR_TESTS });
     let mut held = Held::default();
@@ -163,6 +171,44 @@ fn whole_blocks(engine: &Arc<Engine>, _: &mut Held) {
         done(engine, Operation::WriteAt { at: Place::new(SPACE, "blocks/5"), offset, data });
     }
     done(engine, Operation::Delete { at: Place::new(SPACE, "staged/sequential") });
+}
+
+/// Frozen blobs: named once, by a copy, in parts after edits, joined, by a copy alone, and by nobody any more.
+fn frozen(engine: &Arc<Engine>, _: &mut Held) {
+    for (key, length) in
+        [("frozen/one", 60_000), ("frozen/long", 300_000), ("frozen/left", 80_000), ("frozen/gone", 70_000)]
+    {
+        staged(engine, key, length, Access::Random);
+    }
+    engine.checkpoint().expect("a checkpoint");
+    let at = |key: &str| Place::new(SPACE, key.to_owned());
+    for (from, to) in [("frozen/long", "frozen/copy"), ("frozen/left", "frozen/heir")] {
+        done(
+            engine,
+            Operation::CloneRange { from: at(from), from_offset: 0, length: u64::MAX, to: at(to), to_offset: 0 },
+        );
+    }
+    let data = Payload::Bytes(pattern(9_000, 6).into());
+    done(engine, Operation::WriteAt { at: at("frozen/copy"), offset: 111_111, data });
+    done(engine, Operation::Truncate { at: at("frozen/copy"), length: 250_001 });
+    let sources = vec![at("frozen/one"), at("frozen/long")];
+    done(engine, Operation::Concatenate { sources, target: at("frozen/joined"), fate: Sources::Keep });
+    done(engine, Operation::Delete { at: at("frozen/left") });
+    engine.checkpoint().expect("a checkpoint");
+    done(engine, Operation::Delete { at: at("frozen/gone") });
+    engine.checkpoint().expect("a checkpoint");
+}
+
+/// What is frozen, copied and let go of in the log alone.
+fn frozen_in_the_log(engine: &Arc<Engine>, _: &mut Held) {
+    staged(engine, "frozen/logged", 90_000, Access::Random);
+    let at = |key: &str| Place::new(SPACE, key.to_owned());
+    let to = at("frozen/logged-copy");
+    done(
+        engine,
+        Operation::CloneRange { from: at("frozen/logged"), from_offset: 5_000, length: 50_000, to, to_offset: 0 },
+    );
+    done(engine, Operation::Delete { at: at("frozen/one") });
 }
 
 /// A clone and a snapshot that have gone their own ways, and one that is being taken down.
