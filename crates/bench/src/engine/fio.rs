@@ -17,7 +17,7 @@ pub struct Job<'a> {
     pub file_len: u64,
     /// How fio reaches it.
     pub manner: Manner,
-    /// fdatasync after so many writes; else one fsync at the end.
+    /// fdatasync after so many writes; one fsync at the end in any case.
     pub sync_every: Option<u64>,
     /// For so long; without it the file is gone through once.
     pub seconds: Option<f64>,
@@ -74,10 +74,8 @@ pub fn run(job: Job<'_>) -> Result<Rate, Error> {
         Manner::Buffered => ["--direct=0", "--ioengine=psync", "--iodepth=1"],
         Manner::Queued => ["--direct=1", "--ioengine=libaio", "--iodepth=4"],
     });
-    command.arg(match job.sync_every {
-        Some(writes) => format!("--fdatasync={writes}"),
-        None => "--end_fsync=1".to_owned(),
-    });
+    // The last writes too: fio syncs before the next write, and after the last there is none.
+    command.arg("--end_fsync=1").args(job.sync_every.map(|writes| format!("--fdatasync={writes}")));
     if let Some(seconds) = job.seconds {
         // fio takes whole units of its suffixes.
         let milliseconds = (seconds * 1e3).max(1.0) as u64;
