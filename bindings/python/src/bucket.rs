@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use koine::kv::Version;
 use koine::object::{
-    self, AttributeChange, ByteRange, ComposeOptions, DeleteOptions, EditOptions, Error, ErrorKind, ExchangeOptions,
-    FileMode, ListQuery, ObjectName, PutCondition, RenameOptions, SearchQuery,
+    self, ByteRange, ComposeOptions, DeleteOptions, EditOptions, Error, ErrorKind, ExchangeOptions, FileMode,
+    ListQuery, ObjectName, PutCondition, RenameOptions, SearchQuery,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -399,18 +399,9 @@ impl Bucket {
         self.hold.call(py, |session| session.rename_prefix(&self.name, prefix, to).wait())
     }
 
-    #[pyo3(signature = (key, *, metadata=None, tags=None, replace=false, mode=None))]
-    fn set_attributes(
-        &self,
-        py: Python<'_>,
-        key: &str,
-        metadata: Option<&Bound<'_, PyAny>>,
-        tags: Option<&Bound<'_, PyAny>>,
-        replace: bool,
-        mode: Option<u32>,
-    ) -> PyResult<ObjectInfo> {
-        let (metadata, tags) = (edits::change(metadata, replace)?, edits::change(tags, replace)?);
-        let change = AttributeChange { metadata, tags, mode, ..AttributeChange::default() };
+    #[pyo3(signature = (key, **given))]
+    fn set_attributes(&self, py: Python<'_>, key: &str, given: Option<&Bound<'_, PyDict>>) -> PyResult<ObjectInfo> {
+        let change = edits::attributes(given)?;
         let name = ObjectName::new(&self.name, key);
         let set = self.hold.call(py, |session| session.set_attributes(name, change, EditOptions::default()).wait())?;
         Ok(ObjectInfo(set))

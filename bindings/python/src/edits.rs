@@ -1,10 +1,13 @@
 //! What edits, composes and describes objects that are there.
 
+use koine::env::Timestamp;
 use koine::object::{
-    CopyPrefixOptions, EditOptions, Error, Expected, MetadataChange, ObjectInfo, ObjectName, Objects, Segment,
+    AttributeChange, CopyPrefixOptions, EditOptions, Error, Expected, MetadataChange, ObjectInfo, ObjectName, Objects,
+    Segment,
 };
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyMapping;
+use pyo3::types::{PyDict, PyMapping};
 
 use crate::buffers::Lent;
 use crate::store::Hold;
@@ -71,4 +74,29 @@ pub fn change(given: Option<&Bound<'_, PyAny>>, replace: bool) -> PyResult<Optio
         }
     }
     Ok(Some(if replace { MetadataChange::Replace(set) } else { MetadataChange::Merge { set, remove } }))
+}
+
+/// What is known of an object beside its bytes, as `set_attributes` is told to change it.
+pub fn attributes(given: Option<&Bound<'_, PyDict>>) -> PyResult<AttributeChange> {
+    let (mut wanted, mut replace) = (AttributeChange::default(), false);
+    let (mut metadata, mut tags) = (None, None);
+    for (name, value) in given.into_iter().flatten() {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "metadata" => metadata = Some(value).filter(|value| !value.is_none()),
+            "tags" => tags = Some(value).filter(|value| !value.is_none()),
+            "replace" => replace = value.extract()?,
+            "mode" => wanted.mode = value.extract()?,
+            "owner" => wanted.posix_owner = value.extract()?,
+            "modified_ns" => wanted.modified = value.extract::<Option<u64>>()?.map(Timestamp),
+            "accessed_ns" => wanted.accessed = value.extract::<Option<u64>>()?.map(Timestamp),
+            _ => {
+                let message = format!("set_attributes() got an unexpected keyword argument {name:?}");
+                return Err(PyTypeError::new_err(message));
+            }
+        }
+    }
+    wanted.metadata = change(metadata.as_ref(), replace)?;
+    wanted.tags = change(tags.as_ref(), replace)?;
+    Ok(wanted)
 }

@@ -140,6 +140,11 @@ impl ObjectInfo {
     }
 
     #[getter]
+    fn owner(&self) -> Option<(u32, u32)> {
+        self.0.posix_owner
+    }
+
+    #[getter]
     fn etag(&self) -> String {
         self.0.etag.to_string()
     }

@@ -4,8 +4,8 @@
 
 use koine::kv::Version;
 use koine::object::{
-    AttributeChange, ByteRange, ComposeOptions, DeleteOptions, EditOptions, Expected, ListQuery, ObjectName, Objects,
-    PutCondition, RenameOptions, StageOptions, StagedBody,
+    ByteRange, ComposeOptions, DeleteOptions, EditOptions, Expected, ListQuery, ObjectName, Objects, PutCondition,
+    RenameOptions, StageOptions, StagedBody,
 };
 use koine::object::{EtagKind, EtagMatch};
 use pyo3::exceptions::PyValueError;
@@ -256,18 +256,9 @@ impl TransactionBucket {
         deleted.map(|deleted| deleted.existed)
     }
 
-    #[pyo3(signature = (key, *, metadata=None, tags=None, replace=false, mode=None))]
-    fn set_attributes(
-        &self,
-        py: Python<'_>,
-        key: &str,
-        metadata: Option<&Bound<'_, PyAny>>,
-        tags: Option<&Bound<'_, PyAny>>,
-        replace: bool,
-        mode: Option<u32>,
-    ) -> PyResult<()> {
-        let (metadata, tags) = (edits::change(metadata, replace)?, edits::change(tags, replace)?);
-        let change = AttributeChange { metadata, tags, mode, ..AttributeChange::default() };
+    #[pyo3(signature = (key, **given))]
+    fn set_attributes(&self, py: Python<'_>, key: &str, given: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let change = edits::attributes(given)?;
         let of = self.of(key);
         self.transaction
             .get()

@@ -241,6 +241,11 @@ def test_attributes(bucket):
     assert info == bucket.head("key")
     assert (info.metadata, info.tags, info.mode) == ({"b": "2", "c": "3"}, {"color": "blue"}, 0o640)
     assert bucket.set_attributes("key", metadata={"d": "4"}, replace=True).metadata == {"d": "4"}
+    assert info.owner is None
+    info = bucket.set_attributes("key", owner=(1000, 100), modified_ns=10**18)
+    assert (info.owner, info.modified_ns, info.mode, info.etag) == ((1000, 100), 10**18, 0o640, bucket.head("key").etag)
+    with pytest.raises(TypeError, match="colour"):
+        bucket.set_attributes("key", colour="blue")
 
 
 def test_versions(bucket):

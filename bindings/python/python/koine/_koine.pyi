@@ -67,6 +67,17 @@ class _Condition(TypedDict, total=False):
 
 class _Put(_Made, _Condition, total=False): ...
 
+class _Attributes(TypedDict, total=False):
+    """What is changed of what is known of an object; ``owner``: user and group, as numbers, for file systems."""
+
+    metadata: Mapping[str, str | None] | None
+    tags: Mapping[str, str | None] | None
+    replace: bool
+    mode: int | None
+    owner: tuple[int, int] | None
+    modified_ns: int | None
+    accessed_ns: int | None
+
 class _Set(TypedDict, total=False):
     """What is changed of a bucket."""
 
@@ -354,15 +365,7 @@ class Bucket:
     def move_prefix(self, prefix: str, to: str) -> None:
         """Moves all that begins so, in one commit."""
 
-    def set_attributes(
-        self,
-        key: str,
-        *,
-        metadata: Mapping[str, str | None] | None = None,
-        tags: Mapping[str, str | None] | None = None,
-        replace: bool = False,
-        mode: int | None = None,
-    ) -> ObjectInfo:
+    def set_attributes(self, key: str, **change: Unpack[_Attributes]) -> ObjectInfo:
         """Changes what is known of an object. Entries are set, or taken away by ``None``; with ``replace`` no other stays."""
 
     def search(
@@ -564,15 +567,7 @@ class TransactionBucket:
     def delete(
         self, key: str, *, if_match: str | None = None, if_version: int | None = None, version: str | None = None
     ) -> bool: ...
-    def set_attributes(
-        self,
-        key: str,
-        *,
-        metadata: Mapping[str, str | None] | None = None,
-        tags: Mapping[str, str | None] | None = None,
-        replace: bool = False,
-        mode: int | None = None,
-    ) -> None: ...
+    def set_attributes(self, key: str, **change: Unpack[_Attributes]) -> None: ...
 
 @final
 class GroupInfo:
@@ -639,6 +634,10 @@ class ObjectInfo:
     def size(self) -> int: ...
     @property
     def mode(self) -> int: ...
+    @property
+    def owner(self) -> tuple[int, int] | None:
+        """User and group, as numbers, where they were set."""
+
     @property
     def etag(self) -> str: ...
     @property

@@ -105,6 +105,7 @@ pub(crate) fn object(bucket: &str, info: &ObjectInfo) -> Value {
         "created": rfc3339(info.created),
         "modified": rfc3339(info.modified), "changed": rfc3339(info.changed),
         "accessed": info.accessed.map(rfc3339), "mode": info.mode,
+        "owner": info.posix_owner.map(|(uid, gid)| format!("{uid}:{gid}")),
         "parts": info.part_count, "checksums": checksums, "headers": headers(&info.headers), "metadata": pairs(&info.metadata),
         "tags": pairs(&info.tags),
     })

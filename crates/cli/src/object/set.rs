@@ -48,6 +48,9 @@ pub struct SetArgs {
     /// Permission bits, in octal.
     #[arg(long, value_name = "BITS", value_parser = octal)]
     mode: Option<u32>,
+    /// User and group, as numbers, for file systems.
+    #[arg(long, value_name = "UID:GID", value_parser = owner)]
+    owner: Option<(u32, u32)>,
     /// When its bytes were last changed, as in 2026-01-01T00:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     modified: Option<Timestamp>,
@@ -85,6 +88,11 @@ fn octal(text: &str) -> Result<u32, String> {
     bits.ok_or_else(|| format!("{text:?} are no permission bits; write them as 640"))
 }
 
+fn owner(text: &str) -> Result<(u32, u32), String> {
+    let numbers = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+    numbers.ok_or_else(|| format!("{text:?} is no owner; write two numbers, as 1000:100"))
+}
+
 fn moment(text: &str) -> Result<Timestamp, String> {
     let read = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339);
     let time = read.ok().and_then(|time| u64::try_from(time.unix_timestamp_nanos()).ok());
@@ -103,6 +111,7 @@ pub fn set(args: &SetArgs, output: Output) -> Outcome {
         metadata: change(&args.metadata, &args.remove_metadata),
         tags: change(&args.tag, &args.remove_tag),
         mode: args.mode,
+        posix_owner: args.owner,
         modified: args.modified,
         accessed: args.accessed,
         ..AttributeChange::default()
@@ -156,6 +165,8 @@ mod tests {
         assert!(moment("yesterday").is_err() && moment("1960-01-01T00:00:00Z").is_err());
         assert_eq!(octal("640"), Ok(0o640));
         assert!(octal("8").is_err() && octal("70000").is_err());
+        assert_eq!(owner("1000:100"), Ok((1000, 100)));
+        assert!(owner("1000").is_err() && owner("ann:lab").is_err());
         assert_eq!(entry("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(entry("a").is_err());
     }
