@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use koine_env::{Clock, SeededRandom, SimulatedClock, Timestamp};
 use koine_object::{
-    ByteRange, ComposeOptions, CopyOptions, EditOptions, ErrorKind, EtagMatch, Expected, ListQuery, ObjectName,
-    Objects, PutCondition, PutOptions, RenameOptions, Segment,
+    AccessList, ByteRange, ComposeOptions, CopyOptions, EditOptions, ErrorKind, EtagMatch, ExchangeOptions, Expected,
+    Grant, Grantee, ListQuery, ObjectName, Objects, PutCondition, PutOptions, RenameOptions, Segment,
 };
 
 use crate::support::{append, bytes, get, group_of, kind, put, put_into, put_with, store, user_of, write_at};
@@ -144,4 +144,55 @@ fn a_snapshot_is_read_by_the_rights_of_today() {
     identities.change_owner("shared", "root", Some("office")).wait().unwrap();
     assert_eq!(kind(ann.get("shared@then", "key").map(drop)), ErrorKind::AccessDenied);
     assert_eq!(kind(ann.list("shared@then", &ListQuery::default())), ErrorKind::AccessDenied);
+}
+
+/// S-120, its last column.
+#[test]
+fn an_access_list_stays_goes_with_bytes_or_is_dropped_as_the_table_says() {
+    let objects = store();
+    objects.create_bucket("other").wait().unwrap();
+    let grants = vec![Grant { to: Grantee::EveryUser, rights: Grant::READ }];
+    let (open, none) = (AccessList::new(grants).unwrap(), AccessList::default());
+    let identities = objects.identities();
+    let list = |name| identities.object_access(name).unwrap();
+    let opened = |key: &str| {
+        put(&objects, key, b"bytes");
+        identities.set_object_access(name(key), open.clone()).wait().unwrap();
+    };
+    opened("key");
+    put(&objects, "key", b"a put over it");
+    assert_eq!(list(name("key")), none);
+    opened("key");
+    append(&objects, "key", b"more");
+    write_at(&objects, "key", 1, b"in place").unwrap();
+    objects.truncate(name("key"), 3, EditOptions::default()).wait().unwrap();
+    assert_eq!(list(name("key")), open);
+    objects.copy(name("key"), name("copy"), CopyOptions::default()).wait().unwrap();
+    assert_eq!((list(name("key")), list(name("copy"))), (open.clone(), none.clone()));
+    objects.rename(name("key"), name("moved"), RenameOptions::default()).wait().unwrap();
+    assert_eq!(list(name("moved")), open);
+    objects.exchange(name("moved"), name("copy"), ExchangeOptions::default()).wait().unwrap();
+    assert_eq!((list(name("moved")), list(name("copy"))), (none.clone(), open.clone()));
+    objects.compose(&[Segment::whole(name("copy"))], name("composed"), ComposeOptions::default()).wait().unwrap();
+    assert_eq!(list(name("composed")), none);
+    let there = ObjectName::new("other", "key");
+    objects.rename(name("copy"), there, RenameOptions::default()).wait().unwrap();
+    assert_eq!(list(there), none);
+}
+
+/// S-120, its last row.
+#[test]
+fn a_snapshot_and_a_branch_have_what_is_known_of_objects_as_it_was() {
+    let objects = store();
+    let metadata = vec![("colour".to_owned(), "green".to_owned())];
+    let put = put_with(&objects, "key", &bytes(90_000, 1), PutOptions { metadata, ..PutOptions::default() }).unwrap();
+    objects.snapshot_bucket("bucket", "then").wait().unwrap();
+    objects.branch_bucket("bucket", "branch").wait().unwrap();
+    for bucket in ["bucket@then", "branch"] {
+        let found = objects.head(bucket, "key").unwrap();
+        assert_eq!((found.id, found.version, found.created), (put.id, put.version, put.created), "{bucket}");
+        assert_eq!((found.modified, found.changed), (put.modified, put.changed), "{bucket}");
+        assert_eq!((found.etag, found.metadata), (put.etag.clone(), put.metadata.clone()), "{bucket}");
+        assert_ne!(objects.head_bucket(bucket).unwrap().space, objects.head_bucket("bucket").unwrap().space);
+    }
 }
