@@ -62,6 +62,7 @@ pub(super) async fn get_object_tagging(
 /// Replaces the tags of an object, where the version that is named is the newest.
 async fn set(front: &Front, (bucket, key): (&str, &str), asked: Option<&str>, tags: Pairs) -> Result<(), S3Error> {
     let name = ObjectName::new(bucket, key);
+    let mut options = EditOptions::default();
     if let Some(asked) = version(asked)? {
         let newest = front.objects.head(bucket, key).map_err(errors::s3)?;
         if newest.version_id != asked {
@@ -69,9 +70,11 @@ async fn set(front: &Front, (bucket, key): (&str, &str), asked: Option<&str>, ta
             let message = "Setting the tags of a version that is not the newest is not implemented.";
             return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
         }
+        // Another may become the newest before the change is made.
+        options.only = Some(newest.id);
     }
     let change = AttributeChange { tags: Some(MetadataChange::Replace(tags)), ..AttributeChange::default() };
-    settle(front.objects.set_attributes(name, change, EditOptions::default())).await.map(drop)
+    settle(front.objects.set_attributes(name, change, options)).await.map(drop)
 }
 
 pub(super) async fn put_object_tagging(
