@@ -147,6 +147,8 @@ pub fn find_record(tree: &Tree, source: &dyn NodeSource, key: &[u8]) -> Result<O
 
 /// Pieces of at least this length are read past the page cache when it does not hold them.
 const STREAM_LEN_MIN: usize = 128 << 10;
+/// See [`step_len`].
+const STEP_LEN: usize = 256 << 10;
 /// A chunk of at most this length is kept for the next read.
 const KEPT_LEN_MAX: u64 = 64 << 10;
 
@@ -344,6 +346,17 @@ impl Reading<'_> {
     fn read_chunks(&self, extent: &Extent, start: u64, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         let at = extent.start_block * BLOCK_LEN as u64 + start;
         let mode = self.mode_for(at, buffer.len(), notes)?;
+        let step = step_len(mode).max(1 << extent.chunk_log2);
+        let mut start = start;
+        for part in buffer.chunks_mut(step) {
+            self.read_verified(extent, start, part, mode)?;
+            start += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn read_verified(&self, extent: &Extent, start: u64, buffer: &mut [u8], mode: ReadMode) -> Result<()> {
+        let at = extent.start_block * BLOCK_LEN as u64 + start;
         self.device.read_at(buffer, at, mode).map_err(|e| read_failed(at, e))?;
         let Some(first_bad) = first_damaged(extent, start, buffer) else { return Ok(()) };
         match mode {
@@ -368,6 +381,15 @@ impl Reading<'_> {
 struct Around<'a> {
     extent: &'a Extent,
     piece_at: u64,
+}
+
+/// How much is read before it is verified, where the page cache has it: so much is in the processor's cache then. A device is
+/// asked for all at once.
+fn step_len(mode: ReadMode) -> usize {
+    match mode {
+        ReadMode::Cached | ReadMode::Now => STEP_LEN,
+        ReadMode::Stream | ReadMode::Direct => usize::MAX / 2 + 1,
+    }
 }
 
 /// Where the first chunk lies that does not match its checksum, and how long it is.

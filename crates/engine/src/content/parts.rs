@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::{Notes, Reading, STREAM_LEN_MIN, first_damaged, read_failed};
+use super::{Notes, Reading, STREAM_LEN_MIN, first_damaged, read_failed, step_len};
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{ErrorKind, Result};
 use crate::value::{Extent, Piece};
@@ -159,19 +159,39 @@ impl Reading<'_> {
         }
     }
 
+    /// Reads whole extents that lie one behind the other, some at once; whether all of them are sound.
+    fn read_whole(&self, mut extents: &[Extent], mut buffer: &mut [u8], mode: ReadMode) -> Result<bool> {
+        while let [first, ..] = extents {
+            let mut length = 0;
+            let fits = |extent: &&Extent| {
+                let is_first = length == 0;
+                length += extent.run_length as usize;
+                is_first || length <= step_len(mode)
+            };
+            let count = extents.iter().take_while(fits).count();
+            let (some, others) = extents.split_at(count);
+            let length = some.iter().map(|extent| extent.run_length as usize).sum();
+            let (part, behind) = buffer.split_at_mut(length);
+            let at = first.start_block * BLOCK_LEN as u64;
+            self.device.read_at(part, at, mode).map_err(|e| read_failed(at, e))?;
+            let mut rest = &part[..];
+            for extent in some {
+                let (own, behind) = rest.split_at(extent.run_length as usize);
+                if first_damaged(extent, 0, own).is_some() {
+                    return Ok(false);
+                }
+                rest = behind;
+            }
+            (extents, buffer) = (others, behind);
+        }
+        Ok(true)
+    }
+
     /// Reads extents that lie one behind the other at once.
     fn read_row(&self, row: &Row, buffer: &mut [u8], notes: &Notes) -> Result<()> {
         if let [first, _, ..] = &row.extents[..] {
-            let at = first.start_block * BLOCK_LEN as u64;
-            let mode = self.mode_for(at, buffer.len(), notes)?;
-            self.device.read_at(buffer, at, mode).map_err(|e| read_failed(at, e))?;
-            let mut rest = &buffer[..];
-            let sound = row.extents.iter().all(|extent| {
-                let (own, behind) = rest.split_at(extent.run_length as usize);
-                rest = behind;
-                first_damaged(extent, 0, own).is_none()
-            });
-            if sound {
+            let mode = self.mode_for(first.start_block * BLOCK_LEN as u64, buffer.len(), notes)?;
+            if self.read_whole(&row.extents, buffer, mode)? {
                 return Ok(());
             }
         }

@@ -17,7 +17,6 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
@@ -193,10 +192,7 @@ impl FileDevice {
             self.pace.went_through(offset, buffer.len() as u64);
             return self.pace.read_through(buffered, buffer, offset);
         }
-        let begun = Instant::now();
-        self.read_direct(direct, buffer, offset)?;
-        self.pace.note(Way::Past, buffer.len() as u64, begun.elapsed());
-        Ok(())
+        self.pace.timed(Way::Past, buffer.len(), || self.read_direct(direct, buffer, offset))
     }
 
     /// Fills at least the first `wanted` bytes of aligned memory.
@@ -276,7 +272,9 @@ impl Device for FileDevice {
         match (mode, &handles.direct) {
             (ReadMode::Now, _) => read_now(&handles.buffered, buffer, offset),
             (ReadMode::Cached, Some(_))
-                if buffer.len() >= LONG_LEN && self.pace.follows(offset, buffer.len() as u64) =>
+                if buffer.len() >= LONG_LEN
+                    && self.pace.follows(offset, buffer.len() as u64)
+                    && !self.streamed.again(offset) =>
             {
                 self.pace.read_through(&handles.buffered, buffer, offset)
             }
