@@ -217,7 +217,8 @@ impl Core {
         let mut book = self.book.lock();
         let cut = {
             let mut head = self.head.lock();
-            while head.unwritten.is_some() {
+            // What is queued is not of the cut.
+            while head.unwritten.is_some() && head.in_flight {
                 // After a failure nobody ends what is under way.
                 self.check_running()?;
                 self.room.wait(&mut head);

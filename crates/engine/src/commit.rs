@@ -7,34 +7,30 @@
 //!   joins the queue without a record (with one, when the request has an id).
 //! - A batch that can change nothing but take space away is let in while the reserve lasts.
 
-mod begun;
+pub(crate) mod begun;
+mod enter;
 mod form;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use begun::Unended;
-use form::{blocks_needed, branched, check_keys, encoded, stages_of};
+use form::{branched, check_keys, encoded, stages_of};
 
 use crate::apply::{State, condition};
 use crate::batch::{
-    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, RequestId,
-    Version,
+    BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, RequestId, Version,
 };
 use crate::changes::ChangeSet;
 use crate::core::{Core, Head, Item};
-use crate::device::BLOCK_LEN;
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::log::record::{Outcome, Record, Step, inline_len};
-use crate::promise::draws;
 use crate::requests;
-use crate::space::Class;
 use crate::stage::StageHint;
 use crate::staging::{Stage, Staged};
-use crate::ticket::{Completer, Ticket, is_telling};
+use crate::ticket::{Completer, Ticket, is_awaited, is_telling};
 
 /// So many bytes of commits that were told already may wait in the queue before the writer is woken for them.
 pub(crate) const LAZY_LEN_MAX: usize = 128 << 10;
@@ -46,9 +42,17 @@ impl Core {
     /// Asks for a batch.
     pub(crate) fn submit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = self.new_ticket();
-        crate::together::join(self);
-        self.submit_for(batch, durability, completer);
-        ticket
+        let is_held = crate::together::join(self);
+        if is_held || !is_awaited() || is_telling() || self.background == Background::Manual {
+            self.submit_for(batch, durability, completer);
+            return ticket;
+        }
+        self.submit_for(batch, durability, completer.led());
+        let (lead, leave) = (Arc::clone(self), Arc::clone(self));
+        let leave = move || {
+            leave.work.notify_one();
+        };
+        ticket.with_lead(Arc::new(move || lead.lead())).with_leave(Arc::new(leave))
     }
 
     /// Asks for a batch and waits; writes the group it is in, if nobody else is writing one.
@@ -130,10 +134,9 @@ impl Core {
             }
             Payload::Bytes(_) => {}
             Payload::Stage(token) => {
-                let Some(staged) = token.content_ref::<Staged>().filter(|staged| staged.is_of(self)) else {
+                if !token.content_ref::<Staged>().is_some_and(|staged| staged.is_of(self)) {
                     return Err(Error::invalid("the stage belongs to another store"));
-                };
-                staged.write_out(self)?;
+                }
             }
         }
         Ok(operation)
@@ -169,103 +172,31 @@ impl Core {
     ) {
         // Dropped after the head's lock: the end of a stage that was logged takes that lock.
         let _stages = stages_of(&steps);
-        let entered = self.enter(&steps);
+        let entered = self.enter_with_data(&steps, durability);
         let (_no_checkpoint, entered) = if steps.iter().any(|step| branched(step).is_some()) {
             // A branch shares what checkpoints have written: none may be under way. Its lock goes before the head's.
             let entered = entered.map(drop);
             let book = self.book.lock();
-            (Some(book), entered.and_then(|()| self.enter_at_once()))
+            (Some(book), entered.and_then(|()| self.enter_at_once()).map(|head| (head, None)))
         } else {
             (None, entered)
         };
         match entered {
-            Ok(mut head) => {
+            Ok((mut head, beside)) => {
                 if let Err((completer, error)) =
                     self.try_sequence(&mut head, conditions, steps, request, durability, completer)
                 {
                     drop(head);
                     completer.complete(Err(error));
+                } else if let Some((at, staged)) = beside
+                    && staged.is_taken()
+                {
+                    head.unwritten = Some((at, staged));
                 }
             }
             Err(error) => completer.complete(Err(error)),
         }
         self.drop_past();
-    }
-
-    /// Waits until there is room for a batch and takes the head's lock.
-    fn enter(self: &Arc<Core>, steps: &[Step]) -> Result<MutexGuard<'_, Head>> {
-        let need = blocks_needed(steps);
-        let class = if draws(steps) { Class::Promised } else { Class::Data };
-        let mut tries = 0;
-        loop {
-            let mut head = self.enter_at_once()?;
-            // Where no checkpoint finds room, what takes space is refused and what gives it back goes on.
-            let dirty = head.dirty.exceeds(self.table(&head).and_half());
-            if dirty && head.checkpoint_full && need > 0 {
-                return Err(Error::new(ErrorKind::Full, "the store is full: delete something, or give it more space"));
-            }
-            let waits = head.queue_len > self.limits.group_len_max / 2 || (dirty && !head.checkpoint_full);
-            if waits && !is_telling() {
-                self.wait_for_writer(head, dirty)?;
-                continue;
-            }
-            if self.waits_for_data(&head, steps) {
-                self.room.wait_for(&mut head, Duration::from_millis(100));
-                continue;
-            }
-            if need == 0 || self.has_room(&head, need, class) {
-                return Ok(head);
-            }
-            let promised = promised_blocks(&head);
-            drop(head);
-            tries += 1;
-            self.make_room(promised + need).or_else(|error| if tries > 1 { Err(error) } else { Ok(()) })?;
-        }
-    }
-
-    /// Whether there is room for so many blocks, with what waits for a checkpoint.
-    fn has_room(&self, head: &Head, need: u64, class: Class) -> bool {
-        self.allocator.admits(promised_blocks(head) + need, class)
-    }
-
-    /// Whether a step reads bytes of a value whose newest are still on their way: only counters are read here.
-    fn waits_for_data(&self, head: &Head, steps: &[Step]) -> bool {
-        let reads = |unwritten: &Place| {
-            let is_it =
-                |step: &Step| matches!(step, Step::Operation(Operation::AddCounter { at, .. }) if at == unwritten);
-            steps.iter().any(is_it)
-        };
-        head.unwritten.as_ref().is_some_and(reads) && !is_telling()
-    }
-
-    /// Takes the head's lock, whether there is room or not.
-    fn enter_at_once(&self) -> Result<MutexGuard<'_, Head>> {
-        let head = self.head.lock();
-        self.check_running()?;
-        if head.closing {
-            return Err(Error::new(ErrorKind::Stopped, "the store is being closed"));
-        }
-        Ok(head)
-    }
-
-    /// Waits until the writer or a checkpoint has made progress, or makes it where nobody else does.
-    fn wait_for_writer(&self, mut head: MutexGuard<'_, Head>, dirty: bool) -> Result<()> {
-        if self.background == Background::Threads {
-            head.checkpoint_wanted |= dirty;
-            self.checkpoint_work.notify_one();
-            self.work.notify_one();
-            self.room.wait_for(&mut head, Duration::from_millis(100));
-            return Ok(());
-        }
-        drop(head);
-        if !self.write_group()? && dirty {
-            match self.checkpoint() {
-                // Remembered in the head: the caller decides.
-                Err(error) if error.kind() == ErrorKind::Full => {}
-                done => return done,
-            }
-        }
-        Ok(())
     }
 
     fn try_sequence(
@@ -480,9 +411,4 @@ fn next_version(head: &Head) -> Result<Version> {
         return Err(Error::new(ErrorKind::Busy, "the log numbers at hand are used up until the next checkpoint"));
     }
     Ok(next)
-}
-
-/// Blocks that what waits for a checkpoint is going to take from those that are free.
-fn promised_blocks(head: &Head) -> u64 {
-    head.dirty.device_len.min(head.table.device_len) / BLOCK_LEN as u64
 }

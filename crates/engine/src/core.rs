@@ -32,6 +32,7 @@ use crate::promise::Promises;
 use crate::read_ahead::Readers;
 use crate::requests::Requests;
 use crate::space::{Allocator, Class, ReuseQueue, Spot};
+use crate::staging::Staged;
 use crate::ticket::{Completer, Ticket};
 use crate::tree::{StoreId, Weight};
 use crate::value::{BlockRange, Extent};
@@ -109,9 +110,9 @@ pub(crate) struct Head {
     pub untold: usize,
     /// Somebody writes a group; who wants to write the next waits until it is done.
     pub in_flight: bool,
-    /// A place whose new data is written beside the group that names it: until it is there, neither a checkpoint nor a
-    /// commit may need it.
-    pub unwritten: Option<Place>,
+    /// A place whose new data is written beside the group that names it, of which the record is the first, and that data:
+    /// until it is there, neither a checkpoint nor a commit may need it.
+    pub unwritten: Option<(Place, Arc<Staged>)>,
     /// The last group, while more may be added to it (see `writer`).
     pub open: Option<OpenGroup>,
     /// Memory for groups; the last group's bytes while that is open. Away while a group is written.
@@ -215,6 +216,8 @@ pub struct Core {
     /// Which keys are there.
     pub(crate) filters: Filters,
     pub(crate) stages: AtomicU64,
+    /// Cloned by each finished stage that keeps its bytes until it is committed: so they are counted.
+    pub(crate) kept: Arc<()>,
     /// The store may grow to find room that is aligned (see `grow`).
     pub(crate) grows_for_units: AtomicBool,
     /// Whether there is a `failure`.

@@ -381,6 +381,7 @@ pub(crate) fn new_core(
         promises: Promises::default(),
         filters: Filters::new((options.filters && !options.read_only).then_some(memory_len)),
         stages: AtomicU64::new(superblock.reserve.0),
+        kept: Arc::default(),
         grows_for_units: AtomicBool::new(superblock.features.unit_blocks() > 1 && !device.is_fixed()),
         failed: AtomicBool::new(false),
         failure: Mutex::new(None),

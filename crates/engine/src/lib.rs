@@ -83,7 +83,7 @@ pub use stage::{Access, Lifetime, StageHint, StageToken};
 pub use staging::Stage;
 pub use stream::{ReceiveOptions, Received, Sending};
 pub use superblock::FORMAT;
-pub use ticket::{Completer, Ticket};
+pub use ticket::{Completer, Ticket, awaited};
 pub use together::Together;
 pub use tree::{TREE_KEY_LEN_MAX, Tree};
 pub use upgrade::Upgrade;

@@ -79,6 +79,11 @@ impl Staged {
         !self.taken.swap(true, Ordering::AcqRel)
     }
 
+    /// Whether a commit has it.
+    pub fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+
     /// The commit did not happen.
     pub fn untake(&self) {
         self.taken.store(false, Ordering::Release);
@@ -136,8 +141,8 @@ impl Stage {
 
     /// Adds a piece of at most [`STAGE_PIECE_LEN_MAX`] bytes.
     ///
-    /// An error of the device may be told by a later call than the one that gave the bytes, at the latest by
-    /// [`Stage::finish`]. After an error of the store or the device every call fails.
+    /// An error of the device may be told by a later call than the one that gave the bytes, at the latest by the commit
+    /// that names them. After an error of the store or the device every call fails.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
         if piece.len() > STAGE_PIECE_LEN_MAX {
             let message = format!("a piece of {} bytes; the most is {STAGE_PIECE_LEN_MAX}", piece.len());
@@ -165,14 +170,32 @@ impl Stage {
         self.length
     }
 
-    /// No more pieces.
+    /// No more pieces. A few stages of up to one run each may be written by their commits only.
     pub fn finish(mut self) -> Result<StageToken> {
         self.lane.check()?;
-        self.flush(true)?;
+        if !self.keep()? {
+            self.flush(true)?;
+        }
         let empty = Staged::logged(self.staged.id, 0, Vec::new());
         empty.take();
         let staged = std::mem::replace(&mut self.staged, empty);
         Ok(StageToken::new(self.length, Arc::new(staged)))
+    }
+
+    /// Places what was gathered and leaves it to the commit to write it, where that is all there is.
+    fn keep(&mut self) -> Result<bool> {
+        let is_all = self.lane.filled() as u64 == self.length && self.lane.in_flight() == 0;
+        let checksums = (self.lane.filled() >> CHUNK_LOG2_RANDOM) + 1;
+        if !is_all || self.length == 0 || 32 + 4 * checksums > self.lane.core().limits.slab_len_max {
+            return Ok(false);
+        }
+        let core = Arc::clone(self.lane.core());
+        let (extents, access) = (&mut self.staged.extents, self.hint.access);
+        let name = |buffer: &[u8], run: Range<usize>, blocks| extents.push(extent_of(&buffer[run], blocks, access));
+        let kept = Unwritten::keep(&core, &mut self.lane, name)?;
+        let is_kept = kept.is_some();
+        *self.staged.unwritten.get_mut() = kept;
+        Ok(is_kept)
     }
 
     /// Places what was gathered, and has it written.

@@ -3,11 +3,13 @@
 //! Invariants:
 //! - An outcome is given exactly once; a completer dropped without one gives `Stopped`.
 //! - A callback runs on the thread that completes; it must not block.
-//! - Who waits may be asked to lead: to do a piece of the work first, as it does before it begins to wait.
+//! - Who waits may be asked to lead: to do a piece of the work first, as it does before it begins to wait. Only one who
+//!   waits is asked: nobody else's outcome hangs on a ticket that is just kept.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -18,6 +20,23 @@ use crate::together;
 thread_local! {
     /// Whether this thread is telling outcomes: a callback may submit again, and must not wait for the writer then.
     static TELLING: Cell<bool> = const { Cell::new(false) };
+    /// Whether what this thread submits is going to be waited for.
+    static AWAITED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `submit` submits, to any store, its thread is going to wait for: no other thread is woken for it, and whoever
+/// waits writes it where nobody else does. Until somebody waits for such a ticket, has itself called by it, or drops it,
+/// it may not be written. A hint: stores are free to overlook it.
+pub fn awaited<R>(submit: impl FnOnce() -> R) -> R {
+    let before = AWAITED.replace(true);
+    let submitted = submit();
+    AWAITED.set(before);
+    submitted
+}
+
+/// Whether what this thread submits now is going to be waited for.
+pub(crate) fn is_awaited() -> bool {
+    AWAITED.get()
 }
 
 /// Runs callbacks of tickets on the writer's thread.
@@ -49,6 +68,8 @@ enum State {
 struct Shared {
     state: Mutex<State>,
     done: Condvar,
+    /// Somebody is waiting.
+    is_waited_for: AtomicBool,
 }
 
 /// An outcome that may not be there yet.
@@ -57,6 +78,7 @@ pub struct Ticket {
     shared: Arc<Shared>,
     driver: Option<Driver>,
     lead: Option<Driver>,
+    leave: Option<Driver>,
 }
 
 /// Gives a ticket its outcome.
@@ -68,8 +90,11 @@ pub struct Completer {
 impl Ticket {
     /// A ticket and what completes it.
     pub fn new() -> (Ticket, Completer) {
-        let shared = Arc::new(Shared { state: Mutex::new(State::Waiting), done: Condvar::new() });
-        (Ticket { shared: Arc::clone(&shared), driver: None, lead: None }, Completer { shared, is_led: false })
+        let shared =
+            Shared { state: Mutex::new(State::Waiting), done: Condvar::new(), is_waited_for: AtomicBool::new(false) };
+        let shared = Arc::new(shared);
+        let ticket = Ticket { shared: Arc::clone(&shared), driver: None, lead: None, leave: None };
+        (ticket, Completer { shared, is_led: false })
     }
 
     /// A ticket whose outcome is there.
@@ -91,9 +116,17 @@ impl Ticket {
         self
     }
 
+    /// Who does that where nobody waits for it: it is told so when somebody is to be called by the ticket, or when that is
+    /// dropped. Without it, whoever drops the ticket does it.
+    pub(crate) fn with_leave(mut self, leave: Driver) -> Ticket {
+        self.leave = Some(leave);
+        self
+    }
+
     /// Blocks until the outcome is there.
     pub fn wait(self) -> Result<Commit> {
         together::release();
+        self.shared.is_waited_for.store(true, Ordering::Release);
         if let Some(lead) = &self.lead {
             lead();
         }
@@ -141,7 +174,13 @@ impl Ticket {
                 drop(state);
                 callback(outcome);
             }
-            _ => *state = State::Called(Box::new(callback)),
+            _ => {
+                *state = State::Called(Box::new(callback));
+                drop(state);
+                if let Some(leave) = &self.leave {
+                    leave();
+                }
+            }
         }
     }
 }
@@ -164,9 +203,10 @@ impl Completer {
         self.is_led
     }
 
-    /// Whoever waits, to be asked to lead.
-    pub(crate) fn waiter(&self) -> Waiter {
-        Waiter(Arc::clone(&self.shared))
+    /// Whoever waits for it already and will write: to be asked to lead.
+    pub(crate) fn leader(&self) -> Option<Waiter> {
+        let leads = self.is_led && self.shared.is_waited_for.load(Ordering::Acquire);
+        leads.then(|| Waiter(Arc::clone(&self.shared)))
     }
 
     /// Gives the outcome.
@@ -210,7 +250,7 @@ impl Drop for Ticket {
         let is_waited_for = matches!(*self.shared.state.lock(), State::Waiting | State::Asked);
         if is_waited_for {
             // It may have been asked, and others wait for that.
-            lead();
+            self.leave.take().unwrap_or(lead)();
         }
     }
 }
@@ -251,16 +291,45 @@ mod tests {
     #[test]
     fn who_waits_leads_before_and_whenever_asked() {
         let (ticket, completer) = Ticket::new();
+        let completer = completer.led();
         let (tell, told) = std::sync::mpsc::channel();
         let ticket = ticket.with_lead(Arc::new(move || tell.send(()).unwrap()));
+        assert!(completer.leader().is_none(), "nobody waits yet");
         let waiter = std::thread::spawn(move || ticket.wait());
         told.recv().unwrap();
         for _ in 0..3 {
-            completer.waiter().ask();
+            completer.leader().unwrap().ask();
             told.recv().unwrap();
         }
         completer.complete(Ok(DONE));
         assert_eq!(waiter.join().unwrap().unwrap(), DONE);
+    }
+
+    #[test]
+    fn who_does_not_wait_leaves_it_to_others() {
+        let leaving = || {
+            let (ticket, completer) = Ticket::new();
+            let (tell, told) = std::sync::mpsc::channel();
+            let (lead, leave) = (tell.clone(), tell);
+            let ticket = ticket.with_lead(Arc::new(move || lead.send("led").unwrap()));
+            (ticket.with_leave(Arc::new(move || leave.send("left").unwrap())), completer.led(), told)
+        };
+        let (ticket, completer, told) = leaving();
+        drop(ticket);
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["left"]);
+        assert!(completer.leader().is_none());
+
+        let (ticket, completer, told) = leaving();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        ticket.on_done(move |outcome| sender.send(outcome).unwrap());
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["left"]);
+        completer.complete(Ok(DONE));
+        assert_eq!(receiver.recv().unwrap().unwrap(), DONE);
+
+        let (ticket, completer, told) = leaving();
+        completer.complete(Ok(DONE));
+        drop(ticket);
+        assert_eq!(told.iter().count(), 0, "nothing is left to do");
     }
 
     #[test]

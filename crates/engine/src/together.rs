@@ -83,15 +83,15 @@ fn write(held: Vec<Held>) {
     }
 }
 
-/// This thread is about to submit to a store.
-pub(crate) fn join(core: &Arc<Core>) {
+/// This thread is about to submit to a store; whether what it submits is held back.
+pub(crate) fn join(core: &Arc<Core>) -> bool {
     with_held(|held| {
-        if let Some(held) = held
-            && !held.iter().any(|held| Arc::ptr_eq(&held.core, core))
-        {
+        let Some(held) = held else { return false };
+        if !held.iter().any(|held| Arc::ptr_eq(&held.core, core)) {
             held.push(Held { core: Arc::clone(core), leads: false, wakes: false });
         }
-    });
+        true
+    })
 }
 
 /// Whether the writer need not be woken now for a batch of this thread.

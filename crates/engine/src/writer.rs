@@ -3,8 +3,8 @@
 //! Invariants:
 //! - One thread at a time writes groups: the writer's own, or one that waits for its commit and finds that
 //!   nobody writes ([`Core::lead`]). The next group is gathered in the queue while this one is written and synced.
-//! - The sync is issued after every data write and ring write of the group's commits has returned. Data of a group that
-//!   was begun is written while the group is (see `commit::begun`), that of all others before they are queued.
+//! - The sync is issued after every data write and ring write of the group's commits has returned. What the head says is
+//!   not written yet ([`Head::unwritten`]) is written while the group is, all other data before its commit is queued.
 //! - Nothing of a group is visible or acknowledged before it is as durable as its strictest member asked; only
 //!   commits for which memory is enough are shown at once, when nothing stands before them that is not.
 //! - A group of one block stays open until something was synced after it was begun, a checkpoint names its end, or
@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::group::{self, GroupHeader};
 use crate::log::ring::Position;
 use crate::staging::Staged;
-use crate::ticket::{Completer, telling};
+use crate::ticket::telling;
 
 /// How long the writer waits, when idle, before it marks in the ring what is durable.
 const MARK_DELAY: Duration = Duration::from_millis(50);
@@ -44,6 +44,8 @@ const GROUP_BUFFER_LEN: usize = 64 << 10;
 pub(crate) struct Sealed {
     items: Vec<Item>,
     write: Write,
+    /// To be written beside it: its first record names this.
+    data: Option<Arc<Staged>>,
     version: Version,
     sync: bool,
 }
@@ -59,8 +61,8 @@ enum Write {
         /// Through the page cache: where nobody waits for the medium, or part of it is there already.
         is_cached: bool,
     },
-    /// To wait for it; and to write this, which its one record names.
-    Begun(Begun, Option<Arc<Staged>>),
+    /// To wait for it.
+    Begun(Begun),
 }
 
 /// A group that is being written.
@@ -130,8 +132,8 @@ impl Core {
 
     /// Writes what is not written of a group, makes it durable, and shows it.
     fn end(&self, sealed: Sealed) -> Result<()> {
-        let Sealed { items, write, version, sync } = sealed;
-        let written = self.write_whole(write);
+        let Sealed { items, write, data, version, sync } = sealed;
+        let written = self.write_whole(write, data);
         let written = written.and_then(|buffer| if sync { self.sync_device().map(|()| buffer) } else { Ok(buffer) });
         let mut head = self.head.lock();
         head.in_flight = false;
@@ -156,10 +158,16 @@ impl Core {
     }
 
     /// Gives back the memory of the group.
-    fn write_whole(&self, write: Write) -> Result<Option<AlignedBuffer>> {
-        match write {
-            Write::Outcomes => Ok(None),
-            Write::Whole { position, buffer, is_cached } => {
+    fn write_whole(&self, write: Write, data: Option<Arc<Staged>>) -> Result<Option<AlignedBuffer>> {
+        match (write, data) {
+            (Write::Outcomes, _) => Ok(None),
+            (Write::Whole { position, buffer, is_cached: false }, Some(data)) => {
+                let offset = self.ring.offset(position);
+                let writing = self.begin_write(buffer, offset);
+                self.write_beside(writing, offset, Some(data)).map(Some)
+            }
+            (Write::Whole { position, buffer, is_cached }, data) => {
+                data.map_or(Ok(()), |data| data.write_out(self))?;
                 let offset = self.ring.offset(position);
                 if is_cached {
                     self.write_cached(&buffer, offset)?
@@ -168,12 +176,15 @@ impl Core {
                 }
                 Ok(Some(buffer))
             }
-            Write::Begun(begun, data) => {
-                let placed = data.map_or(Ok(()), |data| data.write_out(self));
-                let buffer = self.end_write(begun.writing, begun.offset);
-                placed.and(buffer).map(Some)
-            }
+            (Write::Begun(begun), data) => self.write_beside(begun.writing, begun.offset, data).map(Some),
         }
+    }
+
+    /// Writes the data of a group that is being written, and waits for that.
+    fn write_beside(&self, writing: Writing, offset: u64, data: Option<Arc<Staged>>) -> Result<AlignedBuffer> {
+        let placed = data.map_or(Ok(()), |data| data.write_out(self));
+        let buffer = self.end_write(writing, offset);
+        placed.and(buffer)
     }
 
     /// Shows a group and tells everyone who waits for it.
@@ -191,8 +202,8 @@ impl Core {
         let mark = !head.writer_armed && head.flushed == head.sealed.state.version;
         let left = !head.queue.is_empty() && (head.untold > 0 || !head.writer_armed);
         // Whoever waits for the next group anyway had best write it, and begin before the others are told.
-        let led = || head.queue.iter().filter_map(|item| item.completer.as_ref()).find(|completer| completer.is_led());
-        let leader = if left { led().map(Completer::waiter) } else { None };
+        let led = || head.queue.iter().find_map(|item| item.completer.as_ref()?.leader());
+        let leader = if left { led() } else { None };
         let wake = mark || (left && leader.is_none()) || head.closing;
         drop(head);
         if let Some(leader) = leader {
@@ -287,7 +298,7 @@ impl Core {
         if sync {
             head.open = None;
         }
-        Sealed { items, write: Write::Outcomes, version: head.sealed.state.version, sync }
+        Sealed { items, write: Write::Outcomes, data: None, version: head.sealed.state.version, sync }
     }
 
     fn seal_records(&self, head: &mut Head, items: Vec<Item>, position: Position) -> Sealed {
@@ -326,7 +337,9 @@ impl Core {
             || head.unflushed_len > self.limits.unflushed_len_max;
         head.open = (!sync && buffer.len() == BLOCK_LEN).then_some(group);
         let is_cached = !sync || is_cached_before;
-        Sealed { items, version: head.sealed.state.version, write: Write::Whole { position, buffer, is_cached }, sync }
+        let data = head.unwritten.as_ref().map(|(_, staged)| Arc::clone(staged));
+        let write = Write::Whole { position, buffer, is_cached };
+        Sealed { items, version: head.sealed.state.version, write, data, sync }
     }
 
     /// Begins to write a group of one record, which the head is to be changed by; `None` where the ring has no room.
@@ -362,7 +375,7 @@ impl Core {
             state: item.state.clone(),
         };
         head.in_flight = true;
-        Sealed { items: vec![item], write: Write::Begun(begun, data), version, sync: true }
+        Sealed { items: vec![item], write: Write::Begun(begun), data, version, sync: true }
     }
 
     fn header(&self, head: &Head, group: &OpenGroup) -> GroupHeader {

@@ -34,6 +34,7 @@ pub use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 pub use koine_engine::{
     Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, GLANCE_LEN_MAX, KeyRange, Lifetime,
     Operation, Payload, Place, Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
+    awaited,
 };
 pub use memory::{MemoryKv, MemoryOptions};
 #[cfg(feature = "rocksdb")]

@@ -117,10 +117,7 @@ impl Core {
                     Outcome::Applied(steps) => steps,
                     Outcome::Refused(_) => Vec::new(),
                 };
-                match staged.map_or(Ok(()), |(_, staged)| staged.write_out(self)) {
-                    Ok(()) => self.sequence(&conditions, steps, None, Durability::Sync, completer),
-                    Err(error) => completer.complete(Err(error)),
-                }
+                self.sequence(&conditions, steps, None, Durability::Sync, completer);
                 None
             }
         };
@@ -174,7 +171,7 @@ impl Core {
                 let outcome = Ok(Commit { version: record.version, repeated: false });
                 let state = head.state.clone();
                 let item = Item::new(bytes, state, Durability::Sync, outcome, completer, changes);
-                head.unwritten = staged.map(|(at, _)| at.clone());
+                head.unwritten = staged.cloned();
                 Ok(Some(self.seal_begun(&mut head, item, begun, staged.map(|(_, staged)| Arc::clone(staged)))))
             }
             Err(error) => {
@@ -223,4 +220,4 @@ fn unwritten_of(batch: &Batch) -> Option<(Place, Arc<Staged>)> {
 #[cfg(test)]
 mod plain_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,10 +1,13 @@
 //! What can be told of a batch by its form alone: keys that are too long, the room that it takes, its stages, its record.
 
-use crate::batch::{KEY_LEN_MAX, Operation, Payload, SpaceId};
+use std::sync::Arc;
+
+use crate::batch::{KEY_LEN_MAX, Operation, Payload, Place, SpaceId};
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::log::record::{Outcome, Record, Step, inline_len};
 use crate::stage::StageToken;
+use crate::staging::Staged;
 
 /// Refuses keys that are too long.
 pub(super) fn check_keys(operation: &Operation) -> Result<()> {
@@ -77,18 +80,45 @@ fn blocks_of_payload(payload: &Payload) -> u64 {
     }
 }
 
+/// The stage that a step names, and for which place.
+fn stage_of(step: &Step) -> Option<(&Place, &StageToken)> {
+    match step {
+        Step::Operation(
+            Operation::Put { at, value: Payload::Stage(token) }
+            | Operation::WriteAt { at, data: Payload::Stage(token), .. }
+            | Operation::Append { at, data: Payload::Stage(token) },
+        )
+        | Step::Relocate { at, data: Payload::Stage(token), .. } => Some((at, token)),
+        _ => None,
+    }
+}
+
 /// The stages that steps name, to be held for a while.
 pub(super) fn stages_of(steps: &[Step]) -> Vec<StageToken> {
-    let payload = |step: &Step| match step {
-        Step::Operation(
-            Operation::Put { value: Payload::Stage(token), .. }
-            | Operation::WriteAt { data: Payload::Stage(token), .. }
-            | Operation::Append { data: Payload::Stage(token), .. },
-        )
-        | Step::Relocate { data: Payload::Stage(token), .. } => Some(token.clone()),
-        _ => None,
+    steps.iter().filter_map(stage_of).map(|(_, token)| token.clone()).collect()
+}
+
+/// The stages among them of which something is not written, and their places.
+pub(super) fn unwritten_of(steps: &[Step]) -> Vec<(Place, Arc<Staged>)> {
+    let unwritten = |(at, token): (&Place, &StageToken)| {
+        let staged = token.content::<Staged>().filter(|staged| staged.is_unwritten())?;
+        Some((at.clone(), staged))
     };
-    steps.iter().filter_map(payload).collect()
+    steps.iter().filter_map(stage_of).filter_map(unwritten).collect()
+}
+
+/// Whether a step reads the bytes of a place when it is applied, or makes another one have them.
+pub(super) fn reads_from(step: &Step, place: &Place) -> bool {
+    match step {
+        Step::Operation(operation) => match operation {
+            Operation::AddCounter { at, .. } => at == place,
+            Operation::Rename { from, .. } | Operation::CloneRange { from, .. } => from == place,
+            Operation::RenamePrefix { space, from, .. } => *space == place.space && place.key.starts_with(from),
+            Operation::Concatenate { sources, .. } => sources.contains(place),
+            _ => branched(step) == Some(place.space),
+        },
+        _ => false,
+    }
 }
 
 /// What the stored form of a step takes beside its inline bytes, about.

@@ -107,7 +107,6 @@ impl Lane {
     }
 
     /// How many runs are being written.
-    #[cfg(test)]
     pub fn in_flight(&self) -> usize {
         self.flights.len()
     }
@@ -173,7 +172,14 @@ impl Lane {
         done.inspect_err(|error| self.failed = Some(error.clone()))
     }
 
-    fn send_buffer(&mut self, last: bool, mut name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<()> {
+    /// Places what the buffer holds and gives it to whoever is to write it; nothing is filled after this. `name` as for `send`.
+    pub fn keep(&mut self, name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<(Lent, Vec<Target>)> {
+        let targets = self.place(name).inspect_err(|error| self.failed = Some(error.clone()))?;
+        Ok((std::mem::replace(&mut self.buffer, Lent::own(0)), targets))
+    }
+
+    /// Gives what the buffer holds its blocks, for somebody to write it there.
+    fn place(&mut self, mut name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<Vec<Target>> {
         let mut targets = Vec::with_capacity(1);
         let mut done = 0;
         while done < self.filled {
@@ -188,6 +194,11 @@ impl Lane {
         }
         self.placed += self.filled as u64;
         self.filled = 0;
+        Ok(targets)
+    }
+
+    fn send_buffer(&mut self, last: bool, name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<()> {
+        let targets = self.place(name)?;
         let next = if last || !self.core.crew.is_at_work() { None } else { self.next_buffer()? };
         match next {
             Some(next) => {

@@ -286,3 +286,29 @@ fn memory_of_others_is_written_from_where_it_is() {
         assert!(read[..expected.len()] == expected[..]);
     }
 }
+
+#[test]
+fn a_few_finished_stages_wait_for_their_commits_and_no_more() {
+    let (device, engine) =
+        open(Gated { memory: MemoryDevice::fixed(64 * MIB), shut: Mutex::new(false), opened: Condvar::new() });
+    let finished = || {
+        let mut stage = engine.stage(StageHint::default()).unwrap();
+        stage.write(&piece(1)).unwrap();
+        stage.finish().unwrap()
+    };
+    // While nothing can be written: only what writes nothing comes back.
+    device.set_shut(true);
+    let mut kept: Vec<StageToken> = (0..unwritten::KEPT_MAX).map(|_| finished()).collect();
+    device.set_shut(false);
+    assert!(!finished().content::<Staged>().unwrap().is_unwritten());
+    assert!(kept.iter().all(|token| token.content::<Staged>().unwrap().is_unwritten()));
+    // Room for another is there when one is given up, or written by its commit.
+    kept.pop();
+    kept.push(finished());
+    assert!(kept.last().unwrap().content::<Staged>().unwrap().is_unwritten());
+    let at = Place::new(SPACE, "k");
+    let put = Batch::new().then(Operation::Put { at, value: Payload::Stage(kept.remove(0)) });
+    engine.submit(put, Durability::Sync).wait().unwrap();
+    assert!(finished().content::<Staged>().unwrap().is_unwritten());
+    assert_eq!(engine.get(SPACE, b"k").unwrap().unwrap(), piece(1));
+}

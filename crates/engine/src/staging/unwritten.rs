@@ -1,12 +1,15 @@
 //! Values of at most one buffer that have their place and their checksums, and are written when their commit is.
 //!
 //! Invariants:
-//! - Whoever takes what is to be written writes it; the token's commit is told only after that.
+//! - Nobody who asks for it to be written goes on before it is, whoever writes it; the token's commit is told only after that.
 //! - A stage that is dropped before gives its blocks back: nobody is writing to them then.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::flight::Target;
+use super::lane::Lane;
 use super::{CHUNK_LOG2_RANDOM, CHUNK_LOG2_SEQUENTIAL, Staged, extent_of};
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
@@ -23,23 +26,36 @@ const EXTENT_LEN: usize = 40;
 /// they cost a thin medium half of what they cost spread over groups that were never written to.
 const TURN: usize = 0;
 
+/// Finished stages that keep their bytes until they are committed: more are written at once, so that memory is bounded.
+pub(super) const KEPT_MAX: usize = 4;
+
 /// Bytes that have a place and are not there yet.
 pub struct Unwritten {
     buffer: Lent,
-    /// In the order of the buffer's blocks.
-    runs: Vec<BlockRange>,
+    targets: Vec<Target>,
+    /// Of a finished stage: one of those that keep their bytes.
+    _kept: Option<Arc<()>>,
 }
 
 impl Unwritten {
+    /// What a lane has placed, unless enough is kept already.
+    pub fn keep(
+        core: &Core,
+        lane: &mut Lane,
+        name: impl FnMut(&[u8], Range<usize>, BlockRange),
+    ) -> Result<Option<Self>> {
+        let kept = Arc::clone(&core.kept);
+        // The core's own, and this one.
+        if Arc::strong_count(&kept) > KEPT_MAX + 1 {
+            return Ok(None);
+        }
+        let (buffer, targets) = lane.keep(name)?;
+        Ok(Some(Unwritten { buffer, targets, _kept: Some(kept) }))
+    }
+
     /// Writes them; a failure stops the store.
     fn write(&self, core: &Core) -> Result<()> {
-        let mut at = 0;
-        for run in &self.runs {
-            let end = at + run.count as usize * BLOCK_LEN;
-            core.write(&self.buffer[at..end], run.start * BLOCK_LEN as u64)?;
-            at = end;
-        }
-        Ok(())
+        self.targets.iter().try_for_each(|target| target.write(core, &self.buffer))
     }
 }
 
@@ -49,10 +65,17 @@ impl Staged {
         self.is_of(core) && !self.taken.load(Ordering::Acquire)
     }
 
-    /// Writes what is not written yet.
+    /// Whether something is not written yet.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.unwritten.lock().is_some()
+    }
+
+    /// Writes what is not written yet, or waits until somebody else has.
     pub(crate) fn write_out(&self, core: &Core) -> Result<()> {
-        let unwritten = self.unwritten.lock().take();
-        unwritten.map_or(Ok(()), |unwritten| unwritten.write(core))
+        let mut unwritten = self.unwritten.lock();
+        unwritten.as_ref().map_or(Ok(()), |unwritten| unwritten.write(core))?;
+        *unwritten = None;
+        Ok(())
     }
 }
 
@@ -73,14 +96,15 @@ pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Op
     let spot = Spot { turn: TURN, lifetime: hint.lifetime };
     // Its drop gives back what was taken, should the next part find no room.
     let mut staged = Staged::begun(core.next_stage(), Arc::downgrade(core));
-    let (mut runs, mut rest) = (Vec::with_capacity(1), data);
+    let (mut targets, mut at, mut rest) = (Vec::with_capacity(1), 0, data);
     while !rest.is_empty() {
         let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, spot)?;
         let (part, after) = rest.split_at(rest.len().min(run.count as usize * BLOCK_LEN));
         staged.extents.push(extent_of(part, run, hint.access));
-        runs.push(run);
-        rest = after;
+        let end = at + run.count as usize * BLOCK_LEN;
+        targets.push(Target { bytes: at..end, block: run.start });
+        (at, rest) = (end, after);
     }
-    *staged.unwritten.get_mut() = Some(Unwritten { buffer, runs });
+    *staged.unwritten.get_mut() = Some(Unwritten { buffer, targets, _kept: None });
     Ok(Some(StageToken::new(data.len() as u64, Arc::new(staged))))
 }

@@ -1,14 +1,24 @@
 //! What a group takes, who writes it, and when it is shown.
 
+use std::io;
 use std::sync::Arc;
+use std::thread::ThreadId;
 
-use crate::batch::{Batch, Durability, Operation, SpaceId};
-use crate::device::{BLOCK_LEN, Call, Fault, FaultyDevice, MemoryDevice, Times, Trouble};
+use parking_lot::Mutex;
+
+use crate::batch::{Batch, Durability, Operation, Payload, Place, Sources, SpaceId};
+use crate::commit::begun::tests::{each_power_cut, formatted};
+use crate::device::{
+    BLOCK_LEN, Call, Device, Fault, FaultyDevice, MemoryDevice, RecordingDevice, Times, Trouble, pass_on,
+};
 use crate::engine::{Background, Engine, Options};
 use crate::error::ErrorKind;
 use crate::format::FormatOptions;
+use crate::stage::StageHint;
+use crate::ticket::{Ticket, awaited};
 
 const SPACE: SpaceId = SpaceId::FIRST;
+const BRANCH: SpaceId = SpaceId(SPACE.0 + 1);
 const BLOCK: u64 = BLOCK_LEN as u64;
 
 fn options(background: Background) -> Options {
@@ -175,5 +185,149 @@ fn a_failed_write_is_told_to_whoever_wrote_the_group_and_to_all_who_wait() {
         let later = engine.commit(Batch::new().put(SPACE, "l", "2"), Durability::Memory).unwrap_err();
         assert_eq!(later.kind(), ErrorKind::Stopped);
         assert!(engine.view().stat(SPACE, b"k").unwrap().is_none());
+    }
+}
+
+/// Memory that knows which threads write to it.
+struct Signed {
+    memory: MemoryDevice,
+    writers: Mutex<Vec<(ThreadId, usize)>>,
+}
+
+impl Device for Signed {
+    pass_on!(memory: len, grow, holds, read_at, sync, discard, close, is_fixed);
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.writers.lock().push((std::thread::current().id(), data.len()));
+        self.memory.write_at(data, offset)
+    }
+}
+
+fn signed() -> (Arc<Signed>, Engine) {
+    let device = Arc::new(Signed { memory: MemoryDevice::fixed(16 << 20), writers: Mutex::default() });
+    Engine::format(device.as_ref(), FormatOptions::default(), &koine_env::OsRandom).unwrap();
+    let engine = Engine::open(Arc::clone(&device) as _, options(Background::Threads)).unwrap();
+    engine.commit(Batch::new().then(Operation::CreateSpace { space: SPACE }), Durability::Sync).unwrap();
+    device.writers.lock().clear();
+    (device, engine)
+}
+
+fn staged(engine: &Engine, data: &[u8]) -> Payload {
+    let mut stage = engine.stage(StageHint::default()).unwrap();
+    stage.write(data).unwrap();
+    Payload::Stage(stage.finish().unwrap())
+}
+
+fn put_of(key: &'static str, value: Payload) -> Batch {
+    Batch::new().then(Operation::Put { at: Place::new(SPACE, key), value })
+}
+
+fn submitted(engine: &Engine, key: &'static str, value: Payload) -> Ticket {
+    awaited(|| engine.submit(put_of(key, value), Durability::Sync))
+}
+
+fn value(engine: &Engine, key: &str) -> Option<Vec<u8>> {
+    engine.get(SPACE, key.as_bytes()).unwrap().map(Vec::from)
+}
+
+#[test]
+fn who_waits_for_what_it_submits_writes_data_and_group() {
+    let (device, engine) = signed();
+    let payload = staged(&engine, &[5; 100_000]);
+    assert_eq!(device.writers.lock().as_slice(), [], "what is one run waits for its commit");
+    submitted(&engine, "k", payload).wait().unwrap();
+    let writers: Vec<_> = device.writers.lock().iter().take(2).copied().collect();
+    let this = std::thread::current().id();
+    assert_eq!(writers, [(this, BLOCK_LEN), (this, 25 * BLOCK_LEN)]);
+    assert_eq!(value(&engine, "k").unwrap(), [5; 100_000]);
+}
+
+#[test]
+fn what_is_submitted_to_be_waited_for_and_is_not_is_written_all_the_same() {
+    let (_, engine) = signed();
+    let (tell, told) = std::sync::mpsc::channel();
+    submitted(&engine, "called", staged(&engine, b"1")).on_done(move |outcome| tell.send(outcome).unwrap());
+    told.recv().unwrap().unwrap();
+    assert_eq!(value(&engine, "called").unwrap(), b"1");
+
+    drop(submitted(&engine, "dropped", staged(&engine, b"2")));
+    engine.sync().unwrap();
+    assert_eq!(value(&engine, "dropped").unwrap(), b"2");
+
+    // Others, whether somebody waits for them or not, do not wait for one that is just kept.
+    let kept = submitted(&engine, "kept", staged(&engine, b"3"));
+    engine.submit(Batch::new().put(SPACE, "other", "4"), Durability::Sync).wait().unwrap();
+    assert_eq!(value(&engine, "kept").unwrap(), b"3");
+    let again = submitted(&engine, "again", staged(&engine, b"5"));
+    engine.checkpoint().unwrap();
+    assert_eq!((kept.wait().is_ok(), again.wait().is_ok()), (true, true));
+
+    let left = submitted(&engine, "left", staged(&engine, b"6"));
+    engine.close().unwrap();
+    left.wait().unwrap();
+}
+
+#[test]
+fn what_needs_data_that_is_on_its_way_waits_for_it() {
+    let number = |value: u64| value.to_le_bytes().to_vec();
+    let place = |key: &'static str| Place::new(SPACE, key);
+    let long = |byte: u8| vec![byte; 20_000];
+    for background in [Background::Threads, Background::Manual] {
+        let (_, engine) = store(background);
+        let submit = |batch: Batch| awaited(|| engine.submit(batch, Durability::Sync));
+        let put = |key: &'static str, data: &[u8]| submit(put_of(key, staged(&engine, data)));
+        let then = |operation: Operation| submit(Batch::new().then(operation));
+        let tickets = vec![
+            put("counter", &number(7)),
+            then(Operation::AddCounter { at: place("counter"), delta: 5 }),
+            put("from", &long(1)),
+            then(Operation::Rename { from: place("from"), to: place("renamed") }),
+            put("from", &long(2)),
+            then(Operation::CloneRange {
+                from: place("from"),
+                from_offset: 0,
+                length: 20_000,
+                to: place("cloned"),
+                to_offset: 0,
+            }),
+            put("from", &long(3)),
+            then(Operation::Concatenate {
+                sources: vec![place("cloned"), place("from")],
+                target: place("both"),
+                fate: Sources::Keep,
+            }),
+            put("from", &long(4)),
+            then(Operation::CloneSpace { from: SPACE, to: BRANCH }),
+            put("from", &long(5)),
+        ];
+        assert!(tickets.into_iter().all(|ticket| ticket.wait().is_ok()));
+        assert_eq!(value(&engine, "counter").unwrap(), number(12));
+        let held = [("renamed", long(1)), ("both", [long(2), long(3)].concat()), ("from", long(5))];
+        for (key, bytes) in held {
+            assert_eq!(value(&engine, key).unwrap(), bytes, "{key}");
+        }
+        assert_eq!(engine.get(BRANCH, b"from").unwrap().unwrap(), long(4));
+        assert!(engine.check(&mut |_| ()).unwrap().is_sound());
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_a_staged_value_before_or_after() {
+    for length in [3000, 60_000, 1 << 20] {
+        let device = Arc::new(RecordingDevice::new(formatted()).unwrap());
+        let open = |device: Arc<dyn Device>| Engine::open(device, options(Background::Manual)).unwrap();
+        let engine = open(device.clone());
+        engine.commit(Batch::new().then(Operation::CreateSpace { space: SPACE }), Durability::Sync).unwrap();
+        let mut known = Vec::new();
+        for number in 1..5 {
+            submitted(&engine, "k", staged(&engine, &vec![number; length])).wait().unwrap();
+            known.push((device.position(), number));
+        }
+        let images = each_power_cut(&device, &known, &|image| {
+            let found = value(&open(Arc::new(image)), "k").unwrap();
+            assert!(found.len() == length && found.iter().all(|byte| *byte == found[0]));
+            found[0]
+        });
+        assert!(images > 30, "{images} images");
     }
 }

@@ -13,7 +13,7 @@ use crate::{Background, Durability, Engine, ErrorKind, FormatOptions, Options};
 const LENGTHS: [usize; 3] = [4 << 10, 40 << 10, 300 << 10];
 pub(super) const STORE_LEN: u64 = 16 << 20;
 
-pub(super) fn formatted() -> MemoryDevice {
+pub(crate) fn formatted() -> MemoryDevice {
     let device = MemoryDevice::fixed(STORE_LEN as usize);
     Engine::format(&device, FormatOptions::default(), &SeededRandom::new(1)).unwrap();
     device
@@ -33,7 +33,7 @@ fn content(object: &Object) -> Vec<u8> {
 /// Shows every medium that a power cut may leave once the first of the `known` numbers is there, each with the position
 /// from which on it is. `number_in` tells which it holds: the last that was known, or the next. Gives the count of media;
 /// some of them hold more than was known.
-pub(super) fn each_power_cut(
+pub(crate) fn each_power_cut(
     device: &RecordingDevice<MemoryDevice>,
     known: &[(usize, u8)],
     number_in: &dyn Fn(MemoryDevice) -> u8,
