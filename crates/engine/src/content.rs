@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use crate::apply::State;
 use crate::batch::KeyRange;
 use crate::checksum::crc32c;
-use crate::device::{BLOCK_LEN, Device, ReadMode};
+use crate::device::{BLOCK_LEN, Device, ReadMode, STEP_LEN};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::{NodeSource, Tree};
 use crate::value::{BlobId, Content, Extent, Piece, Record, Value};
@@ -147,8 +147,6 @@ pub fn find_record(tree: &Tree, source: &dyn NodeSource, key: &[u8]) -> Result<O
 
 /// Pieces of at least this length are read past the page cache when it does not hold them.
 const STREAM_LEN_MIN: usize = 128 << 10;
-/// See [`step_len`].
-const STEP_LEN: usize = 256 << 10;
 /// A chunk of at most this length is kept for the next read.
 const KEPT_LEN_MAX: u64 = 64 << 10;
 

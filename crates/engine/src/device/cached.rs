@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::STEP_LEN;
+
 /// `cachestat`, the same on all architectures; Linux 6.5.
 const CACHESTAT: libc::c_long = 451;
 
@@ -43,23 +45,49 @@ fn page_len() -> Option<u64> {
     u64::try_from(length).ok().filter(|length| *length > 0)
 }
 
-/// Ranges that were streamed lately are worth a place in the page cache when they are wanted again.
-pub(super) struct Streamed(Box<[AtomicU64]>);
+/// Ranges that were streamed lately are worth a place in the page cache when they are wanted again. Remembered by the
+/// places where their steps begin, two in one set of slots.
+pub(super) struct Streamed(Box<[[AtomicU64; 2]]>);
 
-/// How many of them are remembered.
-const STREAMED_MAX: usize = 8192;
+/// Of how many sets.
+const SETS_LOG2: u32 = 15;
 
 impl Default for Streamed {
     fn default() -> Streamed {
-        Streamed((0..STREAMED_MAX).map(|_| AtomicU64::new(u64::MAX)).collect())
+        let set = || [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)];
+        Streamed((0..1 << SETS_LOG2).map(|_| set()).collect())
     }
 }
 
 impl Streamed {
-    /// Whether this place was asked about lately; from now on it was.
-    pub(super) fn again(&self, offset: u64) -> bool {
-        let slot = (offset >> 12).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 51;
-        self.0.get(slot as usize).is_some_and(|slot| slot.swap(offset, Ordering::Relaxed) == offset)
+    /// Whether this place was streamed lately; from now on the range was.
+    pub(super) fn again(&self, offset: u64, length: u64) -> bool {
+        let known = self.knows(offset);
+        (offset..offset + length.max(1)).step_by(STEP_LEN).for_each(|at| self.note(at));
+        known
+    }
+
+    /// Whether a step that begins here was streamed lately.
+    pub(super) fn knows(&self, offset: u64) -> bool {
+        self.set(offset).is_some_and(|set| set.iter().any(|slot| slot.load(Ordering::Relaxed) == offset))
+    }
+
+    fn note(&self, offset: u64) {
+        if let Some([newest, older]) = self.set(offset)
+            && older.load(Ordering::Relaxed) != offset
+        {
+            let before = newest.swap(offset, Ordering::Relaxed);
+            if before != offset {
+                older.store(before, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn set(&self, offset: u64) -> Option<&[AtomicU64; 2]> {
+        // Places are multiples of one length mostly, which one multiplication alone spreads badly.
+        let mixed = (offset >> 12).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let set = (mixed ^ mixed >> 29).wrapping_mul(0x94D0_49BB_1331_11EB) >> (u64::BITS - SETS_LOG2);
+        self.0.get(set as usize)
     }
 }
 
@@ -69,12 +97,17 @@ mod tests {
 
     #[test]
     fn only_what_was_streamed_before_is_known() {
+        const MIB: u64 = 1 << 20;
         let streamed = Streamed::default();
-        assert!((0..1000).all(|at| !streamed.again(at << 20)));
-        let again = (0..1000).filter(|at| streamed.again(at << 20)).count();
-        // Two places may share a slot.
-        assert!(again > 900, "{again}");
-        assert!(!streamed.again(4096) && streamed.again(4096));
+        assert!((0..2000).all(|at| !streamed.again(at * MIB, MIB)));
+        // Three places may share a set.
+        let again = (0..2000).filter(|at| streamed.again(at * MIB, MIB)).count();
+        assert!(again > 1900, "{again}");
+        let step = STEP_LEN as u64;
+        assert!(
+            streamed.knows(1999 * MIB + 3 * step) && !streamed.knows(1999 * MIB + 1) && !streamed.knows(2000 * MIB)
+        );
+        assert!(!streamed.again(4096, 0) && streamed.again(4096, 0));
     }
 
     #[test]

@@ -273,13 +273,14 @@ impl Device for FileDevice {
             (ReadMode::Now, _) => read_now(&handles.buffered, buffer, offset),
             (ReadMode::Cached, Some(_))
                 if buffer.len() >= LONG_LEN
-                    && self.pace.follows(offset, buffer.len() as u64)
-                    && !self.streamed.again(offset) =>
+                    && !self.streamed.knows(offset)
+                    && self.pace.follows(offset, buffer.len() as u64) =>
             {
+                self.streamed.again(offset, buffer.len() as u64);
                 self.pace.read_through(&handles.buffered, buffer, offset)
             }
             (ReadMode::Cached, _) => read_full(&handles.buffered, buffer, offset),
-            (ReadMode::Stream, Some(direct)) if !self.streamed.again(offset) => {
+            (ReadMode::Stream, Some(direct)) if !self.streamed.again(offset, buffer.len() as u64) => {
                 self.stream(direct, &handles.buffered, buffer, offset)
             }
             (ReadMode::Stream, _) => read_full(&handles.buffered, buffer, offset),

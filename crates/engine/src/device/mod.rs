@@ -47,6 +47,10 @@ pub use writing::Writing;
 /// The unit of writing and of allocation, in bytes.
 pub const BLOCK_LEN: usize = 4096;
 
+/// A long read of what the page cache may have comes in steps of so many bytes, each from where the one before has ended:
+/// so much is in the processor's cache when it is verified.
+pub const STEP_LEN: usize = 256 << 10;
+
 /// How a read reaches the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {

@@ -174,6 +174,8 @@ impl Lane {
 
     /// Places what the buffer holds and gives it to whoever is to write it; nothing is filled after this. `name` as for `send`.
     pub fn keep(&mut self, name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<(Lent, Vec<Target>)> {
+        // One behind the other in one group of the allocator, as all that commits write (decision 0021).
+        self.spot.turn = 0;
         let targets = self.place(name).inspect_err(|error| self.failed = Some(error.clone()))?;
         Ok((std::mem::replace(&mut self.buffer, Lent::own(0)), targets))
     }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::super::owner_pid;
+use super::super::{STEP_LEN, owner_pid};
 use super::*;
 
 const B: u64 = BLOCK_LEN as u64;
@@ -318,4 +318,39 @@ fn streams_give_the_same_bytes_past_the_page_cache_and_through_it() {
     // Where there is no direct I/O there is one way only.
     assert_eq!(ways.contains(&Way::Through), device.is_direct());
     assert_eq!(device.reads_ahead(), !device.is_direct() || device.pace.way() == Way::Through);
+}
+
+#[test]
+fn what_is_worth_keeping_stays_beside_what_is_streamed_through_the_page_cache() {
+    const MIB: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let device = FileDevice::open(&folder.path().join("store"), CREATE).unwrap();
+    device.grow(64 * MIB).unwrap();
+    device.write_at(&pattern(64 << 20), 0).unwrap();
+    device.sync().unwrap();
+    fadvise(&device.handles().unwrap().buffered, 0, None, Advice::DontNeed).unwrap();
+    let mut buffer = vec![0; 1 << 20];
+    let mut stream = |number: u64| device.read_at(&mut buffer, number * MIB, ReadMode::Stream).unwrap();
+    device.pace.take(Way::Past);
+    let twice = (1..64).step_by(2);
+    twice.clone().for_each(|number| (0..2).for_each(|_| stream(number)));
+    // Some file systems always have everything, and some systems do not say what is there.
+    if !device.is_direct() || device.holds(0, 1) || !twice.clone().all(|number| device.holds(number * MIB, 1 << 20)) {
+        return;
+    }
+    device.pace.take(Way::Through);
+    let mut step = vec![0; STEP_LEN];
+    for number in 0..64 {
+        if number % 2 == 0 {
+            device.read_at(&mut buffer, number * MIB, ReadMode::Stream).unwrap();
+        } else {
+            let steps = (number * MIB..).step_by(STEP_LEN).take(4);
+            steps.for_each(|at| device.read_at(&mut step, at, ReadMode::Cached).unwrap());
+        }
+    }
+    for number in twice {
+        assert!(device.holds(number * MIB, 1 << 20), "{number}");
+    }
+    let streamed = (0..64).step_by(2).filter(|number| device.holds(number * MIB, 1 << 20)).count();
+    assert!(streamed < 24, "{streamed} of what was read once stay");
 }
