@@ -350,12 +350,15 @@ impl Core {
 
     /// Has everything written that is queued, also what was told already.
     pub(crate) fn write_queued(self: &Arc<Core>) -> Result<()> {
+        // The queue holds nothing in a store that is read only.
+        if self.head.lock().queue.is_empty() {
+            return Ok(());
+        }
         if self.background == Background::Manual {
             while self.write_group()? {}
             return Ok(());
         }
-        // The queue holds nothing in a store that is read only.
-        if is_telling() || self.head.lock().queue.is_empty() {
+        if is_telling() {
             return Ok(());
         }
         self.wait_for(Durability::Written)

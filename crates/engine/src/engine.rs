@@ -275,6 +275,8 @@ impl Engine {
 
     /// Reads and verifies everything; nothing else may use the store meanwhile.
     pub fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+        // Data may wait with its commit.
+        self.core.write_queued()?;
         check::check(&self.core, progress)
     }
 
