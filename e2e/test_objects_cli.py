@@ -339,6 +339,30 @@ def test_targets_that_are_there_can_be_spared(cli, tmp_path):
     assert cli("cp", tmp_path / "source", "s3://first/a", "koine://first/b", check=False).returncode == 2
 
 
+def test_targets_that_are_not_there_can_be_spared(cli, tmp_path):
+    put(cli, tmp_path, "a", b"one")
+    (tmp_path / "source").write_bytes(b"two")
+    source, only = tmp_path / "source", ("cp", "--if-present")
+    absent = "koine://first/absent"
+    for arguments in (
+        [source, absent],
+        ["koine://first/a", absent],
+        ["--range", "0-1", "koine://first/a", absent],
+        ["--offset", "1", source, absent],
+        ["--offset", "1", "koine://first/a", absent],
+    ):
+        assert cli(*only, *arguments, check=False).returncode == 4, arguments
+    assert cli("info", absent, check=False).returncode == 4
+    cli(*only, source, "koine://first/a")
+    assert cli("cat", "koine://first/a").stdout == "two"
+    cli(*only, "--offset", "1", source, "koine://first/a")
+    assert cli("cat", "koine://first/a").stdout == "ttwo"
+    cli(*only, "--range", "2-3", "koine://first/a", "koine://first/a")
+    assert cli("cat", "koine://first/a").stdout == "wo"
+    for arguments in (["koine://first/a", tmp_path / "here"], ["--if-absent", source, "koine://first/a"]):
+        assert cli(*only, *arguments, check=False).returncode == 2, arguments
+
+
 def test_an_upload_in_parts_call_by_call(cli, tmp_path):
     big = bytes(range(256)) * (5 << 12)
     (tmp_path / "part").write_bytes(big)

@@ -48,6 +48,7 @@ mod request;
 mod rights;
 mod search;
 mod transaction;
+mod transfer;
 mod turns;
 mod upgrade;
 mod verb;

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use koine::object::VersionId;
+use koine::object::{EditOptions, EtagMatch, PutCondition, VersionId};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -71,6 +71,9 @@ pub struct CpArgs {
     /// Only where the target is not there. Of a store.
     #[arg(long)]
     if_absent: bool,
+    /// Only where the target is an object that is there. Of a store.
+    #[arg(long, conflicts_with_all = ["if_absent", "resume"])]
+    if_present: bool,
     /// Give objects the MD5 of their bytes as ETag, for clients of S3 that compare it. It takes a core's time. Of a store.
     #[arg(long)]
     md5: bool,
@@ -95,6 +98,22 @@ pub struct CpArgs {
     part_size: u64,
     #[command(flatten)]
     reach: Reach,
+}
+
+impl CpArgs {
+    /// What has to hold of each target.
+    fn condition(&self) -> PutCondition {
+        match (self.if_absent, self.if_present) {
+            (true, _) => PutCondition::absent(),
+            (_, true) => PutCondition { if_match: Some(EtagMatch::Any), ..PutCondition::none() },
+            _ => PutCondition::none(),
+        }
+    }
+
+    /// The same, of a target that is edited.
+    fn edit(&self) -> EditOptions {
+        EditOptions { condition: self.condition(), ..EditOptions::default() }
+    }
 }
 
 /// Offset and length of each part of `size` bytes, where one should have `part_len`.
@@ -148,10 +167,13 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
     });
     let door = door.unwrap_or(Door::S3);
     let in_place = args.range.is_some() || args.offset.is_some() || args.version.is_some();
-    if door == Door::S3 && (args.if_absent || args.md5 || args.resume || in_place) {
+    if door == Door::S3 && (args.if_absent || args.if_present || args.md5 || args.resume || in_place) {
         return Err(Failure::usage(
-            "--if-absent, --md5, --resume, --range, --offset and --version are for koine:// names",
+            "--if-absent, --if-present, --md5, --resume, --range, --offset and --version are for koine:// names",
         ));
+    }
+    if args.if_present && matches!(to, Location::Local(_)) {
+        return Err(Failure::usage("--if-present is of a target in a store"));
     }
     let holder = args.reach.open(door)?;
     if let Holder::Store(opened) = &holder

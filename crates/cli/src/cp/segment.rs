@@ -7,8 +7,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use koine::object::{
-    ByteRange, ComposeOptions, CopyOptions, EditOptions, Expected, ObjectInfo, ObjectName, Objects, PutCondition,
-    PutOptions, Segment,
+    ByteRange, ComposeOptions, CopyOptions, Expected, ObjectInfo, ObjectName, Objects, PutOptions, Segment,
 };
 use serde_json::json;
 
@@ -41,7 +40,7 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
             let (None, Some(offset)) = (args.range, args.offset) else {
                 return Err(Failure::usage("--range is for objects: of a file all is written, at --offset"));
             };
-            write(objects, path, ObjectName::new(bucket, key), offset)?
+            write(args, objects, path, ObjectName::new(bucket, key), offset)?
         }
         (Location::Object { bucket, key, .. }, Location::Local(path)) if args.offset.is_none() => {
             read(args, objects, ObjectName::new(bucket, key), path)?
@@ -56,7 +55,7 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
             let range = ByteRange { offset: first, length };
             let target = ObjectName::new(to, to_key);
             match args.offset {
-                Some(offset) => objects.write_copy(source, range, target, offset, EditOptions::default()).wait(),
+                Some(offset) => objects.write_copy(source, range, target, offset, args.edit()).wait(),
                 None if args.range.is_none() => copy(args, objects, source, target),
                 None => compose(args, objects, source, range, target),
             }
@@ -69,10 +68,6 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
     output.json(&json!({ "type": "copied", "from": from.to_string(), "to": to.to_string(), "bytes": bytes }))
 }
 
-fn condition(args: &CpArgs) -> PutCondition {
-    if args.if_absent { PutCondition::absent() } else { PutCondition::none() }
-}
-
 /// A version, whole.
 fn copy(
     args: &CpArgs,
@@ -80,7 +75,7 @@ fn copy(
     source: ObjectName<'_>,
     target: ObjectName<'_>,
 ) -> koine::object::Result<ObjectInfo> {
-    let options = CopyOptions { source_version: args.version, condition: condition(args), ..CopyOptions::default() };
+    let options = CopyOptions { source_version: args.version, condition: args.condition(), ..CopyOptions::default() };
     objects.copy(source, target, options).wait()
 }
 
@@ -92,16 +87,16 @@ fn compose(
     range: ByteRange,
     target: ObjectName<'_>,
 ) -> koine::object::Result<ObjectInfo> {
-    let put = PutOptions { condition: condition(args), ..PutOptions::default() };
+    let put = PutOptions { condition: args.condition(), ..PutOptions::default() };
     let options = ComposeOptions { put, ..ComposeOptions::default() };
     let segment = Segment { version: args.version, ..Segment::range(source, range.offset, range.length) };
     objects.compose(&[segment], target, options).wait()
 }
 
-fn write(objects: &Objects, path: &Path, name: ObjectName<'_>, offset: u64) -> Outcome<u64> {
+fn write(args: &CpArgs, objects: &Objects, path: &Path, name: ObjectName<'_>, offset: u64) -> Outcome<u64> {
     let cannot = |error| Failure::io(path.display(), &error);
     let mut file = File::open(path).map_err(cannot)?;
-    let mut writer = objects.write_at(name, offset, EditOptions::default()).map_err(failed)?;
+    let mut writer = objects.write_at(name, offset, args.edit()).map_err(failed)?;
     let (mut buffer, mut written) = (vec![0; PIECE_LEN], 0);
     loop {
         let count = file.read(&mut buffer).map_err(cannot)?;

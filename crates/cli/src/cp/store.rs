@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use indicatif::ProgressBar;
 use koine::object::{
     Checksum, ChecksumAlgorithm, CompleteOptions, CompletedPart, CopyOptions, ETag, EtagKind, Expected, ObjectInfo,
-    ObjectName, Objects, PartInfo, PartOptions, PutCondition, PutOptions, UploadId, UploadOptions, UploadQuery,
+    ObjectName, Objects, PartInfo, PartOptions, PutOptions, UploadId, UploadOptions, UploadQuery,
 };
 
 use super::beside::Beside;
@@ -82,17 +82,13 @@ impl Shared<'_> {
                 self.download(ObjectName::new(bucket, key), path)
             }
             (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) => {
-                let options = CopyOptions { condition: self.condition(), ..CopyOptions::default() };
+                let options = CopyOptions { condition: self.args.condition(), ..CopyOptions::default() };
                 let copied = self.objects.copy(ObjectName::new(bucket, key), ObjectName::new(to, to_key), options);
                 self.bar.inc(copied.wait().map_err(failed)?.size);
                 Ok(Verified::Yes)
             }
             (Location::Local(_), Location::Local(_)) => Err(Failure::usage("one side must be an object")),
         }
-    }
-
-    fn condition(&self) -> PutCondition {
-        if self.args.if_absent { PutCondition::absent() } else { PutCondition::none() }
     }
 
     fn etag(&self) -> EtagKind {
@@ -113,7 +109,7 @@ impl Shared<'_> {
         }
         let options = PutOptions {
             length: Some(before.len()),
-            condition: self.condition(),
+            condition: self.args.condition(),
             etag: self.etag(),
             ..PutOptions::default()
         };
@@ -194,7 +190,7 @@ impl Shared<'_> {
         unchanged(file, before)?;
         let options = CompleteOptions {
             parts: completed,
-            condition: self.condition(),
+            condition: self.args.condition(),
             size: Some(before.len()),
             ..CompleteOptions::default()
         };

@@ -3,7 +3,10 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::support::{bytes, get, keys_in_bucket, kind, names, put, store};
-use koine_object::{Error, ErrorKind, FileMode, ObjectFile, ObjectName, Objects, PutOptions, Result};
+use koine_object::{
+    ByteRange, EditOptions, Error, ErrorKind, FileMode, ObjectFile, ObjectName, Objects, PutCondition, PutOptions,
+    Result,
+};
 
 fn open(objects: &Objects, mode: FileMode) -> Result<ObjectFile> {
     objects.open_file(ObjectName::new("bucket", "file"), mode, PutOptions::default())
@@ -223,4 +226,67 @@ fn what_waits_for_a_flush_is_bounded() {
     }
     file.close().unwrap();
     assert_eq!(get(&objects, "file").unwrap(), wanted);
+}
+
+/// Gives some bytes, is interrupted now and then, and fails in the end if it is told so.
+struct Source<'b> {
+    rest: &'b [u8],
+    reads: usize,
+    fails: bool,
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reads += 1;
+        match (self.reads % 3, self.rest.is_empty()) {
+            (0, _) => Err(io::ErrorKind::Interrupted.into()),
+            (_, true) if self.fails => Err(io::Error::other("the cable is out")),
+            _ => {
+                let most = buffer.len().min(100_001);
+                self.rest.read(&mut buffer[..most])
+            }
+        }
+    }
+}
+
+#[test]
+fn objects_come_out_of_what_can_be_read_and_go_into_what_can_be_written() {
+    let objects = store();
+    let name = ObjectName::new("bucket", "file");
+    let body = bytes(2_500_000, 3);
+    let source = |fails| Source { rest: &body, reads: 0, fails };
+    let edit = EditOptions::default;
+
+    let made = objects.put_from(name, &mut source(false), PutOptions::default()).unwrap();
+    assert_eq!((made.size, get(&objects, "file").unwrap()), (2_500_000, body.clone()));
+    let absent = PutOptions { condition: PutCondition::absent(), ..PutOptions::default() };
+    assert_eq!(cause(objects.put_from(name, &mut source(false), absent)), ErrorKind::PreconditionFailed);
+
+    let written = objects.write_from(name, 1_000_000, &mut source(false), edit()).unwrap();
+    assert_eq!(written.size, 3_500_000);
+    let both = [&body[..1_000_000], &body].concat();
+    assert_eq!(get(&objects, "file").unwrap(), both);
+
+    // A source that fails leaves what was there.
+    let failed = objects.put_from(name, &mut source(true), PutOptions::default()).unwrap_err();
+    assert_eq!(failed.to_string(), "the cable is out");
+    assert_eq!(objects.write_from(name, 0, &mut source(true), edit()).unwrap_err().to_string(), "the cable is out");
+    assert_eq!(get(&objects, "file").unwrap(), both);
+
+    let reader = objects.get("bucket", "file").unwrap();
+    let range = |offset, length| ByteRange { offset, length };
+    for (range, expected) in [
+        (range(0, u64::MAX), &both[..]),
+        (range(999_999, 1_500_001), &both[999_999..2_500_000]),
+        (range(3_499_990, 100), &both[3_499_990..]),
+        (range(3_500_000, 1), &[]),
+        (range(u64::MAX, u64::MAX), &[]),
+    ] {
+        let mut target = Vec::new();
+        assert_eq!(reader.read_to(range, &mut target).unwrap(), expected.len() as u64, "{range:?}");
+        assert!(target == expected, "{range:?}");
+    }
+    let mut full = [0; 10];
+    let refused = reader.read_to(range(0, 11), &mut &mut full[..]).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::WriteZero);
 }
