@@ -105,8 +105,10 @@ class Runner:
         for told in self.lines("ls", "--versions", f"koine://{bucket}"):
             self.lines("rm", "--exact", f"koine://{bucket}/{told['key']}", "--version", told["version_id"])
 
-    def buckets(self, prefix=""):
-        return [told["name"] for told in self.lines("ls", "koine://") if told["name"].startswith(prefix)]
+    def buckets(self, prefix="", group=None):
+        of_group = ["--group", group] if group else []
+        told = self.lines("ls", *of_group, "koine://")
+        return [bucket["name"] for bucket in told if bucket["name"].startswith(prefix)]
 
     def put(self, bucket, key, data, metadata=None, type=None, md5=False, **condition):
         if not key or len(key) > 1024 or len(str(metadata)) > 2048:

@@ -484,6 +484,7 @@ typedef struct koine_list_options {
     uint64_t after_length;     /* 0: up to its zero */
     uint64_t limit;            /* the most rows; 0: 1000 */
     const char *upload_after;  /* uploads and versions: koine_result_next_upload of the last page */
+    const char *group;         /* buckets: those of this group alone, for its members and administrators; NULL: all */
 } koine_list_options;
 
 /* Called with one row, which it does not free and which ends when it returns; it may make any other call. Not 0: the walk

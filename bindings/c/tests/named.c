@@ -920,6 +920,15 @@ static void whole_groups(koine_session *session)
     done(&told);
     CHECK(koine_user_usage(session, "nobody", &error) == NULL);
     FAILED(KOINE_NO_SUCH_USER, "NoSuchUser");
+    koine_list_options of_group;
+    koine_init(&of_group);
+    of_group.group = "counted";
+    told = koine_bucket_list(session, &of_group, &error);
+    CHECK(koine_result_rows(told) == 2 && strcmp(text(told, KOINE_NAME), "hers") == 0);
+    done(&told);
+    of_group.group = "none";
+    CHECK(koine_bucket_list(session, &of_group, &error) == NULL);
+    FAILED(KOINE_NO_SUCH_GROUP, "NoSuchGroup");
     told = koine_explain(session, KOINE_ASKER_USER, "zoe", "s3:GetObject", "zoes", "k", &error);
     CHECK(number(told, KOINE_ALLOWED) == 1 && strcmp(text(told, KOINE_RULE), "owner of the bucket") == 0);
     done(&told);

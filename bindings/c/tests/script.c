@@ -543,6 +543,7 @@ static const koine_list_options *prefix(void)
     static koine_list_options page;
     koine_init(&page);
     page.prefix = given("prefix");
+    page.group = given("group");
     return &page;
 }
 

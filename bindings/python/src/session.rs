@@ -123,12 +123,10 @@ impl Session {
         Ok(BucketInfo(info))
     }
 
-    #[pyo3(signature = (prefix="", *, after=None))]
-    fn buckets(&self, prefix: &str, after: Option<String>) -> BucketListing {
-        BucketListing::new(
-            Arc::clone(&self.hold),
-            BucketQuery { prefix: prefix.to_owned(), after, ..BucketQuery::default() },
-        )
+    #[pyo3(signature = (prefix="", *, after=None, group=None))]
+    fn buckets(&self, prefix: &str, after: Option<String>, group: Option<String>) -> BucketListing {
+        let query = BucketQuery { prefix: prefix.to_owned(), after, group, ..BucketQuery::default() };
+        BucketListing::new(Arc::clone(&self.hold), query)
     }
 
     #[pyo3(signature = (user, password, *, seconds=43200))]

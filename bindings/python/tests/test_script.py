@@ -89,8 +89,8 @@ class Runner:
     def purge(self):
         self.bucket.purge()
 
-    def buckets(self, prefix=""):
-        return [info.name for info in self.session.buckets(prefix)]
+    def buckets(self, prefix="", group=None):
+        return [info.name for info in self.session.buckets(prefix, group=group)]
 
     def _bucket(self):
         return about_bucket(self.bucket.info())

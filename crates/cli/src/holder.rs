@@ -105,12 +105,13 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// All buckets, by name.
-    pub fn buckets(&self) -> Outcome<Vec<Listed>> {
+    /// All buckets, or in a store those of a group, by name.
+    pub fn buckets(&self, group: Option<String>) -> Outcome<Vec<Listed>> {
         match self {
             Holder::S3 { client, runtime } => runtime.block_on(client.buckets()),
             Holder::Store(store) => {
-                let page = store.objects().list_buckets(&BucketQuery::default()).map_err(failed)?;
+                let query = BucketQuery { group, ..BucketQuery::default() };
+                let page = store.objects().list_buckets(&query).map_err(failed)?;
                 let listed = |bucket: koine::object::BucketInfo| Listed::Bucket {
                     name: bucket.name,
                     created: rfc3339(bucket.created),

@@ -17,6 +17,7 @@ use crate::size;
 
 const EXAMPLES: &str = "Examples:
   koine ls --store store.koine koine://      all buckets of a store
+  koine ls --group staff koine://            those of a group
   koine ls koine://photos/2026/              what lies there (KOINE_STORE is set); folders end with /
   koine ls 'koine://photos/**/*.jpg'         every object of such a name
   koine ls --recursive s3://photos           every object, by an S3 server
@@ -40,6 +41,9 @@ pub struct LsArgs {
     /// Every version of every object that begins so, newest first, with its id; delete markers too.
     #[arg(long, conflicts_with = "recursive")]
     versions: bool,
+    /// The buckets of this group alone. Of a store.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["recursive", "versions", "exact"])]
+    group: Option<String>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -54,9 +58,12 @@ pub fn run(args: &LsArgs, output: Output) -> Outcome {
     if args.versions {
         return versions::list(&args.reach, &Named { door, bucket, key }, args.exact, output);
     }
+    if args.group.is_some() && (door == Door::S3 || !bucket.is_empty()) {
+        return Err(Failure::usage("--group is for the buckets of a store: koine ls --group NAME koine://"));
+    }
     let holder = args.reach.open(door)?;
     if bucket.is_empty() {
-        holder.buckets()?.iter().try_for_each(|bucket| show(bucket, output))?;
+        holder.buckets(args.group.clone())?.iter().try_for_each(|bucket| show(bucket, output))?;
     } else {
         let pattern = if args.exact { None } else { Pattern::parse(&key)? };
         match pattern {

@@ -249,7 +249,8 @@ fn buckets(step: &Step<'_>) -> Outcome {
         "purge" => done(objects.purge_bucket(name).wait()?),
         "bucket" => bucket(objects.head_bucket(name)?),
         "buckets" => {
-            let query = BucketQuery { prefix: step.text("prefix").to_owned(), ..BucketQuery::default() };
+            let (prefix, group) = (step.text("prefix").to_owned(), step.text_if("group"));
+            let query = BucketQuery { prefix, group, ..BucketQuery::default() };
             objects.list_buckets(&query)?.buckets.into_iter().map(|bucket| json!(bucket.name)).collect()
         }
         "usage" => usage(objects.bucket_usage(name)?),

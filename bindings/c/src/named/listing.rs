@@ -100,8 +100,9 @@ pub unsafe extern "C" fn koine_bucket_list(
 ) -> *mut Told {
     call(error, std::ptr::null_mut(), || {
         // SAFETY: the header asks for options.
-        let names = unsafe { Page::read(options) }?.names()?;
-        let query = BucketQuery { prefix: names.prefix, after: names.after, limit: names.limit, ..Default::default() };
+        let page = unsafe { Page::read(options) }?;
+        let (group, names) = (page.group.map(str::to_owned), page.names()?);
+        let query = BucketQuery { prefix: names.prefix, after: names.after, limit: names.limit, group };
         let page = objects(session)?.list_buckets(&query)?;
         Ok(Table::new(page.buckets.into_iter().map(rows::bucket).collect()).before(page.next).give())
     })

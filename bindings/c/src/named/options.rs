@@ -80,6 +80,7 @@ pub struct ListOptions {
     after_length: u64,
     limit: u64,
     upload_after: *const c_char,
+    group: *const c_char,
 }
 
 /// Reads a structure that begins with its size; `None` for NULL.
@@ -402,6 +403,8 @@ pub struct Page<'a> {
     pub limit: u64,
     /// Uploads, or versions, of that name after this one.
     pub upload_after: Option<&'a str>,
+    /// Buckets of this group.
+    pub group: Option<&'a str>,
 }
 
 /// How many rows a page has unless told otherwise.
@@ -421,7 +424,7 @@ impl<'a> Page<'a> {
         // SAFETY: as the caller of this function promises.
         unsafe {
             let Some(given) = sized(options, "the options")? else {
-                return Ok(Page { prefix: "", delimiter: "", after: None, limit: 0, upload_after: None });
+                return Ok(Page { prefix: "", delimiter: "", after: None, limit: 0, upload_after: None, group: None });
             };
             // A length of 0 is that of a text that ends with a zero.
             let length = |length| if length == 0 { TERMINATED } else { length };
@@ -431,6 +434,7 @@ impl<'a> Page<'a> {
                 after: text_of(given.after, length(given.after_length), "name to begin after")?,
                 limit: given.limit,
                 upload_after: text_if(given.upload_after, "upload to begin after")?,
+                group: text_if(given.group, "group")?,
             })
         }
     }

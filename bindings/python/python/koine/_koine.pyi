@@ -174,8 +174,8 @@ class Session:
 
 
     def bucket_info(self, name: str) -> BucketInfo: ...
-    def buckets(self, prefix: str = "", *, after: str | None = None) -> BucketListing:
-        """Buckets by name."""
+    def buckets(self, prefix: str = "", *, after: str | None = None, group: str | None = None) -> BucketListing:
+        """Buckets by name; those of a group alone for its members and administrators."""
 
     def log_in(self, user: str, password: str, *, seconds: int = 43200) -> Session:
         """A session of the same store whose calls that user makes; it has a ``token``."""
