@@ -50,6 +50,8 @@ pub struct Objects {
     reads: Arc<Reads>,
     /// What is read instead of the newest version.
     pinned: Option<Arc<dyn View>>,
+    /// What a change survives when it is answered.
+    durability: Durability,
     /// Where the calls run, where that is not here; `kv` is closed then.
     remote: Option<Arc<Remote>>,
 }
@@ -99,6 +101,7 @@ impl Objects {
             sums: Arc::default(),
             reads: Arc::default(),
             pinned: None,
+            durability: Durability::Sync,
             remote: None,
         }
     }
@@ -117,6 +120,7 @@ impl Objects {
             turns: Arc::default(),
             reads: Arc::default(),
             pinned: None,
+            durability: Durability::Sync,
             remote: Some(remote),
         }
     }
@@ -228,6 +232,20 @@ impl Objects {
     #[must_use]
     pub fn under(&self, circumstances: Circumstances) -> Objects {
         Objects { circumstances: Arc::new(circumstances), ..self.clone() }
+    }
+
+    /// The same store and caller, whose changes are answered as soon as they survive this: with [`Durability::Written`] the
+    /// end of the process, with [`Durability::Memory`] nothing yet. What is synced later, by whomever, makes them survive a
+    /// power cut, as everything does unless it is asked for otherwise here. A power cut before that leaves each whole or not
+    /// there. Where the calls run elsewhere nothing changes: S3, the socket and the command line sync.
+    #[must_use]
+    pub fn with_durability(&self, durability: Durability) -> Objects {
+        Objects { durability, ..self.clone() }
+    }
+
+    /// What a change survives when it is answered.
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
     }
 
     /// The same store, whose secrets of access keys are sealed with these keys. Without, new ones are kept as they are

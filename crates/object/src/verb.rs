@@ -16,7 +16,7 @@
 mod tests;
 
 use koine_env::{Random, Timestamp};
-use koine_kv::{Batch, Commit, Durability, ErrorKind as KvErrorKind, RequestId, Transaction, request_of_attempt};
+use koine_kv::{Batch, Commit, ErrorKind as KvErrorKind, RequestId, Transaction, request_of_attempt};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectId;
@@ -171,7 +171,7 @@ fn submit<V: Verb>(
     doubt: Option<Error>,
 ) -> Step<V::Outcome> {
     batch.request = verb.request().map(|request| request_of_attempt(request, count));
-    let ticket = koine_kv::awaited(|| objects.kv().submit(batch, Durability::Sync));
+    let ticket = koine_kv::awaited(|| objects.kv().submit(batch, objects.durability()));
     let then = move |outcome: koine_kv::Result<Commit>| match (outcome, doubt) {
         (Ok(commit), _) => Step::Done(verb.committed(&objects, commit)),
         (Err(error), Some(doubt)) if error.kind() == KvErrorKind::Refused => Step::Done(Err(doubt)),

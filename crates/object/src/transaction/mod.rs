@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::thread;
 
 use koine_kv::{
-    ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Bytes, Commit, Durability, ErrorKind as KvErrorKind, MemoryKv,
-    MemoryOptions, Payload, RequestId,
+    ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Bytes, Commit, ErrorKind as KvErrorKind, MemoryKv, MemoryOptions,
+    Payload, RequestId,
 };
 use koine_kv::{Transaction as KvTransaction, pause_before_attempt, request_of_attempt};
 
@@ -204,7 +204,7 @@ impl Objects {
             }
             check_size(&batch)?;
             batch.request = request.map(|request| request_of_attempt(request, attempt));
-            match self.kv().commit(batch, Durability::Sync) {
+            match self.kv().commit(batch, self.durability()) {
                 Ok(commit) => return Ok((value, commit)),
                 Err(error) if error.kind() == KvErrorKind::Refused => {}
                 Err(error) => return Err(error.into()),

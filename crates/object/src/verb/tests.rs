@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use koine_env::{SeededRandom, SimulatedClock};
-use koine_kv::{Direction, KeyRange, MemoryKv, Operation, Place, Refusal, SpaceId, View};
+use koine_kv::{Direction, Durability, KeyRange, MemoryKv, Operation, Place, Refusal, SpaceId, View};
 
 use super::*;
 use crate::checksum::Expected;

@@ -19,6 +19,7 @@ mod copies;
 mod cuts;
 #[path = "../suite/decisions.rs"]
 mod decisions;
+mod durability;
 #[path = "../suite/edits.rs"]
 mod edits;
 #[path = "../suite/files.rs"]
