@@ -110,7 +110,7 @@ impl FileDevice {
             _ => open_direct(path, options, &metadata).map_err(|error| failed("open again", error))?,
         };
         let (rings, fallback) = way_to(io, direct.is_some());
-        let direct = direct.map(Arc::new);
+        let (direct, contexts) = (direct.map(Arc::new), Arc::new(Contexts::of(&buffered)));
         Ok(FileDevice {
             path: path.to_owned(),
             handles: RwLock::new(Some(Handles { buffered, direct })),
@@ -124,7 +124,7 @@ impl FileDevice {
             pace: Pace::default(),
             io: if io == IoMode::Uring && rings.is_none() { IoMode::Direct } else { io },
             rings,
-            contexts: Arc::default(),
+            contexts,
             fallback,
         })
     }
