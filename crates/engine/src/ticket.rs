@@ -9,10 +9,10 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::atomic::{AtomicBool, Ordering};
 use crate::batch::Commit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::together;

@@ -3,7 +3,7 @@
 
 /// The atomics that loom drives.
 pub mod atomic {
-    pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 }
 
 /// What those sources name of the engine's batches.
@@ -18,6 +18,22 @@ pub mod batch {
         pub version: Version,
         pub repeated: bool,
     }
+}
+
+/// What a thread holds back of what it submits: nothing here.
+pub mod together {
+    pub fn release() {}
+}
+
+/// A ticket whose waiter is asked to lead, and what completes it.
+pub fn led(lead: impl Fn() + Send + Sync + 'static) -> (ticket::Ticket, ticket::Completer) {
+    let (ticket, completer) = ticket::Ticket::new();
+    (ticket.with_lead(std::sync::Arc::new(lead)), completer.led())
+}
+
+/// Asks whoever waits already to lead, if anybody does.
+pub fn ask_leader(completer: &ticket::Completer) -> Option<impl FnOnce() + use<>> {
+    completer.leader().map(|leader| move || leader.ask())
 }
 
 #[path = "../../../crates/engine/src/error.rs"]

@@ -7,7 +7,9 @@ use koine_models::batch::{Commit, Version};
 use koine_models::error::ErrorKind;
 use koine_models::fate::Fate;
 use koine_models::status_cell::{KnownStatus, StatusCell};
-use koine_models::ticket::Ticket;
+use koine_models::ticket::{Completer, Ticket};
+use koine_models::{ask_leader, led};
+use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
@@ -71,6 +73,39 @@ fn a_look_shows_nothing_or_the_outcome() {
         assert!(ticket.peek().is_none_or(|outcome| outcome.unwrap() == DONE));
         writer.join().unwrap();
         assert_eq!(ticket.peek().map(|outcome| outcome.unwrap()), Some(DONE));
+    });
+}
+
+/// What waits for the next group, and whether one is being written.
+struct Queue {
+    waiting: Option<Completer>,
+    in_flight: bool,
+}
+
+#[test]
+fn what_is_led_is_written_by_who_waits_or_by_who_ends_the_group_before() {
+    loom::model(|| {
+        let queue = Arc::new(Mutex::new(Queue { waiting: None, in_flight: true }));
+        let of_waiter = Arc::clone(&queue);
+        let (ticket, completer) = led(move || {
+            let mut queue = of_waiter.lock().unwrap();
+            let waiting = if queue.in_flight { None } else { queue.waiting.take() };
+            drop(queue);
+            waiting.into_iter().for_each(|completer| completer.complete(Ok(DONE)));
+        });
+        queue.lock().unwrap().waiting = Some(completer);
+        let of_writer = Arc::clone(&queue);
+        let writer = thread::spawn(move || {
+            let mut queue = of_writer.lock().unwrap();
+            queue.in_flight = false;
+            let leader = queue.waiting.as_ref().and_then(ask_leader);
+            let left = if leader.is_none() { queue.waiting.take() } else { None };
+            drop(queue);
+            leader.into_iter().for_each(|ask| ask());
+            left.into_iter().for_each(|completer| completer.complete(Ok(DONE)));
+        });
+        assert_eq!(ticket.wait().unwrap(), DONE);
+        writer.join().unwrap();
     });
 }
 
