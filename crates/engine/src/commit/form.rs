@@ -111,7 +111,8 @@ pub(super) fn unwritten_of(steps: &[Step]) -> Vec<(Place, Arc<Staged>)> {
 pub(super) fn reads_from(step: &Step, place: &Place) -> bool {
     match step {
         Step::Operation(operation) => match operation {
-            Operation::AddCounter { at, .. } => at == place,
+            // In any space: one that is branched off at the same time has it under the same key.
+            Operation::AddCounter { at, .. } => at.key == place.key,
             Operation::Rename { from, .. } | Operation::CloneRange { from, .. } => from == place,
             Operation::RenamePrefix { space, from, .. } => *space == place.space && place.key.starts_with(from),
             Operation::Concatenate { sources, .. } => sources.contains(place),
