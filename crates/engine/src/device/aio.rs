@@ -14,14 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use rustix::fs::fstatfs;
 
 use super::AlignedBuffer;
 
 /// Contexts kept while nobody uses them.
 const IDLE_MAX: usize = 32;
-/// `FUSE_SUPER_MAGIC` of linux/magic.h.
-const FUSE: i128 = 0x6573_5546;
 /// `IOCB_CMD_PWRITE` of linux/aio_abi.h.
 const WRITE: u16 = 1;
 
@@ -29,7 +26,7 @@ const WRITE: u16 = 1;
 #[derive(Default)]
 pub(super) struct Contexts {
     idle: Mutex<Vec<Context>>,
-    /// The kernel gives none.
+    /// The kernel gives none, or none is wanted.
     is_refused: AtomicBool,
 }
 
@@ -44,12 +41,9 @@ pub(super) struct Request {
 }
 
 impl Contexts {
-    /// For the file of a device. On a file system in user space nothing is begun: otherwise the kernel hands its server one
-    /// write of a file after the other, and not every server can tell several apart. QEMU's export of a disk, up to 10.0,
-    /// writes the bytes of one to the place of the other.
-    pub(super) fn of(file: &File) -> Contexts {
-        let is_fuse = fstatfs(file).is_ok_and(|system| i128::from(system.f_type) == FUSE);
-        Contexts { is_refused: AtomicBool::new(is_fuse), ..Contexts::default() }
+    /// For a device; where it cannot have several writes of one file under way none is begun.
+    pub(super) fn new(is_refused: bool) -> Contexts {
+        Contexts { is_refused: AtomicBool::new(is_refused), ..Contexts::default() }
     }
 
     fn take(&self) -> Option<Context> {

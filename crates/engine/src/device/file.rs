@@ -25,7 +25,7 @@ use rustix::io::{Errno, pread, retry_on_intr};
 use super::aio::Contexts;
 use super::aligned::{AlignedBuffer, BOUNCE_LEN, BouncePool, is_aligned};
 use super::cached::{Streamed, is_cached};
-use super::io_mode::{IoMode, way_to};
+use super::io_mode::{IoMode, is_in_user_space, way_to};
 use super::lock::{Hold, hold, is_held_elsewhere, owned, release};
 use super::mapping::Mapping;
 use super::pace::{Pace, Way};
@@ -109,8 +109,9 @@ impl FileDevice {
             IoMode::Buffered => None,
             _ => open_direct(path, options, &metadata).map_err(|error| failed("open again", error))?,
         };
-        let (rings, fallback) = way_to(io, direct.is_some());
-        let (direct, contexts) = (direct.map(Arc::new), Arc::new(Contexts::of(&buffered)));
+        let in_user_space = is_in_user_space(&buffered);
+        let (rings, fallback) = way_to(io, direct.is_some(), in_user_space);
+        let (direct, contexts) = (direct.map(Arc::new), Arc::new(Contexts::new(in_user_space)));
         Ok(FileDevice {
             path: path.to_owned(),
             handles: RwLock::new(Some(Handles { buffered, direct })),

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::flight::{Flight, Memory, Shared, Target};
+use super::unwritten::TURN;
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
@@ -174,8 +175,7 @@ impl Lane {
 
     /// Places what the buffer holds and gives it to whoever is to write it; nothing is filled after this. `name` as for `send`.
     pub fn keep(&mut self, name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<(Lent, Vec<Target>)> {
-        // One behind the other in one group of the allocator, as all that commits write (decision 0021).
-        self.spot.turn = 0;
+        self.spot.turn = TURN;
         let targets = self.place(name).inspect_err(|error| self.failed = Some(error.clone()))?;
         Ok((std::mem::replace(&mut self.buffer, Lent::own(0)), targets))
     }

@@ -24,7 +24,7 @@ const EXTENT_LEN: usize = 40;
 
 /// All of them begin to look in one group of the allocator: one behind the other, and in room that was written before,
 /// they cost a thin medium half of what they cost spread over groups that were never written to.
-const TURN: usize = 0;
+pub(super) const TURN: usize = 0;
 
 /// Finished stages that keep their bytes until they are committed: more are written at once, so that memory is bounded.
 pub(super) const KEPT_MAX: usize = 4;
