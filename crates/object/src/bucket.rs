@@ -79,7 +79,7 @@ impl Objects {
             return remote.list_buckets(query);
         }
         let theirs = RefCell::new(None);
-        self.read(
+        let mut page = self.read(
             |rights| {
                 if let Some(group) = &query.group {
                     return rights.see_group(group);
@@ -96,7 +96,12 @@ impl Objects {
                     list_of(view, &[identity_keys::bucket_of_group(id, "")], query)
                 }
             },
-        )
+        )?;
+        // A pinned view tells whose a bucket was. Who may not see it any more is not told of it.
+        if self.is_pinned() && !self.caller().is_owner() {
+            page.buckets.retain(|bucket| self.head_bucket(&bucket.name).is_ok());
+        }
+        Ok(page)
     }
 
     /// Calls `each` for every bucket whose name begins with `prefix`, in the order of names, until it breaks.

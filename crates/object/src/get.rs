@@ -1,13 +1,15 @@
 //! Reading an object: one view from its first byte to its last.
 //!
-//! Invariant: what a reader gives is the object as it stood when it was opened, whole, or an error; never fewer
-//! bytes than the record says.
+//! Invariants:
+//! - What a reader gives is the object as it stood when it was opened, whole, or an error; never fewer bytes than the
+//!   record says.
+//! - It gives them to who may read them at the time of the call, not only to who might when it was opened.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use koine_kv::{Place, ReadNow, SpaceId, View};
+use koine_kv::{Place, ReadNow, SpaceId, Version, View};
 
 use crate::copy::Name;
 use crate::error::{Error, Result};
@@ -18,18 +20,20 @@ use crate::objects::Objects;
 use crate::record::{BucketRecord, decode_part_table};
 use crate::remote::{self, RemoteReader};
 use crate::request::ObjectName;
-use crate::rights::Action;
+use crate::rights::{Action, Rights};
+use crate::version::VersionId;
 
 impl Objects {
     /// Opens an object as it is now.
-    pub fn get(&self, bucket: &str, key: &str) -> Result<ObjectReader> {
+    pub fn get(&self, name: &str, key: &str) -> Result<ObjectReader> {
         if let Some(remote) = self.remote() {
-            return RemoteReader::open(remote, Name::new(ObjectName::new(bucket, key))).map(ObjectReader::there);
+            return RemoteReader::open(remote, Name::new(ObjectName::new(name, key))).map(ObjectReader::there);
         }
-        self.find(bucket, key, |view, bucket, standing| {
+        self.find(name, key, |view, bucket, standing| {
             self.was_read(bucket, &standing.record);
             Ok(ObjectReader::new(Arc::clone(view), bucket.space, key, standing))
         })
+        .map(|reader| reader.asked_as(self, Action::GetObject, ObjectName::new(name, key), None))
     }
 
     /// What is known of an object.
@@ -69,6 +73,38 @@ fn key_or_absent(key: &str) -> Result<&str> {
 pub struct ObjectReader {
     source: Source,
     info: ObjectInfo,
+    asking: Option<Asking>,
+}
+
+/// Who reads, asked again at each call once there are newer rules: a right that was taken away ends a reader that is
+/// open. The store's owner is not asked.
+struct Asking {
+    objects: Objects,
+    action: Action,
+    name: Name,
+    version: Option<VersionId>,
+    /// The version whose rules were asked last.
+    judged: Mutex<Version>,
+}
+
+impl Asking {
+    fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
+        match self.version {
+            Some(version) => rights.version(self.action, &self.name.bucket, &self.name.key, version),
+            None => rights.object(self.action, &self.name.bucket, &self.name.key),
+        }
+    }
+
+    fn again(&self, view: &Arc<dyn View>) -> Result<()> {
+        let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        self.objects.ask_again(view, &mut judged, |rights| self.needs(rights))
+    }
+
+    /// Whether the rules asked last are the newest.
+    fn is_current(&self) -> Result<bool> {
+        let judged = *self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.objects.kv().view()?.version() == judged)
+    }
 }
 
 /// Where its bytes are.
@@ -82,12 +118,39 @@ impl ObjectReader {
     pub(crate) fn new(view: Arc<dyn View>, space: SpaceId, key: &str, standing: Standing) -> Self {
         let data = keys::data(standing.record.id);
         let info = standing.record.into_info(key.to_owned(), standing.version);
-        ObjectReader { source: Source::Here { view, space, data }, info }
+        ObjectReader { source: Source::Here { view, space, data }, info, asking: None }
     }
 
     /// Of what another process has.
     pub(crate) fn there((reader, info): (RemoteReader, ObjectInfo)) -> Self {
-        ObjectReader { source: Source::There(reader), info }
+        ObjectReader { source: Source::There(reader), info, asking: None }
+    }
+
+    /// The same, whose reads ask again for what its opening asked for.
+    pub(crate) fn asked_as(
+        self,
+        objects: &Objects,
+        action: Action,
+        name: ObjectName<'_>,
+        version: Option<VersionId>,
+    ) -> Self {
+        let Source::Here { view, .. } = &self.source else {
+            return self;
+        };
+        if objects.caller().is_owner() {
+            return self;
+        }
+        // Of a pinned version newer rules were asked; they are asked once more.
+        let judged = Mutex::new(view.version());
+        let asking = Asking { objects: objects.clone(), action, name: Name::new(name), version, judged };
+        ObjectReader { asking: Some(asking), ..self }
+    }
+
+    fn ask_again(&self) -> Result<()> {
+        match (&self.source, &self.asking) {
+            (Source::Here { view, .. }, Some(asking)) => asking.again(view),
+            _ => Ok(()),
+        }
     }
 
     /// What is known of the object.
@@ -108,6 +171,7 @@ impl ObjectReader {
         if self.info.part_count.is_none() {
             return Ok(Vec::new());
         }
+        self.ask_again()?;
         let table = match &self.source {
             Source::Here { view, space, .. } => read_value(view.as_ref(), *space, &keys::part_table(self.info.id))?,
             Source::There(reader) => return reader.parts(),
@@ -122,6 +186,7 @@ impl ObjectReader {
         let Some(target) = buffer.get_mut(..wanted).filter(|target| !target.is_empty()) else {
             return Ok(0);
         };
+        self.ask_again()?;
         let count = match &self.source {
             Source::Here { view, space, data } => view.read(*space, data, offset, target)?,
             Source::There(reader) => reader.read(offset, target).map(|()| wanted)?,
@@ -135,6 +200,10 @@ impl ObjectReader {
         let Some(target) = buffer.get_mut(..wanted).filter(|target| !target.is_empty()) else {
             return Ok(ReadNow::Read(0));
         };
+        // Rules may have to be read from the device.
+        if self.asking.as_ref().is_some_and(|asking| !asking.is_current().unwrap_or(false)) {
+            return Ok(ReadNow::WouldBlock);
+        }
         let read = match &self.source {
             Source::Here { view, space, data } => view.read_now(*space, data, offset, target)?,
             Source::There(reader) => match reader.here(offset, wanted) {
@@ -157,6 +226,7 @@ impl ObjectReader {
         if wanted == 0 {
             return Ok(Bytes::new());
         }
+        self.ask_again()?;
         let bytes = match &self.source {
             Source::Here { view, space, data } => view.bytes(*space, data, offset, wanted)?,
             Source::There(reader) => reader.bytes(offset, wanted)?,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use koine_env::{Clock, OsRandom, Random, SystemClock, Timestamp};
 use koine_kv::{
-    Batch, Closed, Condition, Durability, ErrorKind as KvErrorKind, KeyRange, Kv, Operation, SpaceId, View,
+    Batch, Closed, Condition, Durability, ErrorKind as KvErrorKind, KeyRange, Kv, Operation, SpaceId, Version, View,
 };
 
 use crate::accessed::Reads;
@@ -206,6 +206,11 @@ impl Objects {
         Objects { pinned: Some(view), ..self.clone() }
     }
 
+    /// Whether this reads one version instead of the newest.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned.is_some()
+    }
+
     /// `ReadOnly` where this reads a pinned version: what was cannot be changed.
     pub(crate) fn check_not_pinned(&self) -> Result<()> {
         match &self.pinned {
@@ -295,7 +300,8 @@ impl Objects {
     }
 
     /// Reads at the newest version, or at the pinned one, once the caller was found to be allowed all that `needs`
-    /// asks for, by the newest version's rules. Every read of this crate gets its view here.
+    /// asks for. What is judged are the buckets and objects of the view that is read; the rules are the newest ones.
+    /// Every read of this crate gets its view here.
     pub(crate) fn read<T>(
         &self,
         needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
@@ -306,9 +312,33 @@ impl Objects {
         if self.caller.is_owner() {
             return read(&mut view);
         }
-        let mut asked = if self.pinned.is_some() { newest()? } else { Arc::clone(&view) };
-        let mut rights = Rights::new(&mut asked, self);
+        let mut rules = if self.pinned.is_some() { newest()? } else { Arc::clone(&view) };
+        let mut rights = Rights::new(&mut rules, self);
+        if let Some(pinned) = &self.pinned {
+            rights = rights.of_what_is_in(Arc::clone(pinned));
+        }
         needs(&mut rights)?;
         read(&mut view).map_err(|error| rights.hide(error))
+    }
+
+    /// Asks by the rules of this moment, for what goes on being read from `view`. `judged` is the version whose rules
+    /// were asked last: they are not asked again before there is a newer one.
+    pub(crate) fn ask_again(
+        &self,
+        view: &Arc<dyn View>,
+        judged: &mut Version,
+        needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        let mut rules = self.kv.view()?;
+        if rules.version() == *judged {
+            return Ok(());
+        }
+        let newest = rules.version();
+        needs(&mut Rights::new(&mut rules, self).of_what_is_in(Arc::clone(view)))?;
+        *judged = newest;
+        Ok(())
     }
 }

@@ -14,13 +14,15 @@ use crate::info::UploadId;
 use crate::keys;
 use crate::lookup::{Lookup, find_bucket_to_read, find_object};
 use crate::multipart::find_upload;
-use crate::record::{BucketRecord, DocumentRecord, HeadRecord};
+use crate::record::{BucketRecord, DocumentRecord, HeadRecord, ObjectRecord};
 use crate::version::{VersionId, object_of_version};
 
 /// What an action is on.
 #[derive(Default)]
 pub(crate) struct On<'a> {
     pub bucket: Option<&'a str>,
+    /// The snapshot of the bucket that is read.
+    pub snapshot: Option<&'a str>,
     pub key: Option<&'a str>,
     /// Every name that begins with the key is meant.
     pub all_under: bool,
@@ -126,7 +128,7 @@ fn denied(rule: Rule) -> Decision {
     Decision { allowed: false, rule }
 }
 
-/// What the rules say of everything but policies and lists.
+/// The bucket that an action is on, and its rules.
 struct Place {
     record: BucketRecord,
     policy: Option<(Policy, DocumentRecord)>,
@@ -162,8 +164,16 @@ impl Rights<'_> {
         let Some(name) = on.bucket.filter(|_| action.class() != Class::Store) else {
             return Ok(None);
         };
-        let record = find_bucket_to_read(self.from, name)?;
-        let document = self.from.record(keys::CATALOGUE, &identity_keys::bucket_policy(record.id()))?;
+        let newest = find_bucket_to_read(self.from, name);
+        let (record, gone) = match &mut self.read {
+            None => (newest?, false),
+            Some(read) => same_bucket(find_bucket_to_read(read, name)?, newest)?,
+        };
+        let of_bucket = identity_keys::bucket_policy(record.id());
+        let document = match &mut self.read {
+            Some(read) if gone => read.record(keys::CATALOGUE, &of_bucket)?,
+            _ => self.from.record(keys::CATALOGUE, &of_bucket)?,
+        };
         let policy = match document.map(|(_, bytes)| DocumentRecord::decode(&bytes)).transpose()? {
             Some(document) => Some((Policy::of_bucket(&document.text)?, document)),
             None => None,
@@ -284,7 +294,14 @@ impl Rights<'_> {
         let (Some(upload), Some(key), true) = (on.upload, on.key, whose) else {
             return Ok(false);
         };
-        match find_upload(self.from, place.record.space, key, upload) {
+        let found = match &mut self.read {
+            Some(read) => {
+                let space = find_bucket_to_read(read, on.bucket.unwrap_or_default())?.space;
+                find_upload(read, space, key, upload)
+            }
+            None => find_upload(self.from, place.record.space, key, upload),
+        };
+        match found {
             Ok(record) => Ok(record.owner == user),
             Err(error) if error.kind() == ErrorKind::NoSuchUpload => Ok(false),
             Err(error) => Err(error),
@@ -317,14 +334,42 @@ impl Rights<'_> {
         let Some(key) = on.key.filter(|_| of_object != 0 && !on.all_under && on.upload.is_none()) else {
             return Ok(denied(Rule::Nothing));
         };
-        let space = place.record.space;
-        let record = match on.version {
-            Some(version) => object_of_version(self.from, space, key, version)?,
-            None => find_object(self.from, space, key)?.map(|standing| standing.record),
-        };
-        let list = record.map(|record| record.access.list);
-        let granted = list.map_or(Ok(false), |list| self.grants(&list, of_object))?;
+        let granted = self.object_grants(on, key, of_object)?;
         Ok(if granted { allowed(Rule::ObjectList) } else { denied(Rule::Nothing) })
+    }
+
+    /// Whether the access list of the object that is read grants a right. Where the same object stands in the newest
+    /// version too, and for a snapshot in the bucket itself, its list there must grant it as well.
+    fn object_grants(&mut self, on: &On<'_>, key: &str, right: u32) -> Result<bool> {
+        let bucket = on.bucket.unwrap_or_default();
+        let name = on.snapshot.map_or_else(|| bucket.to_owned(), |snapshot| format!("{bucket}@{snapshot}"));
+        let found = match &mut self.read {
+            Some(read) => object_read(read, &name, key, on.version)?,
+            None => object_read(self.from, &name, key, on.version)?,
+        };
+        let Some(found) = found else {
+            return Ok(false);
+        };
+        if !self.grants(&found.access.list, right)? {
+            return Ok(false);
+        }
+        let mut elsewhere = Vec::new();
+        if self.read.is_some() {
+            elsewhere.push(name.as_str());
+        }
+        if on.snapshot.is_some() {
+            elsewhere.push(bucket);
+        }
+        for place in elsewhere {
+            let version = Some(VersionId::from(found.version_id));
+            let same = object_read(self.from, place, key, version)?.filter(|same| same.id == found.id);
+            if let Some(same) = same
+                && !self.grants(&same.access.list, right)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn grants(&mut self, list: &AccessList, right: u32) -> Result<bool> {
@@ -343,6 +388,34 @@ impl Rights<'_> {
     fn is_public(&mut self) -> Result<bool> {
         let head = self.from.record(keys::CATALOGUE, &keys::catalogue_head())?;
         Ok(head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()?.is_some_and(|head| head.public))
+    }
+}
+
+/// The bucket that is read, with its newest rules; with those it had, and `true`, where it is gone, though another may
+/// have its name.
+fn same_bucket(read: BucketRecord, newest: Result<BucketRecord>) -> Result<(BucketRecord, bool)> {
+    match newest {
+        Ok(newest) if newest.id() == read.id() => Ok((newest, false)),
+        Err(error) if error.kind() != ErrorKind::NoSuchBucket => Err(error),
+        _ => Ok((read, true)),
+    }
+}
+
+/// What stands under a name of a bucket or a snapshot; nothing where there is no such place.
+fn object_read(
+    from: &mut dyn Lookup,
+    bucket: &str,
+    key: &str,
+    version: Option<VersionId>,
+) -> Result<Option<ObjectRecord>> {
+    let space = match find_bucket_to_read(from, bucket) {
+        Ok(record) => record.space,
+        Err(error) if matches!(error.kind(), ErrorKind::NoSuchBucket | ErrorKind::NoSuchSnapshot) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match version {
+        Some(version) => object_of_version(from, space, key, version),
+        None => Ok(find_object(from, space, key)?.map(|standing| standing.record)),
     }
 }
 

@@ -6,6 +6,8 @@
 //! - What an answer rests on is read through the call's own transaction, so it is a condition of the batch: a
 //!   right that was taken away holds for every commit after. Nothing of it is kept from one call to the next.
 //! - The store's owner is asked nothing: for it no need is even told.
+//! - What is read from an older version of the store (a pin, an open reader or transaction) is judged by the newest
+//!   rules of the very bucket and object that this version has: never by those of others that took their names since.
 //! - What is refused says so without telling whether the name is there.
 
 mod action;
@@ -16,9 +18,11 @@ pub(crate) mod ownership;
 mod policy;
 mod who;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::Transaction;
+use koine_kv::{Transaction, View};
 
 use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,7 +48,10 @@ pub(crate) use who::{find_group, find_user, group, read_id, user};
 
 /// Asks, for one call, whether its caller may do each thing that it needs.
 pub(crate) struct Rights<'a> {
+    /// The rules.
     from: &'a mut dyn Lookup,
+    /// What is read, where that is not what has the rules.
+    read: Option<Arc<dyn View>>,
     caller: &'a Caller,
     circumstances: &'a Circumstances,
     now: Timestamp,
@@ -58,7 +65,12 @@ impl<'a> Rights<'a> {
     /// Asks for the caller of `objects`, by what `from` has.
     pub fn new(from: &'a mut dyn Lookup, objects: &'a Objects) -> Self {
         let (caller, circumstances, now) = (objects.caller(), objects.circumstances(), objects.now());
-        Rights { from, caller, circumstances, now, who: None, buckets: Vec::new() }
+        Rights { from, read: None, caller, circumstances, now, who: None, buckets: Vec::new() }
+    }
+
+    /// Asks for what another, older version has.
+    pub fn of_what_is_in(self, read: Arc<dyn View>) -> Self {
+        Rights { read: Some(read), ..self }
     }
 
     /// An action on an object, or on a name that may have one.
@@ -110,11 +122,11 @@ impl<'a> Rights<'a> {
             return Ok(());
         }
         // Who may read a bucket may read its snapshots.
-        let (bucket, _) = keys::bucket_and_snapshot(bucket);
+        let (bucket, snapshot) = keys::bucket_and_snapshot(bucket);
         if !self.buckets.iter().any(|known| known == bucket) {
             self.buckets.push(bucket.to_owned());
         }
-        self.require(action, &On { bucket: Some(bucket), ..on })
+        self.require(action, &On { bucket: Some(bucket), snapshot, ..on })
     }
 
     fn require(&mut self, action: Action, on: &On<'_>) -> Result<()> {
@@ -134,7 +146,7 @@ impl<'a> Rights<'a> {
         if self.caller.is_owner() {
             return Ok(());
         }
-        let id = find_group(self.from, group)?.map(|(id, _)| id);
+        let id = self.group_named(group)?;
         let administers = id.map_or(Ok(false), |id| self.administers(id))?;
         self.require(Action::Identities, &On { otherwise: administers, ..On::default() })
     }
@@ -148,7 +160,7 @@ impl<'a> Rights<'a> {
         if is_root(user) {
             return self.own_the_store();
         }
-        let found = find_user(self.from, user)?;
+        let found = self.user_named(user)?;
         let given = match found {
             Some((id, record)) => {
                 let own = itself && matches!(self.caller, Caller::User(caller) if caller.user() == id);
@@ -165,15 +177,15 @@ impl<'a> Rights<'a> {
         if self.caller.is_owner() {
             return Ok(());
         }
-        let id = find_group(self.from, group)?.map(|(id, _)| id);
+        let id = self.group_named(group)?;
         let member = matches!(self.who()?, Who::User(user) if id.is_some_and(|id| user.groups.contains(&id)));
         self.require(Action::Identities, &On { otherwise: member, ..On::default() })
     }
 
     /// What is decided of an action on a bucket or an object, for who may ask.
     pub fn explain(&mut self, action: Action, bucket: &str, key: Option<&str>) -> Result<Decision> {
-        let (bucket, _) = keys::bucket_and_snapshot(bucket);
-        self.judge(action, &On { bucket: Some(bucket), key, ..On::default() })
+        let (bucket, snapshot) = keys::bucket_and_snapshot(bucket);
+        self.judge(action, &On { bucket: Some(bucket), snapshot, key, ..On::default() })
     }
 
     /// Where the buckets are found that the caller owns or is a member of the group of; `None` for all.

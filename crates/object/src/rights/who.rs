@@ -77,6 +77,26 @@ impl Rights<'_> {
         self.who.as_ref().ok_or_else(|| Error::damaged("a caller was looked up and is not there"))
     }
 
+    /// A user by name, where what is read has the same one under it.
+    pub(super) fn user_named(&mut self, name: &str) -> Result<Option<(u64, UserRecord)>> {
+        let found = find_user(self.from, name)?;
+        let read = match &mut self.read {
+            Some(read) => find_user(read, name)?.map(|(id, _)| id),
+            None => return Ok(found),
+        };
+        Ok(found.filter(|(id, _)| read == Some(*id)))
+    }
+
+    /// A group by name, where what is read has the same one under it.
+    pub(super) fn group_named(&mut self, name: &str) -> Result<Option<u64>> {
+        let found = find_group(self.from, name)?.map(|(id, _)| id);
+        let read = match &mut self.read {
+            Some(read) => find_group(read, name)?.map(|(id, _)| id),
+            None => return Ok(found),
+        };
+        Ok(found.filter(|id| read == Some(*id)))
+    }
+
     /// Asks for this user instead of the caller, as if it had shown that it is that one.
     pub(crate) fn of_user(mut self, id: u64) -> Result<Self> {
         self.who = Some(look_up_user(self.from, id, None)?);

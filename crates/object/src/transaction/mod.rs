@@ -15,7 +15,7 @@ use std::thread;
 
 use koine_kv::{
     ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Bytes, Commit, ErrorKind as KvErrorKind, MemoryKv, MemoryOptions,
-    Payload, RequestId,
+    Payload, RequestId, Version,
 };
 use koine_kv::{Transaction as KvTransaction, pause_before_attempt, request_of_attempt};
 
@@ -119,6 +119,8 @@ pub struct Transaction<'a> {
     /// Nothing where the transaction runs elsewhere.
     below: KvTransaction,
     there: Option<RemoteTransaction>,
+    /// The version whose rules were asked last, beside those that the transaction reads.
+    judged: Version,
 }
 
 impl fmt::Debug for Transaction<'_> {
@@ -147,7 +149,8 @@ impl Objects {
     ) -> Result<(T, Commit)> {
         let there = Some(RemoteTransaction::begin(remote, request)?);
         let nothing = MemoryKv::new(MemoryOptions::default());
-        let mut transaction = Transaction { objects: self, below: KvTransaction::begin(&nothing)?, there };
+        let below = KvTransaction::begin(&nothing)?;
+        let mut transaction = Transaction { objects: self, below, there, judged: Version(0) };
         loop {
             let outcome = body(&mut transaction);
             let end = match &outcome {
@@ -189,9 +192,9 @@ impl Objects {
             if let Some(pause) = pause_before_attempt(attempt) {
                 thread::sleep(pause);
             }
-            let mut transaction =
-                Transaction { objects: self, below: KvTransaction::begin(&**self.kv())?, there: None };
-            let version = transaction.below.view().version();
+            let below = KvTransaction::begin(&**self.kv())?;
+            let version = below.view().version();
+            let mut transaction = Transaction { objects: self, below, there: None, judged: version };
             let value = match body(&mut transaction) {
                 Ok(value) => value,
                 // The view was taken back while the body ran: a newer one may do.

@@ -86,7 +86,10 @@ impl Transaction<'_> {
         Err(Error::new(ErrorKind::AccessDenied, "keys and values are for the store's owner alone"))
     }
 
-    fn ask(&mut self, needs: impl FnOnce(&mut Rights<'_>) -> Result<()>) -> Result<()> {
-        rights::ask(&mut self.below, self.objects, needs)
+    /// Asks by the rules that the transaction reads, as conditions of its commit, and by those of this moment: what is
+    /// read is given before there is a commit.
+    fn ask(&mut self, needs: impl Fn(&mut Rights<'_>) -> Result<()>) -> Result<()> {
+        rights::ask(&mut self.below, self.objects, &needs)?;
+        self.objects.ask_again(self.below.view(), &mut self.judged, needs)
     }
 }

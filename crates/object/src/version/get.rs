@@ -26,6 +26,7 @@ impl Objects {
         self.find_version(name, version, |view, space, standing| {
             ObjectReader::new(Arc::clone(view), space, name.key, standing)
         })
+        .map(|reader| reader.asked_as(self, Action::GetObjectVersion, name, Some(version)))
     }
 
     /// What is known of a version of an object; errors as those of [`Objects::get_version`].

@@ -6,8 +6,9 @@ use std::thread;
 
 use koine_env::{Random, SeededRandom};
 use koine_object::{
-    Caller, CopyPrefixOptions, DeleteOptions, ErrorKind, Indexed, ListQuery, ObjectName, Objects, Pinned, PutOptions,
-    RenameOptions, SearchQuery, UploadOptions, UploadQuery, VersionQuery, Versioning,
+    AccessList, BucketQuery, ByteRange, Caller, CopyOptions, CopyPrefixOptions, DeleteOptions, ErrorKind, Grant,
+    Grantee, Indexed, ListQuery, ObjectName, Objects, Pinned, PutOptions, RenameOptions, SearchQuery, UploadOptions,
+    UploadQuery, UserChange, UserState, VersionQuery, Versioning,
 };
 
 use crate::backend::ROUNDS;
@@ -149,4 +150,114 @@ fn versions_snapshots_and_uploads_are_read_as_they_were() {
     assert_eq!(kind(newest.head_version(name, first)), ErrorKind::NoSuchVersion);
     let now = tell(&newest);
     assert_eq!((now.0.len(), now.1.len(), now.2.len(), now.3.len()), (2, 0, 0, 2));
+}
+
+/// The list that opens an object or a bucket to a user.
+fn open_to(objects: &Objects, user: &str) -> AccessList {
+    let to = Grantee::User(objects.identities().user(user).unwrap().id);
+    AccessList::new(vec![Grant { to, rights: Grant::READ }]).unwrap()
+}
+
+/// A store with a bucket of `ann`, another of whose users is `eve`.
+fn of_ann() -> (Objects, Objects) {
+    let objects = store();
+    crate::support::group_of(&objects, "group", &["ann"]);
+    crate::support::group_of(&objects, "others", &["eve"]);
+    objects.identities().change_owner("bucket", "ann", None).wait().unwrap();
+    put(&objects, "key", b"private");
+    let eve = crate::support::user_of(&objects, "eve");
+    (objects, eve)
+}
+
+#[test]
+fn a_name_of_a_bucket_that_was_taken_again_opens_nothing_of_the_old_one() {
+    let (objects, eve) = of_ann();
+    let pinned = eve.pin().unwrap();
+    objects.delete("bucket", "key", DeleteOptions::default()).wait().unwrap();
+    objects.delete_bucket("bucket").wait().unwrap();
+    eve.create_bucket("bucket").wait().unwrap();
+    assert_eq!(kind(pinned.get("bucket", "key")), ErrorKind::AccessDenied);
+    assert_eq!(kind(pinned.head("bucket", "key")), ErrorKind::AccessDenied);
+    assert_eq!(kind(pinned.list("bucket", &ListQuery::default())), ErrorKind::AccessDenied);
+    assert_eq!(kind(pinned.head_bucket("bucket")), ErrorKind::AccessDenied);
+    assert!(pinned.list_buckets(&BucketQuery::default()).unwrap().buckets.is_empty());
+}
+
+#[test]
+fn a_public_object_in_the_place_of_a_private_one_does_not_open_that() {
+    let (objects, eve) = of_ann();
+    let (pinned, name) = (eve.pin().unwrap(), ObjectName::new("bucket", "key"));
+    put(&objects, "key", b"public");
+    objects.identities().set_object_access(name, open_to(&objects, "eve")).wait().unwrap();
+    assert_eq!(eve.get("bucket", "key").unwrap().bytes(0, 9).unwrap(), "public");
+    assert_eq!(kind(pinned.get("bucket", "key")), ErrorKind::AccessDenied);
+    let open = eve.pin().unwrap();
+    assert_eq!(open.get("bucket", "key").unwrap().bytes(0, 9).unwrap(), "public");
+    // The list of the same object counts as it is now; replaced, it counts as it was.
+    put(&objects, "key", b"next");
+    assert_eq!(open.get("bucket", "key").unwrap().bytes(0, 9).unwrap(), "public");
+    objects.identities().set_object_access(name, open_to(&objects, "eve")).wait().unwrap();
+    let open = eve.pin().unwrap();
+    objects.identities().set_object_access(name, AccessList::default()).wait().unwrap();
+    assert_eq!(kind(open.get("bucket", "key")), ErrorKind::AccessDenied);
+}
+
+#[test]
+fn a_snapshot_is_opened_by_the_lists_of_its_own_objects() {
+    let (objects, eve) = of_ann();
+    let name = ObjectName::new("bucket", "key");
+    objects.snapshot_bucket("bucket", "private").wait().unwrap();
+    put(&objects, "key", b"public");
+    objects.identities().set_object_access(name, open_to(&objects, "eve")).wait().unwrap();
+    assert_eq!(eve.get("bucket", "key").unwrap().bytes(0, 9).unwrap(), "public");
+    assert_eq!(kind(eve.get("bucket@private", "key")), ErrorKind::AccessDenied);
+    assert_eq!(kind(eve.head("bucket@private", "key")), ErrorKind::AccessDenied);
+    eve.create_bucket("copies").wait().unwrap();
+    let copy = |from| {
+        let to = ObjectName::new("copies", "copy");
+        eve.copy(ObjectName::new(from, "key"), to, CopyOptions::default()).wait()
+    };
+    assert_eq!(kind(copy("bucket@private")), ErrorKind::AccessDenied);
+    copy("bucket").unwrap();
+    // What is public in a snapshot is, until the same object is closed.
+    objects.snapshot_bucket("bucket", "public").wait().unwrap();
+    assert_eq!(eve.get("bucket@public", "key").unwrap().bytes(0, 9).unwrap(), "public");
+    objects.identities().set_object_access(name, AccessList::default()).wait().unwrap();
+    assert_eq!(kind(eve.get("bucket@public", "key")), ErrorKind::AccessDenied);
+    // An edit keeps the object, and its list of now is not that of the snapshot.
+    objects.snapshot_bucket("bucket", "closed").wait().unwrap();
+    objects.identities().set_object_access(name, open_to(&objects, "eve")).wait().unwrap();
+    assert_eq!(kind(eve.get("bucket@closed", "key")), ErrorKind::AccessDenied);
+}
+
+#[test]
+fn an_open_reader_and_an_open_transaction_end_with_the_right() {
+    let (objects, _) = of_ann();
+    let ann = crate::support::user_of(&objects, "ann");
+    let (name, reader) = (ObjectName::new("bucket", "key"), ann.get("bucket", "key").unwrap());
+    assert_eq!(reader.bytes(0, 9).unwrap(), "private");
+    put(&objects, "key", b"another");
+    assert_eq!(reader.bytes(0, 9).unwrap(), "private", "a reader keeps its version");
+    let state = |state| {
+        let change = UserChange { state: Some(state), ..UserChange::default() };
+        objects.identities().set_user("ann", change).wait().unwrap();
+    };
+    let outcome = ann.transact(None, |txn| {
+        txn.head(name)?;
+        state(UserState::Disabled);
+        assert_eq!(kind(txn.head(name)), ErrorKind::AccessDenied);
+        assert_eq!(kind(txn.read(name, ByteRange { offset: 0, length: 9 })), ErrorKind::AccessDenied);
+        assert_eq!(kind(txn.list("bucket", &ListQuery::default())), ErrorKind::AccessDenied);
+        Ok(())
+    });
+    outcome.unwrap();
+    let mut buffer = [0; 9];
+    assert_eq!(kind(reader.bytes(0, 9)), ErrorKind::AccessDenied);
+    assert_eq!(kind(reader.read(0, &mut buffer)), ErrorKind::AccessDenied);
+    assert!(matches!(reader.read_now(0, &mut buffer).unwrap(), koine_kv::ReadNow::WouldBlock));
+    state(UserState::Live);
+    assert_eq!(reader.bytes(0, 9).unwrap(), "private");
+    // A bucket that was given away is another's.
+    objects.identities().change_owner("bucket", "root", None).wait().unwrap();
+    assert_eq!(kind(reader.bytes(0, 9)), ErrorKind::AccessDenied);
 }
