@@ -113,7 +113,9 @@ pub(super) async fn upload_part_copy(
             errors::invalid_argument(message)
         })
     });
-    let bytes = asked_range.transpose()?.map(|(first, last)| ByteRange { offset: first, length: last - first + 1 });
+    let bytes = asked_range
+        .transpose()?
+        .map(|(first, last)| ByteRange { offset: first, length: (last - first).saturating_add(1) });
     let objects = front.objects.clone();
     let pending = blocking(move || {
         let to = ObjectName::new(&input.bucket, &input.key);

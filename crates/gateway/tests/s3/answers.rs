@@ -226,3 +226,40 @@ async fn copies() {
     let onto_itself = Call::new("PUT", "/bucket/key").header("x-amz-copy-source", "bucket/key");
     server.send(onto_itself).await.must_be(400, "InvalidRequest");
 }
+
+#[tokio::test]
+async fn numbers_beyond_every_object_are_refused_and_store_nothing() {
+    let (server, _) = with_object(b"hello").await;
+    let begun = server.send(Call::new("POST", "/bucket/joined?uploads=")).await.must_be_ok();
+    let upload = begun.element("UploadId").unwrap();
+    let part = |number: &str| Call::new("PUT", &format!("/bucket/joined?partNumber={number}&uploadId={upload}"));
+    const MOST: u64 = u64::MAX;
+    for range in [
+        format!("bytes=0-{MOST}"),
+        format!("bytes={MOST}-{MOST}"),
+        format!("bytes=1-{MOST}"),
+        "bytes=0-99999999999999999999999999".to_owned(),
+        "bytes=0-5".to_owned(),
+        "bytes=5-5".to_owned(),
+    ] {
+        let call = part("1").header("x-amz-copy-source", "/bucket/key").header("x-amz-copy-source-range", &range);
+        let (status, code) = server.send(call).await.refusal();
+        assert!(matches!((status, code.as_str()), (416 | 400, "InvalidRange" | "InvalidArgument")), "{range}: {code}");
+    }
+    for number in ["0", "10001", "-1", "2147483648", "18446744073709551616", "1e3"] {
+        let (status, code) = server.send(part(number).body("x")).await.refusal();
+        assert_eq!((status, code.as_str()), (400, "InvalidArgument"), "{number}");
+    }
+    for query in [
+        "?max-keys=18446744073709551616",
+        "?max-keys=-1",
+        "?list-type=2&max-keys=2147483648",
+        "?uploads&max-uploads=99999999999999999999",
+        "?versions&max-keys=99999999999999999999",
+    ] {
+        let answer = server.send(Call::new("GET", &format!("/bucket{query}"))).await;
+        assert_eq!(answer.status, 400, "{query}: {}", answer.text());
+    }
+    let listed = server.send(Call::new("GET", &format!("/bucket/joined?uploadId={upload}"))).await.must_be_ok();
+    assert!(!listed.text().contains("<Part>"), "{}", listed.text());
+}
