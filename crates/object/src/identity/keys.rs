@@ -117,10 +117,15 @@ pub(crate) fn sealing_number(key: &[u8]) -> Result<u32> {
     number.ok_or_else(|| Error::damaged(format!("the key {} is of no sealing key", hex::encode(key))))
 }
 
-/// Whether the name may be a user's, a group's or a policy's: 1 to 64 of letters, digits and `+ = , . @ _ -`.
-pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+/// Whether a user, a group or a policy can have this name: 1 to 64 of letters, digits and `+ = , . @ _ -`.
+pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+=,.@_-".contains(&byte);
-    if (1..=NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(allowed) {
+    (1..=NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// The same as an error that tells the form.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+    if is_name(name) {
         return Ok(());
     }
     let message = format!(

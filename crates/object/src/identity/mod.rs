@@ -10,6 +10,7 @@
 //!   again, wherever it was interrupted.
 
 mod access;
+mod attempts;
 mod bucket;
 mod change;
 mod delete;
@@ -31,11 +32,11 @@ use std::sync::Arc;
 use crate::objects::Objects;
 
 pub use access::{KeyInfo, KeyOptions};
+pub(crate) use attempts::{Attempts, LogInPeer};
 pub(crate) use bucket::check_list;
 pub use delete::DeletedGroup;
 pub(crate) use find::{is_root, owning_group};
 pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
-pub(crate) use password::Attempts;
 pub(crate) use root::{founding_keys, keep_key_of_root, key_of_root};
 pub use rotate::Sealing;
 pub use sealing::SealingKeys;

@@ -1,19 +1,17 @@
-//! Passwords: hashed, compared, and guessed at slowly.
+//! Passwords: hashed and compared.
 //!
 //! Invariants:
 //! - At most two hashes are computed at a time in a process, whatever asks; who waits longer than five seconds is
 //!   told `Busy`.
 //! - A name that is not there costs the same hash.
-//! - What is remembered of failures is kept in memory alone and bounded.
 
-use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use koine_env::{Random, Timestamp};
+use koine_env::Random;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -21,11 +19,6 @@ const PASSWORD_LEN_MIN: usize = 8;
 const PASSWORD_LEN_MAX: usize = 1024;
 const HASHES_AT_ONCE: usize = 2;
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// So many failures in a row are free.
-const FAILURES_FREE: u32 = 10;
-const DELAY_SECONDS_MAX: u64 = 60;
-/// Names and addresses that are remembered.
-const REMEMBERED_MAX: usize = 10_000;
 
 static HASHES: Mutex<usize> = Mutex::new(0);
 static HASH_ENDED: Condvar = Condvar::new();
@@ -93,60 +86,6 @@ pub(super) fn verify(password: &str, kept: Option<&str>) -> Result<bool> {
     Ok(argon.verify_password(password.as_bytes(), &hash).is_ok())
 }
 
-/// Failures in a row, by name and by address.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts {
-    failures: Mutex<HashMap<String, Failures>>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Failures {
-    count: u32,
-    last: Timestamp,
-}
-
-impl Failures {
-    /// Nanoseconds that the next attempt has to wait.
-    fn delay(self) -> u64 {
-        let Some(over) = self.count.checked_sub(FAILURES_FREE) else {
-            return 0;
-        };
-        1u64.checked_shl(over).unwrap_or(u64::MAX).min(DELAY_SECONDS_MAX) * 1_000_000_000
-    }
-}
-
-impl Attempts {
-    /// `Busy` while one of them has to wait.
-    pub fn check(&self, who: &[String], now: Timestamp) -> Result<()> {
-        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let waits = who.iter().filter_map(|who| failures.get(who));
-        let until = waits.map(|failed| failed.last.0.saturating_add(failed.delay())).max();
-        if until.is_some_and(|until| until > now.0) {
-            return Err(Error::new(ErrorKind::Busy, "too many wrong passwords in a row; wait up to a minute"));
-        }
-        Ok(())
-    }
-
-    pub fn ended(&self, who: &[String], success: bool, now: Timestamp) {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        if failures.len() >= REMEMBERED_MAX {
-            // Those that are not held back by now go first; where a flood holds back all, all begin anew.
-            failures.retain(|_, failed| failed.last.0.saturating_add(failed.delay()) > now.0);
-            if failures.len() >= REMEMBERED_MAX {
-                failures.clear();
-            }
-        }
-        for who in who {
-            if success {
-                failures.remove(who);
-            } else {
-                let failed = failures.entry(who.clone()).or_default();
-                *failed = Failures { count: failed.count.saturating_add(1), last: now };
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use koine_env::SeededRandom;
@@ -165,25 +104,5 @@ mod tests {
         for wrong in ["", "seven77", &"x".repeat(1025)] {
             assert_eq!(hash(wrong, &SeededRandom::new(1)).unwrap_err().kind(), ErrorKind::InvalidArgument);
         }
-    }
-
-    #[test]
-    fn ten_failures_in_a_row_delay_the_next_by_a_second_and_then_by_more() {
-        let (attempts, who, second) = (Attempts::default(), ["ann".to_owned()], 1_000_000_000);
-        let mut now = Timestamp(1);
-        for _ in 0..10 {
-            attempts.check(&who, now).unwrap();
-            attempts.ended(&who, false, now);
-        }
-        for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
-            let early = Timestamp(now.0 + wait * second - 1);
-            assert_eq!(attempts.check(&who, early).unwrap_err().kind(), ErrorKind::Busy);
-            assert!(attempts.check(&["bob".to_owned()], early).is_ok());
-            now = Timestamp(now.0 + wait * second);
-            attempts.check(&who, now).unwrap();
-            attempts.ended(&who, false, now);
-        }
-        attempts.ended(&who, true, now);
-        attempts.check(&who, now).unwrap();
     }
 }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 
 use super::change::change;
-use super::{Identities, Token, find, keys, password};
+use super::keys::is_name;
+use super::{Identities, LogInPeer, Token, find, keys, password};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
@@ -40,25 +41,48 @@ impl Identities {
         if let Some(remote) = self.objects.remote() {
             return remote.log_in(name, password, life);
         }
+        let address = self.objects.circumstances().address;
+        self.log_in_of(address.map_or(LogInPeer::Here, LogInPeer::Address), name, password, life)
+    }
+
+    /// The same for a peer of a door. Wrong passwords delay that peer, not others who try the same name.
+    pub(crate) fn log_in_of(&self, peer: LogInPeer, name: &str, password: &str, life: Duration) -> Result<Login> {
         if life > LIFE_MAX {
             let message = format!("a token is good for {} days at most", LIFE_MAX.as_secs() / 86_400);
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let mut who = vec![name.to_ascii_lowercase()];
-        who.extend(self.objects.circumstances().address.map(|address| address.to_string()));
-        self.attempts().check(&who, self.objects.now())?;
-        let known = if find::is_root(name) {
-            user(&mut self.objects.kv().view()?, ROOT)?.map(|record| (ROOT, record))
-        } else {
-            find_user(&mut self.objects.kv().view()?, name)?
+        // Nobody has such a name: nothing is looked up, hashed or remembered.
+        if !is_name(name) {
+            return Err(failed());
+        }
+        let attempt = self.attempts().begin(peer, name, self.objects.now())?;
+        let (known, right) = match self.compare(name, password) {
+            Ok(compared) => compared,
+            Err(error) => {
+                attempt.was_none();
+                return Err(error);
+            }
         };
-        let kept = known.as_ref().and_then(|(_, record)| record.password.clone());
-        let right = password::verify(password, kept.as_deref())?;
-        self.attempts().ended(&who, right, self.objects.now());
-        let (Some((id, _)), Some(kept), true) = (known, kept, right) else {
+        if right {
+            attempt.succeeded(self.objects.now());
+        }
+        let (Some((id, kept)), true) = (known, right) else {
             return Err(failed());
         };
         self.issue(id, kept, life).wait()
+    }
+
+    /// The user of a name that has a password, with its hash, and whether this is the one.
+    fn compare(&self, name: &str, password: &str) -> Result<(Option<(u64, String)>, bool)> {
+        let mut view = self.objects.kv().view()?;
+        let known = if find::is_root(name) {
+            user(&mut view, ROOT)?.map(|record| (ROOT, record))
+        } else {
+            find_user(&mut view, name)?
+        };
+        let known = known.and_then(|(id, record)| record.password.map(|kept| (id, kept)));
+        let right = password::verify(password, known.as_ref().map(|(_, kept)| kept.as_str()))?;
+        Ok((known, right))
     }
 
     fn issue(&self, id: u64, kept: String, life: Duration) -> Pending<Login> {

@@ -88,6 +88,32 @@ fn nobody_gets_further_than_the_log_in() {
 }
 
 #[test]
+fn wrong_passwords_of_a_peer_delay_that_peer_alone() {
+    let served = served();
+    let remote = served.connect();
+    let guesses = (0..17).map(|guess| kind(remote.log_in(&password("ada", &format!("guess {guess}"))).map(drop)));
+    let guesses: Vec<_> = guesses.collect();
+    assert!(guesses[..10].iter().all(|kind| *kind == ErrorKind::LogInFailed), "{guesses:?}");
+    assert!(guesses.contains(&ErrorKind::Busy), "{guesses:?}");
+    // Whoever she is elsewhere gets in.
+    served.objects.identities().log_in("ada", "ada's password", Duration::from_secs(60)).unwrap();
+}
+
+#[test]
+fn names_that_nobody_can_have_are_not_remembered() {
+    let served = served();
+    let remote = served.connect();
+    for length in [65, 1 << 10, 1 << 20] {
+        // More often than a peer may be wrong: a name that was looked at would be delayed.
+        for _ in 0..20 {
+            let refused = remote.log_in(&password(&"x".repeat(length), "a long password")).map(drop);
+            assert_eq!(kind(refused), ErrorKind::LogInFailed);
+        }
+    }
+    served.by_password("ada");
+}
+
+#[test]
 fn users_have_their_own_and_no_more() {
     let served = served();
     let ((ada, _), (bob, _)) = (served.by_password("ada"), served.by_password("bob"));

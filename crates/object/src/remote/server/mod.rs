@@ -26,7 +26,7 @@ use super::calls::{Call, Greet, LogInBy, LogOut, LoggedIn, Proof, WhoAmI};
 use super::errors::below;
 use super::field::{message, whole};
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::Token;
+use crate::identity::{LogInPeer, Token};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::rights::{Caller, Circumstances};
@@ -69,16 +69,17 @@ impl ObjectVerbs {
 
 impl Handler for ObjectVerbs {
     fn begin(&self, peer: &Peer) -> Box<dyn Conversation> {
-        let (mut objects, mut uid) = (self.objects.clone(), None);
+        let (mut objects, mut uid, mut from) = (self.objects.clone(), None, LogInPeer::Here);
         match peer {
-            Peer::Local { uid: who, .. } => uid = Some(*who),
+            Peer::Local { uid: who, .. } => (uid, from) = (Some(*who), LogInPeer::Uid(*who)),
             Peer::Remote { address } => {
                 let address = address.parse().ok().map(|address: std::net::SocketAddr| address.ip());
+                from = address.map_or(from, LogInPeer::Address);
                 objects = objects.under(Circumstances { address, encrypted: Some(false), ..Circumstances::default() });
             }
         }
         let held = Held::new(Load::below(&self.load, LOAD_EACH_MAX));
-        let mut session = Session { objects, user: None, held };
+        let mut session = Session { objects, from, user: None, held };
         // Where the store cannot be asked, nobody is known; a log in tells why.
         if let Some(caller) = uid.and_then(|uid| session.objects.identities().by_uid(uid).ok().flatten()) {
             let _unknown = session.let_in(caller, None);
@@ -91,6 +92,8 @@ impl Handler for ObjectVerbs {
 struct Session {
     /// As nobody.
     objects: Objects,
+    /// Whom wrong passwords delay.
+    from: LogInPeer,
     user: Option<User>,
     held: Held,
 }
@@ -190,7 +193,7 @@ impl Session {
         let (token, made) = match proof {
             Proof::Token(text) => (Token::new(text), None),
             Proof::Password(name, password, seconds) => {
-                let login = identities.log_in(&name, &password, Duration::from_secs(seconds))?;
+                let login = identities.log_in_of(self.from, &name, &password, Duration::from_secs(seconds))?;
                 (login.token.clone(), Some((login.token.expose().to_owned(), login.expires)))
             }
         };

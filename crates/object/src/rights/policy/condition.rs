@@ -117,6 +117,12 @@ impl Condition {
         Ok(Condition { operator, key, if_exists, negated, values })
     }
 
+    /// How many texts its patterns look for.
+    pub fn searches(&self) -> usize {
+        let of_value = |value: &Value| if let Value::Like(pattern) = value { pattern.searches() } else { 0 };
+        self.values.iter().map(of_value).sum()
+    }
+
     /// Whether it holds for a request of which this is known.
     pub fn holds(&self, known: &[(&'static str, String)]) -> bool {
         let found = known.iter().find(|(key, _)| *key == self.key).map(|(_, value)| value.as_str());

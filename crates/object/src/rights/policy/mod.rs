@@ -18,6 +18,10 @@ use pattern::Pattern;
 /// The longest policy, in bytes, as on AWS.
 pub const POLICY_LEN_MAX: usize = 20_480;
 
+/// The most texts between two `*` in the patterns of a policy that is set: each is looked for in every name that is asked
+/// about, and a request may ask about a thousand.
+pub const POLICY_SEARCHES_MAX: usize = 256;
+
 /// A policy that was understood.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Policy {

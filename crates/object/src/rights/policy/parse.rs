@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::condition::Condition;
 use super::pattern::Pattern;
-use super::{POLICY_LEN_MAX, Policy, Principal, Statement};
+use super::{POLICY_LEN_MAX, POLICY_SEARCHES_MAX, Policy, Principal, Statement};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rights::Action;
 
@@ -25,6 +25,22 @@ impl Policy {
     /// Reads a policy of a bucket: each statement names its principals, and resources of this bucket alone.
     pub fn of_bucket(text: &str) -> Result<Self> {
         Policy::parse(text, true)
+    }
+
+    /// Refuses what would cost too much whenever it is asked. For policies that are set: one that is there already is
+    /// asked whatever it costs.
+    pub fn check_cost(self) -> Result<Self> {
+        let of_statement = |statement: &Statement| {
+            let of_names = statement.actions.iter().chain(&statement.resources).map(Pattern::searches).sum::<usize>();
+            of_names + statement.conditions.iter().map(Condition::searches).sum::<usize>()
+        };
+        let searches: usize = self.statements.iter().map(of_statement).sum();
+        if searches > POLICY_SEARCHES_MAX {
+            return Err(malformed(format!(
+                "its patterns have {searches} texts between two `*`; {POLICY_SEARCHES_MAX} are allowed"
+            )));
+        }
+        Ok(self)
     }
 
     fn parse(text: &str, of_bucket: bool) -> Result<Self> {

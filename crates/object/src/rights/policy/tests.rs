@@ -132,7 +132,69 @@ fn what_is_not_understood_is_refused() {
     }
 }
 
+/// A policy with these resources.
+fn with_resources(resources: &[String]) -> String {
+    let resources = resources.iter().map(|name| format!("\"arn:aws:s3:::{name}\"")).collect::<Vec<_>>().join(",");
+    policy(&format!(r#""Effect": "Allow", "Action": "*", "Resource": [{resources}]"#))
+}
+
+#[test]
+fn patterns_that_begin_to_fit_everywhere_cost_what_they_are_long() {
+    let name = format!("b/{}", "a".repeat(1022));
+    for pattern in
+        [format!("*{}b", "a".repeat(450)), format!("*{}b*", "a".repeat(450)), format!("*{}?b*", "a?".repeat(225))]
+    {
+        let text = with_resources(&vec![pattern; 41]);
+        pattern::steps::take();
+        assert_eq!(ask(&text, Action::DeleteObject, &name, &[]), Says::Nothing);
+        // 450 characters are 8 words; going back and forth would be 41 times 450 times 1,024.
+        let steps = pattern::steps::take();
+        assert!(steps <= 41 * 8 * 1024, "{steps} steps");
+    }
+}
+
+#[test]
+fn a_policy_that_searches_too_much_is_not_set() {
+    let resources = |count: usize| vec!["*a*b*".to_owned(); count];
+    let fits = Policy::of_identity(&with_resources(&resources(POLICY_SEARCHES_MAX / 2))).unwrap();
+    assert!(fits.check_cost().is_ok());
+    let text = with_resources(&[resources(POLICY_SEARCHES_MAX / 2), vec!["b/*a*".to_owned()]].concat());
+    let refused = Policy::of_identity(&text).unwrap().check_cost().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::MalformedPolicy);
+    assert!(refused.message().contains("257 texts between two `*`; 256 are allowed"), "{refused}");
+    // What is there already goes on.
+    assert_eq!(ask(&text, Action::GetObject, "b/xay", &[]), Says::Allow);
+    // Beginnings and ends cost nothing.
+    let plain = with_resources(&vec!["b*/x?".to_owned(); 200]);
+    assert!(Policy::of_identity(&plain).unwrap().check_cost().is_ok());
+}
+
+/// The meaning of a pattern, as it is written down.
+fn means(pattern: &[char], text: &[char]) -> bool {
+    match (pattern.split_first(), text.split_first()) {
+        (None, _) => text.is_empty(),
+        (Some(('*', rest)), _) => (0..=text.len()).any(|skipped| means(rest, &text[skipped..])),
+        (Some((wanted, rest)), Some((letter, left))) => (*wanted == '?' || wanted == letter) && means(rest, left),
+        (Some(_), None) => false,
+    }
+}
+
 proptest! {
+    #[test]
+    fn a_pattern_matches_what_it_means(pattern in "[abß*?]{0,9}", text in "[abß]{0,9}", times in 1_usize..40) {
+        let chars = |text: &str| text.chars().collect::<Vec<_>>();
+        let matches = |pattern: &str, text: &str| Pattern::parse(pattern).unwrap().matches(text, &[]);
+        prop_assert_eq!(matches(&pattern, &text), means(&chars(&pattern), &chars(&text)));
+        // Beyond a word: all of one text within another.
+        let long = text.repeat(times);
+        let (around, wanted) = (format!("{text}{long}b"), format!("*{long}*"));
+        prop_assert!(matches(&wanted, &around));
+        let (within, followed) = (format!("{text}b{long}"), format!("*{long}?*"));
+        let (letters, wanted) = (chars(&within), chars(&long));
+        let is_within = letters.windows(wanted.len() + 1).any(|window| window[..wanted.len()] == wanted[..]);
+        prop_assert_eq!(matches(&followed, &within), is_within);
+    }
+
     #[test]
     fn arbitrary_text_never_panics(text in "\\PC{0,60}", pattern in "[a*?${}:]{0,12}", name in "[a*?]{0,12}") {
         let _ = (Policy::of_identity(&text), Policy::of_bucket(&text));
