@@ -21,18 +21,20 @@ use hyper::body::Incoming;
 use koine_object::{Caller, Circumstances, Objects};
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, S3ErrorCode};
-use tokio::sync::Semaphore;
 
 use crate::asks;
 use crate::auth::chunks::ChunkDecoder;
 use crate::auth::{Payload, Verified, Verifier};
 use crate::body::{BodyPromise, IncomingBody};
+use crate::connections::Connection;
+use crate::early;
 use crate::limits::{BODY_LEN_MAX, Limits, SMALL_BODY_LEN_MAX};
 use crate::query::Query;
 use crate::route::{self, BodyKind};
 use crate::s3::OWNER_ID;
 use crate::s3::checksums;
 use crate::s3::errors;
+use crate::shares::{Holder, Places};
 
 /// What a call needs of a request for an object beside what the library decodes.
 #[derive(Clone, Debug)]
@@ -64,11 +66,13 @@ impl Asked {
 #[derive(Clone, Debug)]
 pub struct Asker {
     caller: Caller,
+    holder: Holder,
     circumstances: Circumstances,
 }
 
 impl Asker {
     fn new(caller: Caller, peer: SocketAddr, headers: &HeaderMap) -> Self {
+        let holder = Holder::of(&caller, peer.ip());
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned);
         let circumstances = match caller {
             // No policy binds root: nothing is gathered for one.
@@ -80,7 +84,12 @@ impl Asker {
                 referer: text(http::header::REFERER),
             },
         };
-        Asker { caller, circumstances }
+        Asker { caller, holder, circumstances }
+    }
+
+    /// Whose room it takes.
+    pub fn holder(&self) -> Holder {
+        self.holder
     }
 
     /// The store, as who asks may see and change it; `None` where that is its owner.
@@ -98,10 +107,11 @@ const NEEDED_BELOW: [HeaderName; 2] =
 
 /// Takes requests.
 pub struct Door {
+    objects: Objects,
     verifier: Verifier,
     service: S3Service,
     limits: Limits,
-    documents: Semaphore,
+    documents: Arc<Places>,
     /// Request ids differ between starts by this, and within one by a counter.
     id_start: u64,
     id_next: AtomicU64,
@@ -114,11 +124,11 @@ impl std::fmt::Debug for Door {
 }
 
 impl Door {
-    /// A door before a service.
-    pub fn new(verifier: Verifier, service: S3Service, limits: Limits) -> Self {
+    /// A door before a service that makes the calls of these objects.
+    pub fn new(objects: Objects, verifier: Verifier, service: S3Service, limits: Limits) -> Self {
         let id_start = RandomState::new().hash_one("request ids");
-        let documents = Semaphore::new(limits.documents_in_flight_max);
-        Door { verifier, service, limits, documents, id_start, id_next: AtomicU64::new(0) }
+        let documents = Places::new(limits.documents_in_flight_max);
+        Door { objects, verifier, service, limits, documents, id_start, id_next: AtomicU64::new(0) }
     }
 
     /// The limits in force.
@@ -127,11 +137,16 @@ impl Door {
     }
 
     /// Answers one request. An error ends the connection.
-    pub async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Result<Response<Body>, s3s::HttpError> {
+    pub async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> Result<Response<Body>, s3s::HttpError> {
+        let peer = connection.peer();
         let id = self.id_start.wrapping_add(self.id_next.fetch_add(1, Ordering::Relaxed).rotate_right(20));
         let (parts, frames) = request.into_parts();
         let (method, path) = (parts.method.clone(), parts.uri.clone());
-        let mut response = match self.admit(parts, frames, peer).await {
+        let mut response = match self.admit(parts, frames, connection).await {
             Ok(request) => self.service.call(request).await?,
             Err(error) => {
                 let status = error.status_code().unwrap_or(StatusCode::BAD_REQUEST);
@@ -149,7 +164,12 @@ impl Door {
     }
 
     /// Everything that is checked before the library sees a request.
-    async fn admit(&self, mut parts: Parts, frames: Incoming, peer: SocketAddr) -> Result<Request<Body>, S3Error> {
+    async fn admit(
+        &self,
+        mut parts: Parts,
+        frames: Incoming,
+        connection: &Connection,
+    ) -> Result<Request<Body>, S3Error> {
         if head_len(&parts) > self.limits.head_len_max {
             let message = "Your request header and query parameters exceed the maximum allowed size.";
             return Err(S3Error::with_message(S3ErrorCode::RequestHeaderSectionTooLarge, message));
@@ -158,7 +178,15 @@ impl Door {
         let mut query = Query::parse(target.query())
             .map_err(|error| S3Error::with_message(S3ErrorCode::InvalidURI, error.to_string()))?;
         let Verified { payload, presigned, caller } = self.verifier.verify(&parts, &query)?;
-        parts.extensions.insert(Asker::new(caller, peer, &parts.headers));
+        let asker = Asker::new(caller, connection.peer(), &parts.headers);
+        if connection.is_reserved() && asker.holder != Holder::Root {
+            return Err(busy());
+        }
+        if !matches!(asker.holder, Holder::Nobody(_)) {
+            connection.prove();
+        }
+        let (holder, narrowed) = (asker.holder, asker.of(&self.objects));
+        parts.extensions.insert(asker);
         if presigned {
             take_headers_from_query(&query, &mut parts.headers)?;
             query.retain(|name| !belongs_to_signature(name));
@@ -172,9 +200,12 @@ impl Door {
         let (document, data) = match resolved.body {
             BodyKind::Data => (bytes::Bytes::new(), Some(body)),
             BodyKind::Document => {
+                if let (Some(objects), true) = (&narrowed, body.length() != Some(0)) {
+                    early::check(objects, &parts.method, target.path(), &query)?;
+                }
                 // With an upload's id the checksum headers tell of the object that its parts make, not of this body.
                 let of_object = query.has("uploadId");
-                (self.gather(&parts.headers, of_object, body).await?, None)
+                (self.gather(&parts.headers, of_object, holder, body).await?, None)
             }
         };
         if resolved.names_object {
@@ -201,6 +232,7 @@ impl Door {
         &self,
         headers: &HeaderMap,
         of_object: bool,
+        holder: Holder,
         mut body: IncomingBody,
     ) -> Result<bytes::Bytes, S3Error> {
         if body.length() == Some(0) {
@@ -209,7 +241,7 @@ impl Door {
             return Ok(bytes::Bytes::new());
         }
         let small = body.length().is_some_and(|length| length <= SMALL_BODY_LEN_MAX);
-        let _place = if small { None } else { Some(self.documents.try_acquire().map_err(|_| busy())?) };
+        let _place = if small { None } else { Some(self.documents.take_now(holder).ok_or_else(busy)?) };
         let document = body.collect(self.limits.xml_len_max).await?;
         let mut expected = checksums::expected(headers)?;
         if of_object {

@@ -11,7 +11,9 @@
 mod asks;
 mod auth;
 mod body;
+mod connections;
 mod door;
+mod early;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -21,6 +23,7 @@ mod query;
 mod route;
 mod s3;
 mod server;
+mod shares;
 mod transport;
 
 pub use auth::{Credentials, Secret};

@@ -2,32 +2,37 @@
 //!
 //! Invariants:
 //! - A connection costs a task, never a thread.
+//! - Idle connections make room for others ([`Connections`]).
 //! - After the shutdown future is ready no connection is accepted and no request begun; those under way have
 //!   `stop_time_max` to finish.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, header};
-use http_body::Body as _;
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use koine_env::{Clock, SystemClock};
 use koine_object::Objects;
-use s3s::Body;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::S3ServiceBuilder;
+use s3s::{Body, StdError};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::auth::{Credentials, Verifier};
+use crate::connections::{Active, Admitted, Connections};
 use crate::door::Door;
 use crate::limits::{HEADER_COUNT_MAX, Limits};
 use crate::s3::Front;
@@ -94,13 +99,13 @@ impl Gateway {
         }
         let limits = options.limits;
         let users = objects.identities();
-        let front = Front::new(objects, &credentials.access, options.region.as_deref(), &limits);
+        let front = Front::new(objects.clone(), &credentials.access, options.region.as_deref(), &limits);
         let mut config = S3Config::default();
         config.xml_max_body_size = limits.xml_len_max;
         let mut builder = S3ServiceBuilder::new(front);
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let verifier = Verifier::new(credentials, users, options.region, options.clock);
-        Ok(Gateway { listeners, door: Arc::new(Door::new(verifier, builder.build(), limits)) })
+        Ok(Gateway { listeners, door: Arc::new(Door::new(objects, verifier, builder.build(), limits)) })
     }
 
     /// Where it listens, first address first.
@@ -118,7 +123,7 @@ impl Gateway {
     /// had to be cut.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> usize {
         let (stop, phases) = watch::channel(Phase::Running);
-        let connections = Arc::new(Semaphore::new(self.door.limits().connections_max));
+        let connections = Connections::new(self.door.limits().connections_max);
         // Each connection holds a sender: the channel closes when the last one is done.
         let (alive, mut done) = mpsc::channel::<()>(1);
         let mut accepting = JoinSet::new();
@@ -140,7 +145,7 @@ impl Gateway {
         if tokio::time::timeout(limit, done.recv()).await.is_ok() {
             return 0;
         }
-        let cut = self.door.limits().connections_max - connections.available_permits();
+        let cut = connections.count();
         tracing::warn!(connections = cut, "stopped before all requests were done");
         let _ = stop.send(Phase::Cut);
         done.recv().await;
@@ -148,10 +153,13 @@ impl Gateway {
     }
 }
 
+/// What the system says when this process, or all together, have as many files and sockets as they may: `EMFILE`, `ENFILE`.
+const OUT_OF_FILES: [i32; 2] = [24, 23];
+
 /// Takes connections of one listener.
 struct Acceptor {
     door: Arc<Door>,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
     phases: watch::Receiver<Phase>,
     alive: mpsc::Sender<()>,
 }
@@ -168,11 +176,14 @@ impl Acceptor {
                 Err(error) => {
                     // Out of descriptors, or the client left already: neither ends the gateway.
                     tracing::warn!(%error, "cannot accept a connection");
+                    if error.raw_os_error().is_some_and(|code| OUT_OF_FILES.contains(&code)) {
+                        self.connections.make_room();
+                    }
                     tokio::time::sleep(Duration::from_millis(20)).await;
                     continue;
                 }
             };
-            let Ok(permit) = self.connections.clone().try_acquire_owned() else {
+            let Some(admitted) = self.connections.admit(peer) else {
                 tracing::warn!(%peer, "too many connections");
                 // A best effort: the socket's empty buffer takes so few bytes at once.
                 let _ = tcp.try_write(BUSY_ANSWER);
@@ -180,8 +191,8 @@ impl Acceptor {
             };
             let (door, phases, alive) = (self.door.clone(), self.phases.clone(), self.alive.clone());
             tokio::spawn(async move {
-                let (_permit, _alive) = (permit, alive);
-                serve_connection(tcp, peer, door, phases).await;
+                let _alive = alive;
+                serve_connection(tcp, admitted, door, phases).await;
             });
         }
     }
@@ -190,24 +201,50 @@ impl Acceptor {
 /// One connection's way to the door.
 struct Served {
     door: Arc<Door>,
-    peer: SocketAddr,
+    admitted: Arc<Admitted>,
 }
 
 impl Service<Request<Incoming>> for Served {
-    type Response = Response<Body>;
+    type Response = Response<Leaving>;
     type Error = s3s::HttpError;
-    type Future = BoxFuture<'static, Result<Response<Body>, s3s::HttpError>>;
+    type Future = BoxFuture<'static, Result<Response<Leaving>, s3s::HttpError>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let (door, peer) = (self.door.clone(), self.peer);
+        let (door, admitted) = (self.door.clone(), self.admitted.clone());
         let unasked = expects_without_body(&request);
         Box::pin(async move {
-            let mut answer = door.answer(request, peer).await?;
-            if unasked {
+            // Without this it has made room for another one, and ends.
+            let active = admitted.begin().ok_or_else(|| s3s::HttpError::new("the connection made room".into()))?;
+            let connection = admitted.connection();
+            let mut answer = door.answer(request, connection).await?;
+            if unasked || connection.is_reserved() && !connection.is_proven() {
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(answer)
+            Ok(answer.map(|body| Leaving { body, _active: active }))
         })
+    }
+}
+
+/// The body of an answer; its connection is busy until it has left.
+struct Leaving {
+    body: Body,
+    _active: Active,
+}
+
+impl http_body::Body for Leaving {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -218,7 +255,9 @@ fn expects_without_body(request: &Request<Incoming>) -> bool {
     request.headers().contains_key(header::EXPECT) && request.body().is_end_stream()
 }
 
-async fn serve_connection(tcp: TcpStream, peer: SocketAddr, door: Arc<Door>, phases: watch::Receiver<Phase>) {
+async fn serve_connection(tcp: TcpStream, admitted: Admitted, door: Arc<Door>, phases: watch::Receiver<Phase>) {
+    let admitted = Arc::new(admitted);
+    let peer = admitted.connection().peer();
     // Without this a small answer waits for the client's delayed acknowledgement.
     if let Err(error) = tcp.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
@@ -232,12 +271,13 @@ async fn serve_connection(tcp: TcpStream, peer: SocketAddr, door: Arc<Door>, pha
         .max_header_size(limits.head_len_hard_max())
         // An idle connection may keep its buffer.
         .max_buf_size(limits.head_len_hard_max().max(8 << 10));
-    let service = Served { door: door.clone(), peer };
+    let service = Served { door: door.clone(), admitted: admitted.clone() };
     let connection = http.serve_connection(io, service);
     tokio::pin!(connection);
     let mut outcome = tokio::select! {
         outcome = connection.as_mut() => Some(outcome),
         () = reached(phases.clone(), Phase::Stopping) => None,
+        () = admitted.connection().ended() => return,
     };
     if outcome.is_none() {
         connection.as_mut().graceful_shutdown();

@@ -16,7 +16,7 @@ use crate::lookup::read_value;
 use crate::quota::Sums;
 use crate::record::{CATALOGUE_FORMAT, HeadRecord};
 use crate::remote::Remote;
-use crate::rights::{Caller, Circumstances, Rights};
+use crate::rights::{Action, Caller, Circumstances, Rights};
 use crate::turns::Turns;
 
 /// The key that may do everything.
@@ -231,6 +231,19 @@ impl Objects {
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Objects {
         Objects { caller, ..self.clone() }
+    }
+
+    /// Whether this caller may do something to a bucket or to an object in it, by the rules of this moment. For doors, which
+    /// ask before they take in what belongs to a call; the call asks again. Where the calls run elsewhere only they ask.
+    pub fn may(&self, action: Action, bucket: &str, key: Option<&str>) -> Result<()> {
+        if self.remote.is_some() {
+            return Ok(());
+        }
+        let asked = |rights: &mut Rights<'_>| match key {
+            Some(key) => rights.object(action, bucket, key),
+            None => rights.bucket(action, bucket),
+        };
+        self.read(asked, |_| Ok(()))
     }
 
     /// The same store and caller, for requests of which a door knows this.

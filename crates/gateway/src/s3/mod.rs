@@ -66,7 +66,7 @@ impl Front {
             objects,
             owner_name: self.owner_name.clone(),
             region: self.region.clone(),
-            transfers: self.transfers.clone(),
+            transfers: self.transfers.of(asker.holder()),
         }))
     }
 

@@ -23,6 +23,7 @@ use tokio::task::{JoinError, JoinHandle};
 use super::errors;
 use crate::body::IncomingBody;
 use crate::limits::{Limits, PIECE_LEN, SMALL_BODY_LEN_MAX};
+use crate::shares::{Holder, Place, Places};
 
 /// How many buffers of one piece are kept for the next upload.
 const BUFFERS_KEPT_MAX: usize = 16;
@@ -34,23 +35,31 @@ const READ_LEN: usize = 512 << 10;
 /// What all transfers share.
 #[derive(Clone, Debug)]
 pub struct Transfers {
-    uploads: Arc<Semaphore>,
+    /// Whose transfers these are.
+    holder: Holder,
+    uploads: Arc<Places>,
     pieces: Arc<Semaphore>,
-    downloads: Arc<Semaphore>,
+    downloads: Arc<Places>,
     kept: Arc<KeptBuffers>,
     read_buffers: Arc<ReadBuffers>,
 }
 
 impl Transfers {
-    /// As many at once as the limits say.
+    /// Root's, as many at once as the limits say.
     pub fn new(limits: &Limits) -> Self {
         Transfers {
-            uploads: Arc::new(Semaphore::new(limits.uploads_in_flight_max)),
+            holder: Holder::Root,
+            uploads: Places::new(limits.uploads_in_flight_max),
             pieces: Arc::new(Semaphore::new(limits.upload_pieces_max.max(limits.uploads_in_flight_max))),
-            downloads: Arc::new(Semaphore::new(limits.downloads_in_flight_max)),
+            downloads: Places::new(limits.downloads_in_flight_max),
             kept: Arc::new(KeptBuffers::default()),
             read_buffers: Arc::new(ReadBuffers::default()),
         }
+    }
+
+    /// The same for somebody's transfers.
+    pub fn of(&self, holder: Holder) -> Self {
+        Transfers { holder, ..self.clone() }
     }
 
     fn piece(&self, permit: OwnedSemaphorePermit) -> Piece {
@@ -155,7 +164,7 @@ pub async fn receive<S: Sink>(transfers: &Transfers, mut sink: S, body: &mut Inc
         }
         return Ok(sink);
     }
-    let Ok(_in_flight) = transfers.uploads.try_acquire() else {
+    let Some(_in_flight) = transfers.uploads.take_now(transfers.holder) else {
         return Err(S3Error::with_message(S3ErrorCode::SlowDown, "Too many uploads are under way. Please try again."));
     };
     let first = transfers.next_piece().await?;
@@ -262,7 +271,7 @@ pub struct Download {
     unsent: u64,
     ahead: Option<JoinHandle<koine_object::Result<Bytes>>>,
     kept: Arc<ReadBuffers>,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// Buffers of [`READ_LEN`] that have been sent, for the next reads: fresh ones would be zeroed first, and be cold.
@@ -310,9 +319,9 @@ impl Download {
         offset: u64,
         length: u64,
     ) -> Result<Self, S3Error> {
-        let permit = transfers.downloads.clone().acquire_owned().await.map_err(|_| closed())?;
+        let place = transfers.downloads.take(transfers.holder).await.ok_or_else(closed)?;
         let kept = transfers.read_buffers.clone();
-        Ok(Download { reader, offset, unread: length, unsent: length, ahead: None, kept, _permit: permit })
+        Ok(Download { reader, offset, unread: length, unsent: length, ahead: None, kept, _place: place })
     }
 
     fn read_ahead(&mut self) {

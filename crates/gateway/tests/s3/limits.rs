@@ -168,25 +168,39 @@ async fn body_len_max() {
 #[tokio::test]
 async fn connections_max() {
     let server = Server::with_limits(Limits { connections_max: 2, ..Limits::default() }).await;
+    let mut slow = put("one").payload("UNSIGNED-PAYLOAD");
+    slow.body = b"h".to_vec();
+    slow.content_length = Some(5);
+    // A share is one connection: the other address has the other one.
     let mut first = server.connect().await;
-    first.send(&put("one").bytes()).await;
-    first.answer("PUT").await.must_be_ok();
-    let mut second = server.connect().await;
-    second.send(&put("two").bytes()).await;
-    second.answer("PUT").await.must_be_ok();
-    let mut third = server.connect().await;
-    third.answer("PUT").await.must_be(503, "SlowDown");
-    assert!(third.is_closed().await);
-    drop(first);
-    // The place is free once the server has seen the end of the first.
+    first.send(&slow.bytes()).await;
+    let mut second = server.connect_from(2).await;
+    second.send(&slow.bytes()).await;
     loop {
-        let mut next = server.connect().await;
-        next.send(&put("three").bytes()).await;
-        if next.answer("PUT").await.status == 200 {
+        let mut third = server.connect_from(3).await;
+        third.send(&put("two").bytes()).await;
+        let answer = third.answer("PUT").await;
+        if answer.status == 503 {
+            answer.must_be(503, "SlowDown");
+            assert!(third.is_closed().await);
             break;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        // The head of one of them has not been seen: it was idle, and made room.
+        answer.must_be_ok();
+        first = server.connect().await;
+        first.send(&slow.bytes()).await;
+        second = server.connect_from(2).await;
+        second.send(&slow.bytes()).await;
     }
+    first.send(b"ello").await;
+    first.answer("PUT").await.must_be_ok();
+    // It is idle now, and makes room.
+    let mut next = server.connect_from(3).await;
+    next.send(&put("three").bytes()).await;
+    next.answer("PUT").await.must_be_ok();
+    assert!(first.is_closed().await);
+    second.send(b"ello").await;
+    second.answer("PUT").await.must_be_ok();
 }
 
 #[tokio::test]
@@ -326,6 +340,7 @@ fn every_row_has_its_test() {
     let document = document.split("\n## ").find(|section| section.starts_with("S3\n")).unwrap();
     let tests = [
         include_str!("limits.rs"),
+        include_str!("fairness.rs"),
         include_str!("signatures.rs"),
         include_str!("transfers.rs"),
         include_str!("../../src/auth/chunks/tests.rs"),

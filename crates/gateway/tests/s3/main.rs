@@ -2,6 +2,7 @@
 
 mod answers;
 mod bodies;
+mod fairness;
 mod keys;
 mod limits;
 mod signatures;

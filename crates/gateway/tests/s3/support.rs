@@ -7,7 +7,7 @@ use hmac::{Hmac, Mac};
 use koine_env::{OsRandom, SystemClock};
 use koine_gateway::{Credentials, Gateway, GatewayOptions, Limits, Secret};
 use koine_kv::{MemoryKv, MemoryOptions};
-use koine_object::Objects;
+use koine_object::{GroupChange, KeyOptions, Objects};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -58,6 +58,38 @@ impl Server {
 
     pub async fn connect(&self) -> Client {
         Client { stream: TcpStream::connect(self.address).await.unwrap(), read: Vec::new() }
+    }
+
+    /// A connection from another address of this machine: 127.0.0.`last`.
+    pub async fn connect_from(&self, last: u8) -> Client {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
+        Client { stream: socket.connect(self.address).await.unwrap(), read: Vec::new() }
+    }
+
+    /// Makes a user who may do everything with objects, with a key that is its name and [`SECRET`].
+    pub fn user(&self, name: &str) {
+        let identities = self.objects.identities();
+        identities.create_group(name, "").wait().unwrap();
+        identities.create_user(name, name, None).unwrap();
+        let given = Some((name.to_owned(), koine_object::Secret::new(SECRET)));
+        identities.create_key(name, KeyOptions { given, ..KeyOptions::default() }).wait().unwrap();
+        let policy =
+            r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}}"#;
+        identities.set_policy("objects", Some(policy)).wait().unwrap();
+        let change = GroupChange { policies: Some(vec!["objects".to_owned()]), ..GroupChange::default() };
+        identities.set_group(name, change).wait().unwrap();
+    }
+
+    /// Lets everybody do this with `bucket` and what is in it, without a signature.
+    pub fn open_to_everybody(&self, actions: &str) {
+        let identities = self.objects.identities();
+        identities.set_public_access(true).wait().unwrap();
+        let policy = format!(
+            r#"{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", "Principal": "*", "Action": {actions},
+                "Resource": ["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*"]}}}}"#
+        );
+        identities.set_bucket_policy("bucket", Some(&policy)).wait().unwrap();
     }
 
     /// One call on a connection of its own.
@@ -252,6 +284,12 @@ impl Call {
 
     pub fn payload(mut self, payload: &str) -> Self {
         self.payload = Some(payload.to_owned());
+        self
+    }
+
+    /// Signed by a user that [`Server::user`] has made.
+    pub fn by(mut self, name: &str) -> Self {
+        self.access = name.to_owned();
         self
     }
 
