@@ -71,9 +71,10 @@ pub struct Asker {
 }
 
 impl Asker {
-    fn new(caller: Caller, peer: SocketAddr, headers: &HeaderMap) -> Self {
+    fn new(caller: Caller, peer: SocketAddr, headers: &HeaderMap, presigned: bool) -> Self {
         let holder = Holder::of(&caller, peer.ip());
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned);
+        let signed = matches!(caller, Caller::User(_));
         let circumstances = match caller {
             // No policy binds root: nothing is gathered for one.
             Caller::Owner => Circumstances::default(),
@@ -82,6 +83,8 @@ impl Asker {
                 encrypted: Some(false),
                 user_agent: text(http::header::USER_AGENT),
                 referer: text(http::header::REFERER),
+                auth_type: signed.then_some(if presigned { "REST-QUERY-STRING" } else { "REST-HEADER" }),
+                signature_version: signed.then_some("AWS4-HMAC-SHA256"),
             },
         };
         Asker { caller, holder, circumstances }
@@ -178,7 +181,7 @@ impl Door {
         let mut query = Query::parse(target.query())
             .map_err(|error| S3Error::with_message(S3ErrorCode::InvalidURI, error.to_string()))?;
         let Verified { payload, presigned, caller } = self.verifier.verify(&parts, &query)?;
-        let asker = Asker::new(caller, connection.peer(), &parts.headers);
+        let asker = Asker::new(caller, connection.peer(), &parts.headers, presigned);
         if connection.is_reserved() && asker.holder != Holder::Root {
             return Err(busy());
         }

@@ -28,4 +28,5 @@ mod transport;
 
 pub use auth::{Credentials, Secret};
 pub use limits::Limits;
+pub use s3::CALLS;
 pub use server::{Gateway, GatewayOptions};

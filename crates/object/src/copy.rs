@@ -167,6 +167,16 @@ impl Copy {
         Ok(())
     }
 
+    /// Tags that come along are read and given.
+    fn needs_of_tags(&self, rights: &mut Rights<'_>) -> Result<()> {
+        let Name { bucket, key } = &self.from;
+        match self.options.source_version {
+            None => rights.object(Action::GetObjectTagging, bucket, key)?,
+            Some(version) => rights.version(Action::GetObjectVersionTagging, bucket, key, version)?,
+        }
+        rights.object(Action::PutObjectTagging, &self.to.bucket, &self.to.key)
+    }
+
     fn checksums(&self, source: &Standing) -> Result<Vec<Checksum>> {
         let Some(algorithm) = self.options.checksum else {
             return Ok(source.record.checksums.clone());
@@ -214,7 +224,11 @@ impl Verb for Copy {
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
         rights.read_source(&self.from, self.options.source_version)?;
-        rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
+        rights.object(Action::PutObject, &self.to.bucket, &self.to.key)?;
+        if self.options.tags.as_ref().is_some_and(|tags| !tags.is_empty()) {
+            rights.object(Action::PutObjectTagging, &self.to.bucket, &self.to.key)?;
+        }
+        Ok(())
     }
 
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
@@ -233,6 +247,10 @@ impl Verb for Copy {
             self.options.source_version,
             &self.options.source_condition,
         )?;
+        let has_tags = self.options.tags.is_none() && !source.standing.record.tags.is_empty();
+        if has_tags {
+            scope.may(txn, |rights| self.needs_of_tags(rights))?;
+        }
         let record = self.record.insert(self.record_from(&source.standing, scope)?);
         if let Err(error) = self.options.condition.check(&self.to.key, there.as_ref()) {
             return Ok(Applied::Doubtful(never(space, &self.to.key), error));

@@ -85,7 +85,7 @@ pub use identity::{
 };
 pub use rights::{
     AccessList, Action, Asker, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX,
-    Rule,
+    Rule, StandIns,
 };
 
 pub use search::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};

@@ -16,7 +16,7 @@ use crate::lookup::read_value;
 use crate::quota::Sums;
 use crate::record::{CATALOGUE_FORMAT, HeadRecord};
 use crate::remote::Remote;
-use crate::rights::{Action, Caller, Circumstances, Rights};
+use crate::rights::{Action, Caller, Circumstances, Rights, StandIns};
 use crate::turns::Turns;
 
 /// The key that may do everything.
@@ -48,6 +48,8 @@ pub struct Objects {
     turns: Arc<Turns>,
     sums: Arc<Sums>,
     reads: Arc<Reads>,
+    /// What a door's call asks for in the place of what the library's does.
+    stand_ins: StandIns,
     /// What is read instead of the newest version.
     pinned: Option<Arc<dyn View>>,
     /// What a change survives when it is answered.
@@ -100,6 +102,7 @@ impl Objects {
             turns: Arc::default(),
             sums: Arc::default(),
             reads: Arc::default(),
+            stand_ins: &[],
             pinned: None,
             durability: Durability::Sync,
             remote: None,
@@ -119,6 +122,7 @@ impl Objects {
             sums: Arc::default(),
             turns: Arc::default(),
             reads: Arc::default(),
+            stand_ins: &[],
             pinned: None,
             durability: Durability::Sync,
             remote: Some(remote),
@@ -250,6 +254,17 @@ impl Objects {
     #[must_use]
     pub fn under(&self, circumstances: Circumstances) -> Objects {
         Objects { circumstances: Arc::new(circumstances), ..self.clone() }
+    }
+
+    /// The same store and caller, whose calls need these rights in the place of their own. For doors, whose calls are made of
+    /// those of the library and have names of their own in policies.
+    #[must_use]
+    pub fn with_stand_ins(&self, stand_ins: StandIns) -> Objects {
+        Objects { stand_ins, ..self.clone() }
+    }
+
+    pub(crate) fn stand_ins(&self) -> StandIns {
+        self.stand_ins
     }
 
     /// The same store and caller, whose changes are answered as soon as they survive this: with [`Durability::Written`] the

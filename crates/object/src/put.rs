@@ -214,6 +214,9 @@ impl Verb for Put {
 
     fn needs(&self, rights: &mut Rights<'_>) -> Result<()> {
         rights.object(Action::PutObject, &self.bucket, &self.key)?;
+        if !self.record.tags.is_empty() {
+            rights.object(Action::PutObjectTagging, &self.bucket, &self.key)?;
+        }
         if self.record.access.list.is_empty() {
             return Ok(());
         }

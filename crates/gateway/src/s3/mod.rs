@@ -26,7 +26,9 @@ mod versions;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use koine_env::Timestamp;
-use koine_object::{ETag, EtagMatch, ObjectName, ObjectReader, Objects, PutCondition, ReadCondition, VersionId};
+use koine_object::{
+    Action, ETag, EtagMatch, ObjectName, ObjectReader, Objects, PutCondition, ReadCondition, StandIns, VersionId,
+};
 use s3s::dto;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -60,10 +62,10 @@ impl Front {
     }
 
     /// The calls as who asks may make them; `None` where that is the store's owner, for whom these are.
-    fn of<T>(&self, request: &S3Request<T>) -> Result<Option<Front>, S3Error> {
+    fn of<T>(&self, request: &S3Request<T>, stand_ins: StandIns) -> Result<Option<Front>, S3Error> {
         let asker = request.extensions.get::<Asker>().ok_or_else(past_the_door)?;
         Ok(asker.of(&self.objects).map(|objects| Front {
-            objects,
+            objects: objects.with_stand_ins(stand_ins),
             owner_name: self.owner_name.clone(),
             region: self.region.clone(),
             transfers: self.transfers.of(asker.holder()),
@@ -149,13 +151,28 @@ fn etag(etag: &ETag) -> dto::ETag {
     dto::ETag::Strong(etag.to_string())
 }
 
-/// Delegates each call to the function of its name in the file of its verb, as who asks.
+/// Whether a request names a version of an object.
+fn names_version<T>(request: &S3Request<T>) -> bool {
+    request.uri.query().is_some_and(|query| query.split('&').any(|pair| pair.split('=').next() == Some("versionId")))
+}
+
+/// Delegates each call to the function of its name in the file of its verb, as who asks. Calls of the library ask for the
+/// rights that they need; where S3 names other ones for a call, its row tells what is asked for instead, and what where
+/// the request names a version.
 macro_rules! calls {
-    ($($name:ident: $input:ident => $output:ident, $file:ident;)*) => {
+    (@rights) => { &[] };
+    (@rights $($asked:ident => $($instead:ident)+),+) => { &[$((Action::$asked, &[$(Action::$instead),+])),+] };
+    ($($name:ident: $input:ident => $output:ident, $file:ident
+        $(, [$($plain:tt)*])? $(, version [$($versioned:tt)*])?;)*) => {
+        /// The names of all calls that are answered, as the library `s3s` has them.
+        pub const CALLS: &[&str] = &[$(stringify!($name)),*];
+
         #[async_trait::async_trait]
         impl S3 for Front {
             $(async fn $name(&self, request: S3Request<dto::$input>) -> S3Result<S3Response<dto::$output>> {
-                match self.of(&request)? {
+                let plain: StandIns = calls!(@rights $($($plain)*)?);
+                let versioned: StandIns = calls!(@rights $($($versioned)*)?);
+                match self.of(&request, if names_version(&request) { versioned } else { plain })? {
                     None => $file::$name(self, request).await,
                     Some(front) => $file::$name(&front, request).await,
                 }
@@ -169,43 +186,70 @@ calls! {
     create_bucket: CreateBucketInput => CreateBucketOutput, bucket;
     head_bucket: HeadBucketInput => HeadBucketOutput, bucket;
     delete_bucket: DeleteBucketInput => DeleteBucketOutput, bucket;
-    get_bucket_location: GetBucketLocationInput => GetBucketLocationOutput, defaults;
-    get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput, defaults;
+    get_bucket_location: GetBucketLocationInput => GetBucketLocationOutput, defaults,
+        [ListBucket => GetBucketLocation];
+    get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput, defaults,
+        [ListBucket => GetAccelerateConfiguration];
     get_bucket_acl: GetBucketAclInput => GetBucketAclOutput, acl;
-    get_bucket_cors: GetBucketCorsInput => GetBucketCorsOutput, defaults;
-    get_bucket_encryption: GetBucketEncryptionInput => GetBucketEncryptionOutput, defaults;
-    get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput => GetBucketLifecycleConfigurationOutput, defaults;
-    get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput, defaults;
-    get_bucket_notification_configuration: GetBucketNotificationConfigurationInput => GetBucketNotificationConfigurationOutput, defaults;
-    get_bucket_ownership_controls: GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput, defaults;
+    get_bucket_cors: GetBucketCorsInput => GetBucketCorsOutput, defaults,
+        [ListBucket => GetBucketCors];
+    get_bucket_encryption: GetBucketEncryptionInput => GetBucketEncryptionOutput, defaults,
+        [ListBucket => GetEncryptionConfiguration];
+    get_bucket_lifecycle_configuration: GetBucketLifecycleConfigurationInput => GetBucketLifecycleConfigurationOutput, defaults,
+        [ListBucket => GetLifecycleConfiguration];
+    get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput, defaults,
+        [ListBucket => GetBucketLogging];
+    get_bucket_notification_configuration: GetBucketNotificationConfigurationInput => GetBucketNotificationConfigurationOutput, defaults,
+        [ListBucket => GetBucketNotification];
+    get_bucket_ownership_controls: GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput, defaults,
+        [ListBucket => GetBucketOwnershipControls];
     get_bucket_policy: GetBucketPolicyInput => GetBucketPolicyOutput, policy;
-    get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput, policy;
-    get_bucket_replication: GetBucketReplicationInput => GetBucketReplicationOutput, defaults;
-    get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, defaults;
-    get_bucket_tagging: GetBucketTaggingInput => GetBucketTaggingOutput, tagging;
-    get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput, versions;
+    get_bucket_policy_status: GetBucketPolicyStatusInput => GetBucketPolicyStatusOutput, policy,
+        [GetBucketPolicy => GetBucketPolicyStatus];
+    get_bucket_replication: GetBucketReplicationInput => GetBucketReplicationOutput, defaults,
+        [ListBucket => GetReplicationConfiguration];
+    get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, defaults,
+        [ListBucket => GetBucketRequestPayment];
+    get_bucket_tagging: GetBucketTaggingInput => GetBucketTaggingOutput, tagging,
+        [ListBucket => GetBucketTagging];
+    get_bucket_versioning: GetBucketVersioningInput => GetBucketVersioningOutput, versions,
+        [ListBucket => GetBucketVersioning];
     put_bucket_versioning: PutBucketVersioningInput => PutBucketVersioningOutput, versions;
     put_bucket_acl: PutBucketAclInput => PutBucketAclOutput, acl;
-    put_object_acl: PutObjectAclInput => PutObjectAclOutput, acl;
+    put_object_acl: PutObjectAclInput => PutObjectAclOutput, acl,
+        version [GetObject => PutObjectVersionAcl, GetObjectVersion => PutObjectVersionAcl, PutObjectAcl => PutObjectVersionAcl];
     put_bucket_policy: PutBucketPolicyInput => PutBucketPolicyOutput, policy;
     delete_bucket_policy: DeleteBucketPolicyInput => DeleteBucketPolicyOutput, policy;
-    put_public_access_block: PutPublicAccessBlockInput => PutPublicAccessBlockOutput, policy;
-    delete_public_access_block: DeletePublicAccessBlockInput => DeletePublicAccessBlockOutput, policy;
-    put_bucket_ownership_controls: PutBucketOwnershipControlsInput => PutBucketOwnershipControlsOutput, policy;
-    put_object_tagging: PutObjectTaggingInput => PutObjectTaggingOutput, tagging;
-    delete_object_tagging: DeleteObjectTaggingInput => DeleteObjectTaggingOutput, tagging;
+    put_public_access_block: PutPublicAccessBlockInput => PutPublicAccessBlockOutput, policy,
+        [ListBucket => PutBucketPublicAccessBlock];
+    delete_public_access_block: DeletePublicAccessBlockInput => DeletePublicAccessBlockOutput, policy,
+        [ListBucket => PutBucketPublicAccessBlock];
+    put_bucket_ownership_controls: PutBucketOwnershipControlsInput => PutBucketOwnershipControlsOutput, policy,
+        [ListBucket => PutBucketOwnershipControls];
+    put_object_tagging: PutObjectTaggingInput => PutObjectTaggingOutput, tagging,
+        version [GetObject => PutObjectVersionTagging, GetObjectVersion => PutObjectVersionTagging, PutObjectTagging => PutObjectVersionTagging];
+    delete_object_tagging: DeleteObjectTaggingInput => DeleteObjectTaggingOutput, tagging,
+        [PutObjectTagging => DeleteObjectTagging], version [GetObject => DeleteObjectVersionTagging, GetObjectVersion => DeleteObjectVersionTagging, PutObjectTagging => DeleteObjectVersionTagging];
     put_bucket_tagging: PutBucketTaggingInput => PutBucketTaggingOutput, tagging;
     delete_bucket_tagging: DeleteBucketTaggingInput => DeleteBucketTaggingOutput, tagging;
-    get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput, defaults;
-    get_object_lock_configuration: GetObjectLockConfigurationInput => GetObjectLockConfigurationOutput, defaults;
-    get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput, policy;
-    get_object_acl: GetObjectAclInput => GetObjectAclOutput, acl;
-    get_object_tagging: GetObjectTaggingInput => GetObjectTaggingOutput, tagging;
-    get_object_legal_hold: GetObjectLegalHoldInput => GetObjectLegalHoldOutput, defaults;
-    get_object_retention: GetObjectRetentionInput => GetObjectRetentionOutput, defaults;
+    get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput, defaults,
+        [ListBucket => GetBucketWebsite];
+    get_object_lock_configuration: GetObjectLockConfigurationInput => GetObjectLockConfigurationOutput, defaults,
+        [ListBucket => GetBucketObjectLockConfiguration];
+    get_public_access_block: GetPublicAccessBlockInput => GetPublicAccessBlockOutput, policy,
+        [ListBucket => GetBucketPublicAccessBlock];
+    get_object_acl: GetObjectAclInput => GetObjectAclOutput, acl,
+        version [GetObject => GetObjectVersionAcl, GetObjectVersion => GetObjectVersionAcl, GetObjectAcl => GetObjectVersionAcl];
+    get_object_tagging: GetObjectTaggingInput => GetObjectTaggingOutput, tagging,
+        [GetObject => GetObjectTagging], version [GetObjectVersion => GetObjectVersionTagging];
+    get_object_legal_hold: GetObjectLegalHoldInput => GetObjectLegalHoldOutput, defaults,
+        [GetObject => GetObjectLegalHold], version [GetObjectVersion => GetObjectLegalHold];
+    get_object_retention: GetObjectRetentionInput => GetObjectRetentionOutput, defaults,
+        [GetObject => GetObjectRetention], version [GetObjectVersion => GetObjectRetention];
     get_object: GetObjectInput => GetObjectOutput, get;
     head_object: HeadObjectInput => HeadObjectOutput, get;
-    get_object_attributes: GetObjectAttributesInput => GetObjectAttributesOutput, attributes;
+    get_object_attributes: GetObjectAttributesInput => GetObjectAttributesOutput, attributes,
+        [GetObject => GetObject GetObjectAttributes], version [GetObjectVersion => GetObjectVersion GetObjectVersionAttributes];
     put_object: PutObjectInput => PutObjectOutput, put;
     copy_object: CopyObjectInput => CopyObjectOutput, copy;
     upload_part_copy: UploadPartCopyInput => UploadPartCopyOutput, copy;

@@ -1,5 +1,6 @@
 //! The door over a store in memory, by requests written byte for byte and signed by code of its own.
 
+mod actions;
 mod answers;
 mod bodies;
 mod fairness;

@@ -109,6 +109,9 @@ impl Verb for Compose {
         for (name, version) in names {
             rights.read_source(name, version)?;
         }
+        if !self.options.put.tags.is_empty() {
+            rights.object(Action::PutObjectTagging, &self.to.bucket, &self.to.key)?;
+        }
         rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
     }
 

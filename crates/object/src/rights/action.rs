@@ -60,10 +60,26 @@ actions! {
     GetObjectVersion = "s3:GetObjectVersion", Read;
     /// Reading the tags of an object.
     GetObjectTagging = "s3:GetObjectTagging", Read;
+    /// Reading the tags of a version of an object.
+    GetObjectVersionTagging = "s3:GetObjectVersionTagging", Read;
+    /// Reading what is known of an object, and of its parts.
+    GetObjectAttributes = "s3:GetObjectAttributes", Read;
+    /// Reading what is known of a version of an object, and of its parts.
+    GetObjectVersionAttributes = "s3:GetObjectVersionAttributes", Read;
+    /// Reading until when an object is retained.
+    GetObjectRetention = "s3:GetObjectRetention", Read;
+    /// Reading whether an object is under a legal hold.
+    GetObjectLegalHold = "s3:GetObjectLegalHold", Read;
     /// Putting, editing, and all that makes or changes an object's bytes.
     PutObject = "s3:PutObject", Write;
     /// Changing the tags of an object.
     PutObjectTagging = "s3:PutObjectTagging", Write;
+    /// Changing the tags of a version of an object.
+    PutObjectVersionTagging = "s3:PutObjectVersionTagging", Write;
+    /// Taking the tags of an object away.
+    DeleteObjectTagging = "s3:DeleteObjectTagging", Write;
+    /// Taking the tags of a version of an object away.
+    DeleteObjectVersionTagging = "s3:DeleteObjectVersionTagging", Write;
     /// Deleting an object.
     DeleteObject = "s3:DeleteObject", Write;
     /// Deleting one version of an object.
@@ -82,12 +98,46 @@ actions! {
     GetBucketLocation = "s3:GetBucketLocation", List;
     /// Telling whether a bucket keeps versions.
     GetBucketVersioning = "s3:GetBucketVersioning", List;
+    /// Telling how transfers of a bucket are accelerated.
+    GetAccelerateConfiguration = "s3:GetAccelerateConfiguration", List;
+    /// Telling which origins of web pages may ask for a bucket.
+    GetBucketCors = "s3:GetBucketCORS", List;
+    /// Telling how a bucket is encrypted.
+    GetEncryptionConfiguration = "s3:GetEncryptionConfiguration", List;
+    /// Telling when objects of a bucket expire.
+    GetLifecycleConfiguration = "s3:GetLifecycleConfiguration", List;
+    /// Telling where a bucket's log goes.
+    GetBucketLogging = "s3:GetBucketLogging", List;
+    /// Telling who is notified of a bucket's changes.
+    GetBucketNotification = "s3:GetBucketNotification", List;
+    /// Telling how long a bucket locks its objects.
+    GetBucketObjectLockConfiguration = "s3:GetBucketObjectLockConfiguration", List;
+    /// Telling whether access lists are in force.
+    GetBucketOwnershipControls = "s3:GetBucketOwnershipControls", List;
+    /// Telling whether a bucket's policy is public.
+    GetBucketPolicyStatus = "s3:GetBucketPolicyStatus", List;
+    /// Telling whether public access to a bucket is blocked.
+    GetBucketPublicAccessBlock = "s3:GetBucketPublicAccessBlock", List;
+    /// Telling where a bucket is replicated to.
+    GetReplicationConfiguration = "s3:GetReplicationConfiguration", List;
+    /// Telling who pays for requests.
+    GetBucketRequestPayment = "s3:GetBucketRequestPayment", List;
+    /// Telling how a bucket is shown as a website.
+    GetBucketWebsite = "s3:GetBucketWebsite", List;
+    /// Blocking public access to a bucket, or not.
+    PutBucketPublicAccessBlock = "s3:PutBucketPublicAccessBlock", Settings;
+    /// Setting whether access lists are in force.
+    PutBucketOwnershipControls = "s3:PutBucketOwnershipControls", Settings;
     /// Whether a bucket keeps versions.
     PutBucketVersioning = "s3:PutBucketVersioning", Settings;
     /// Reading an object's access list.
     GetObjectAcl = "s3:GetObjectAcl", Settings;
     /// Setting an object's access list.
     PutObjectAcl = "s3:PutObjectAcl", Settings;
+    /// Reading the access list of a version of an object.
+    GetObjectVersionAcl = "s3:GetObjectVersionAcl", Settings;
+    /// Setting the access list of a version of an object.
+    PutObjectVersionAcl = "s3:PutObjectVersionAcl", Settings;
     /// Reading a bucket's access list.
     GetBucketAcl = "s3:GetBucketAcl", Settings;
     /// Setting a bucket's access list.
@@ -99,7 +149,7 @@ actions! {
     /// Taking a bucket's policy away.
     DeleteBucketPolicy = "s3:DeleteBucketPolicy", Settings;
     /// Reading a bucket's tags.
-    GetBucketTagging = "s3:GetBucketTagging", Settings;
+    GetBucketTagging = "s3:GetBucketTagging", List;
     /// Changing a bucket's tags.
     PutBucketTagging = "s3:PutBucketTagging", Settings;
     /// Removing a bucket.

@@ -99,6 +99,10 @@ pub struct Circumstances {
     pub user_agent: Option<String>,
     /// `Referer`.
     pub referer: Option<String>,
+    /// How it was signed, in the words of S3: `REST-HEADER` or `REST-QUERY-STRING`; none where it was not.
+    pub auth_type: Option<&'static str>,
+    /// The algorithm of its signature, in the words of S3.
+    pub signature_version: Option<&'static str>,
 }
 
 impl Circumstances {
@@ -109,6 +113,8 @@ impl Circumstances {
         known.extend(self.encrypted.map(|encrypted| ("aws:securetransport", encrypted.to_string())));
         known.extend(self.user_agent.clone().map(|agent| ("aws:useragent", agent)));
         known.extend(self.referer.clone().map(|referer| ("aws:referer", referer)));
+        known.extend(self.auth_type.map(|kind| ("s3:authtype", kind.to_owned())));
+        known.extend(self.signature_version.map(|version| ("s3:signatureversion", version.to_owned())));
         known
     }
 }

@@ -315,20 +315,25 @@ impl Rights<'_> {
         let of_bucket = match action {
             Action::GetBucketAcl => Grant::READ_LIST,
             Action::PutBucketAcl => Grant::WRITE_LIST,
-            _ => match action.class() {
-                Class::List => Grant::READ,
-                Class::Write => Grant::WRITE,
-                Class::Read | Class::Settings | Class::Store => 0,
-            },
+            Action::ListBucket
+            | Action::ListBucketVersions
+            | Action::ListBucketMultipartUploads
+            | Action::BucketUsage => Grant::READ,
+            Action::PutObject | Action::DeleteObject => Grant::WRITE,
+            // What else belongs to a bucket and its objects stays with their owner, as on AWS.
+            _ => 0,
         };
         if of_bucket != 0 && self.grants(&place.record.list, of_bucket)? {
             return Ok(allowed(Rule::BucketList));
         }
         let of_object = match action {
-            Action::GetObjectAcl => Grant::READ_LIST,
-            Action::PutObjectAcl => Grant::WRITE_LIST,
-            Action::PutObject | Action::PutObjectTagging => Grant::WRITE,
-            _ if action.class() == Class::Read => Grant::READ,
+            Action::GetObjectAcl | Action::GetObjectVersionAcl => Grant::READ_LIST,
+            Action::PutObjectAcl | Action::PutObjectVersionAcl => Grant::WRITE_LIST,
+            Action::PutObject => Grant::WRITE,
+            Action::GetObject
+            | Action::GetObjectVersion
+            | Action::GetObjectAttributes
+            | Action::GetObjectVersionAttributes => Grant::READ,
             _ => 0,
         };
         let Some(key) = on.key.filter(|_| of_object != 0 && !on.all_under && on.upload.is_none()) else {

@@ -59,13 +59,28 @@ pub(crate) struct Rights<'a> {
     who: Option<Who>,
     /// The buckets whose objects were asked for.
     buckets: Vec<String>,
+    /// What is asked for in the place of an action.
+    stand_ins: StandIns,
 }
+
+/// Actions that a call of the library asks for, and what a door's call that is made of it asks for instead: as telling
+/// the tags of an object is reading what is known of it, and needs another right.
+pub type StandIns = &'static [(Action, &'static [Action])];
 
 impl<'a> Rights<'a> {
     /// Asks for the caller of `objects`, by what `from` has.
     pub fn new(from: &'a mut dyn Lookup, objects: &'a Objects) -> Self {
         let (caller, circumstances, now) = (objects.caller(), objects.circumstances(), objects.now());
-        Rights { from, read: None, caller, circumstances, now, who: None, buckets: Vec::new() }
+        Rights {
+            from,
+            read: None,
+            caller,
+            circumstances,
+            now,
+            who: None,
+            buckets: Vec::new(),
+            stand_ins: objects.stand_ins(),
+        }
     }
 
     /// Asks for what another, older version has.
@@ -130,10 +145,16 @@ impl<'a> Rights<'a> {
     }
 
     fn require(&mut self, action: Action, on: &On<'_>) -> Result<()> {
-        if self.caller.is_owner() || self.judge(action, on)?.allowed {
+        if self.caller.is_owner() {
             return Ok(());
         }
-        Err(refused(action.name(), &on.to_string()))
+        let stand_in = self.stand_ins.iter().find(|(asked, _)| *asked == action);
+        for action in stand_in.map_or(std::slice::from_ref(&action), |(_, instead)| instead) {
+            if !self.judge(*action, on)?.allowed {
+                return Err(refused(action.name(), &on.to_string()));
+            }
+        }
+        Ok(())
     }
 
     /// Changing who is in the store at all: users, groups and policies.

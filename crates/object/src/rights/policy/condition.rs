@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::pattern::Pattern;
 
 /// The keys that a condition may have, in lower case.
-pub(super) const KEYS: [&str; 14] = [
+pub(super) const KEYS: [&str; 15] = [
     "aws:sourceip",
     "aws:securetransport",
     "aws:username",
@@ -23,6 +23,7 @@ pub(super) const KEYS: [&str; 14] = [
     "s3:max-keys",
     "s3:versionid",
     "s3:authtype",
+    "s3:signatureversion",
 ];
 
 /// A condition of a statement.
@@ -96,7 +97,7 @@ fn operator_of(name: &str) -> Option<(Operator, bool)> {
 
 impl Condition {
     /// Reads one condition; `Err` tells what was not understood.
-    pub fn parse(operator: &str, key: &str, values: &[String]) -> Result<Self, String> {
+    pub fn parse(operator: &str, key: &str, values: &[String], variables: bool) -> Result<Self, String> {
         let (name, if_exists) = match operator.strip_suffix("IfExists") {
             Some(name) if name != "Null" => (name, true),
             _ => (operator, false),
@@ -110,7 +111,7 @@ impl Condition {
             return Err(format!("the condition {name} of {key} has no value"));
         }
         let value = |text: &String| {
-            Value::parse(operator, text)
+            Value::parse(operator, text, variables)
                 .ok_or_else(|| format!("{text:?} is no value for the condition {name} of {key}"))
         };
         let values = values.iter().map(value).collect::<Result<_, _>>()?;
@@ -166,13 +167,14 @@ impl Order {
 }
 
 impl Value {
-    fn parse(operator: Operator, text: &str) -> Option<Self> {
+    fn parse(operator: Operator, text: &str, variables: bool) -> Option<Self> {
         match operator {
             // A variable is resolved where it stands; without one this is the text itself.
-            Operator::Text if text.contains("${") => {
+            Operator::Text if variables && text.contains("${") => {
                 Pattern::parse(&text.replace('*', "${*}").replace('?', "${?}")).ok().map(Value::Like)
             }
             Operator::Text | Operator::TextIgnoringCase => Some(Value::Text(text.to_owned())),
+            Operator::Like if !variables => Some(Value::Like(Pattern::without_variables(text))),
             Operator::Like => Pattern::parse(text).ok().map(Value::Like),
             Operator::Number(_) => text.parse().ok().filter(|number: &f64| number.is_finite()).map(Value::Number),
             Operator::Time(_) => seconds(text).map(Value::Number),
@@ -182,8 +184,13 @@ impl Value {
                     text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
                 let address: IpAddr = address.parse().ok()?;
                 let most = if address.is_ipv4() { 32 } else { 128 };
-                let bits = bits.map_or(Ok(most), str::parse).ok().filter(|bits| *bits <= most)?;
-                Some(Value::Network(address, bits))
+                let bits: u8 = bits.map_or(Ok(most), str::parse).ok().filter(|bits| *bits <= most)?;
+                // An IPv4 network may come as an IPv6 one, as an address may.
+                let mapped = !address.to_canonical().eq(&address);
+                match (mapped, bits.checked_sub(96)) {
+                    (true, Some(bits)) => Some(Value::Network(address.to_canonical(), bits)),
+                    _ => Some(Value::Network(address, bits)),
+                }
             }
         }
     }

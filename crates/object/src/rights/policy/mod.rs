@@ -6,12 +6,14 @@
 //!   statement must match every one of them, and a denying one any.
 
 mod condition;
+mod known;
 mod parse;
 mod pattern;
 #[cfg(test)]
 mod tests;
 
 use super::action::Action;
+use crate::error::{Error, ErrorKind, Result};
 use condition::Condition;
 use pattern::Pattern;
 
@@ -95,6 +97,22 @@ impl Policy {
                 Principal::Named(name) => Some(name.as_str()),
             }
         })
+    }
+
+    /// `MalformedPolicy` where it names an action that nobody has: asked when a policy is set. A typing error must not be
+    /// taken for a rule; what is set already goes on being read.
+    fn check_actions(&self) -> Result<()> {
+        let ours = Action::ALL.iter().map(|action| action.name().to_owned());
+        let names: Vec<String> =
+            known::ACTIONS_OF_S3.split_whitespace().map(|name| format!("s3:{name}")).chain(ours).collect();
+        let is_known = |pattern: &Pattern| names.iter().any(|name| pattern.matches_ignoring_case(name));
+        match self.statements.iter().flat_map(|statement| &statement.actions).find(|pattern| !is_known(pattern)) {
+            None => Ok(()),
+            Some(unknown) => Err(Error::new(
+                ErrorKind::MalformedPolicy,
+                format!("the policy names the action {unknown}, which is none of S3 or of this store, nor fits any"),
+            )),
+        }
     }
 
     /// A resource that does not lie in this bucket, where there is one.

@@ -1,5 +1,8 @@
 //! Reading policies: what is not understood is `MalformedPolicy`, with its place.
 
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::condition::Condition;
@@ -27,9 +30,14 @@ impl Policy {
         Policy::parse(text, true)
     }
 
-    /// Refuses what would cost too much whenever it is asked. For policies that are set: one that is there already is
-    /// asked whatever it costs.
-    pub fn check_cost(self) -> Result<Self> {
+    /// Refuses what a policy that is set must not have: actions that nobody has, and patterns that cost too much whenever
+    /// they are asked. One that is there already is asked whatever it has.
+    pub fn check_new(self) -> Result<Self> {
+        self.check_actions()?;
+        self.check_cost()
+    }
+
+    pub(super) fn check_cost(self) -> Result<Self> {
         let of_statement = |statement: &Statement| {
             let of_names = statement.actions.iter().chain(&statement.resources).map(Pattern::searches).sum::<usize>();
             of_names + statement.conditions.iter().map(Condition::searches).sum::<usize>()
@@ -47,12 +55,16 @@ impl Policy {
         if text.len() > POLICY_LEN_MAX {
             return Err(malformed(format!("it has {} bytes; {POLICY_LEN_MAX} are allowed", text.len())));
         }
-        let value: Value = serde_json::from_str(text).map_err(malformed)?;
+        let Unique(value) = serde_json::from_str(text).map_err(malformed)?;
         let document = value.as_object().ok_or_else(|| malformed("it is no object"))?;
         only(document, &["Version", "Id", "Statement"])?;
-        if document.get("Version").and_then(Value::as_str) != Some("2012-10-17") {
-            return Err(malformed("its Version must be \"2012-10-17\""));
-        }
+        let variables = match document.get("Version").map(Value::as_str) {
+            Some(Some("2012-10-17")) => true,
+            None | Some(Some("2008-10-17")) => false,
+            _ => {
+                return Err(malformed("its Version must be \"2012-10-17\", or \"2008-10-17\", which has no variables"));
+            }
+        };
         let statements = match document.get("Statement") {
             Some(Value::Array(statements)) => statements.iter().collect(),
             Some(statement @ Value::Object(_)) => vec![statement],
@@ -61,8 +73,70 @@ impl Policy {
         if statements.len() > ITEMS_MAX {
             return Err(malformed(format!("it has more than {ITEMS_MAX} statements")));
         }
-        let statements = statements.into_iter().map(|statement| parse_statement(statement, of_bucket));
+        let statements = statements.into_iter().map(|statement| parse_statement(statement, of_bucket, variables));
         Ok(Policy { statements: statements.collect::<Result<_>>()? })
+    }
+}
+
+/// A document in which no object has two values of one name: readers would take either.
+struct Unique(Value);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(UniqueVisitor)
+    }
+}
+
+struct UniqueVisitor;
+
+impl<'de> Visitor<'de> for UniqueVisitor {
+    type Value = Unique;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a document of JSON")
+    }
+
+    fn visit_bool<E>(self, truth: bool) -> Result<Unique, E> {
+        Ok(Unique(Value::Bool(truth)))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Unique, E> {
+        Ok(Unique(Value::from(number)))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Unique, E> {
+        Ok(Unique(Value::from(number)))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Unique, E> {
+        Ok(Unique(Value::from(number)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Unique, E> {
+        Ok(Unique(Value::from(text)))
+    }
+
+    fn visit_unit<E>(self) -> Result<Unique, E> {
+        Ok(Unique(Value::Null))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Unique, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Unique(item)) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(Unique(Value::Array(all)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Unique, A::Error> {
+        let mut all = Map::new();
+        while let Some((name, Unique(value))) = entries.next_entry::<String, Unique>()? {
+            if all.contains_key(&name) {
+                return Err(serde::de::Error::custom(format_args!("{name:?} is there twice")));
+            }
+            all.insert(name, value);
+        }
+        Ok(Unique(Value::Object(all)))
     }
 }
 
@@ -73,7 +147,7 @@ fn only(object: &Map<String, Value>, allowed: &[&str]) -> Result<()> {
     }
 }
 
-fn parse_statement(value: &Value, of_bucket: bool) -> Result<Statement> {
+fn parse_statement(value: &Value, of_bucket: bool, variables: bool) -> Result<Statement> {
     let object = value.as_object().ok_or_else(|| malformed("a Statement is no object"))?;
     only(object, &["Sid", "Effect", "Principal", "Action", "NotAction", "Resource", "NotResource", "Condition"])?;
     let allow = match object.get("Effect").and_then(Value::as_str) {
@@ -100,9 +174,9 @@ fn parse_statement(value: &Value, of_bucket: bool) -> Result<Statement> {
         principals,
         actions: actions.iter().map(|action| parse_action(action)).collect::<Result<_>>()?,
         actions_inverted,
-        resources: resources.iter().map(|resource| parse_resource(resource)).collect::<Result<_>>()?,
+        resources: resources.iter().map(|resource| parse_resource(resource, variables)).collect::<Result<_>>()?,
         resources_inverted,
-        conditions: object.get("Condition").map_or(Ok(Vec::new()), parse_conditions)?,
+        conditions: object.get("Condition").map_or(Ok(Vec::new()), |value| parse_conditions(value, variables))?,
     })
 }
 
@@ -147,8 +221,8 @@ fn parse_principals(value: &Value) -> Result<Vec<Principal>> {
 
 fn parse_action(text: &str) -> Result<Pattern> {
     let pattern = Pattern::parse(text).map_err(malformed)?;
-    // Those of S3 that Koine has not are allowed to stand there: nothing asks for them.
     let known = Action::ALL.iter().any(|action| pattern.matches_ignoring_case(action.name()));
+    // Whether S3 has it is looked at when a policy is set (`check_actions`).
     let of_s3 = text.get(..3).is_some_and(|begin| begin.eq_ignore_ascii_case("s3:")) && text.len() > 3;
     if known || (of_s3 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":*?".contains(&byte))) {
         return Ok(pattern);
@@ -156,7 +230,7 @@ fn parse_action(text: &str) -> Result<Pattern> {
     Err(malformed(format!("the action {text:?} is not known")))
 }
 
-fn parse_resource(text: &str) -> Result<Pattern> {
+fn parse_resource(text: &str, variables: bool) -> Result<Pattern> {
     let name = match text.strip_prefix(ARN) {
         Some(name) if !name.is_empty() => name,
         None if text == "*" => text,
@@ -166,14 +240,14 @@ fn parse_resource(text: &str) -> Result<Pattern> {
             )));
         }
     };
-    Pattern::parse(name).map_err(malformed)
+    if variables { Pattern::parse(name).map_err(malformed) } else { Ok(Pattern::without_variables(name)) }
 }
 
-fn parse_conditions(value: &Value) -> Result<Vec<Condition>> {
+fn parse_conditions(value: &Value, variables: bool) -> Result<Vec<Condition>> {
     let mut conditions = Vec::new();
     for (operator, keys) in value.as_object().ok_or_else(|| malformed("a Condition is no object"))? {
         for (key, values) in keys.as_object().ok_or_else(|| malformed("a Condition's operator has no keys"))? {
-            conditions.push(Condition::parse(operator, key, &texts(values)?).map_err(malformed)?);
+            conditions.push(Condition::parse(operator, key, &texts(values)?, variables).map_err(malformed)?);
         }
     }
     Ok(conditions)

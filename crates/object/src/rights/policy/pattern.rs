@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use std::fmt;
+
 /// A pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pattern {
@@ -22,7 +24,31 @@ enum Piece {
 /// The variables that a pattern may have.
 const VARIABLES: [&str; 2] = ["aws:username", "aws:userid"];
 
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(letter) => write!(f, "{letter}")?,
+                Piece::One => f.write_str("?")?,
+                Piece::Any => f.write_str("*")?,
+                Piece::Variable(name) => write!(f, "${{{name}}}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Pattern {
+    /// Reads a pattern of the language before variables: `$` is a letter as others are.
+    pub fn without_variables(text: &str) -> Self {
+        let piece = |letter| match letter {
+            '*' => Piece::Any,
+            '?' => Piece::One,
+            other => Piece::Text(other),
+        };
+        Pattern { pieces: text.chars().map(piece).collect() }
+    }
+
     /// Reads a pattern; `Err` tells what was not understood.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();

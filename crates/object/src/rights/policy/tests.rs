@@ -67,6 +67,11 @@ fn conditions_hold_by_what_is_known() {
         (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:sourceip", "10.1.2.3", true),
         (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:sourceip", "::ffff:10.1.2.3", true),
         (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:sourceip", "10.2.2.3", false),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.0.0/112"}"#, "aws:sourceip", "10.1.2.3", true),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.0.0/112"}"#, "aws:sourceip", "::ffff:10.1.2.3", true),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.2.3"}"#, "aws:sourceip", "10.1.2.3", true),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.0.0/112"}"#, "aws:sourceip", "10.2.2.3", false),
+        (r#""IpAddress": {"aws:SourceIp": "::/0"}"#, "aws:sourceip", "2001:db8::1", true),
         (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:username", "x", false),
         (r#""NotIpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:username", "x", true),
         (r#""IpAddressIfExists": {"aws:SourceIp": "0.0.0.0/0"}"#, "aws:username", "x", true),
@@ -113,7 +118,13 @@ fn what_is_not_understood_is_refused() {
         "[]",
         "{}",
         "nonsense",
-        r#"{"Version": "2008-10-17", "Statement": []}"#,
+        r#"{"Version": "2008-10-18", "Statement": []}"#,
+        r#"{"Version": 2012, "Statement": []}"#,
+        &policy(&format!(r#"{good}, "Effect": "Deny""#)),
+        &policy(&format!(
+            r#"{good}, "Condition": {{"Bool": {{"aws:SecureTransport": true, "aws:SecureTransport": false}}}}"#
+        )),
+        &policy(&format!(r#"{good}, "Condition": {{"Bool": {{"aws:SecureTransport": true}}, "Bool": {{}}}}"#)),
         &policy(""),
         &policy(&format!(r#"{good}, "Principal": "*""#)),
         &policy(&format!(r#"{good}, "NotAction": "s3:GetObject""#)),
@@ -176,6 +187,40 @@ fn means(pattern: &[char], text: &[char]) -> bool {
         (Some(('*', rest)), _) => (0..=text.len()).any(|skipped| means(rest, &text[skipped..])),
         (Some((wanted, rest)), Some((letter, left))) => (*wanted == '?' || wanted == letter) && means(rest, left),
         (Some(_), None) => false,
+    }
+}
+
+#[test]
+fn a_policy_without_a_version_is_of_2008_and_has_no_variables() {
+    let statement = r#""Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/${aws:username}*",
+        "Condition": {"StringLike": {"aws:UserAgent": "${aws:username}?"}}}"#;
+    let known = [("aws:username", "ann".to_owned()), ("aws:useragent", "${aws:username}x".to_owned())];
+    for version in ["", r#""Version": "2008-10-17", "#] {
+        let text = format!("{{{version}{statement}}}");
+        assert_eq!(ask(&text, Action::GetObject, "b/${aws:username}/x", &known), Says::Allow);
+        assert_eq!(ask(&text, Action::GetObject, "b/ann/x", &known), Says::Nothing);
+    }
+    let text = format!(r#"{{"Version": "2012-10-17", {statement}}}"#);
+    let known = [("aws:username", "ann".to_owned()), ("aws:useragent", "annx".to_owned())];
+    assert_eq!(ask(&text, Action::GetObject, "b/ann/x", &known), Says::Allow);
+}
+
+#[test]
+fn actions_that_nobody_has_are_refused_when_a_policy_is_set() {
+    let checked = |action: &str| {
+        Policy::of_identity(&policy(&format!(r#""Effect": "Deny", "Action": "{action}", "Resource": "*""#)))
+            .and_then(|policy| policy.check_actions())
+    };
+    let ours = Action::ALL.iter().map(|action| action.name());
+    for known in
+        ours.chain(["*", "s3:*", "s3:Get*", "S3:getobject", "s3:PutObjectRetention", "koine:*", "s3:?etObject"])
+    {
+        assert!(checked(known).is_ok(), "{known}");
+    }
+    for unknown in ["s3:GetObjekt", "s3:GetObject ", "s3:Got*", "s3:GetObjects", "koine:Fly", "s3:"] {
+        let error = checked(unknown).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MalformedPolicy, "{unknown}");
+        assert!(error.to_string().contains(unknown), "{error}");
     }
 }
 

@@ -1,0 +1,46 @@
+//! The actions that S3 has, by the service authorization reference of AWS: those that no call of this store asks for may
+//! stand in a policy too.
+//!
+//! Invariant: an action or a pattern that fits none of these and none of ours is a typing error, and refused when a policy
+//! is set.
+
+/// The names after `s3:`.
+pub(super) const ACTIONS_OF_S3: &str = "
+    AbortMultipartUpload AssociateAccessGrantsIdentityCenter BypassGovernanceRetention CreateAccessGrant
+    CreateAccessGrantsInstance CreateAccessGrantsLocation CreateAccessPoint CreateAccessPointForObjectLambda CreateBucket
+    CreateBucketMetadataTableConfiguration CreateJob CreateMultiRegionAccessPoint CreateStorageLensGroup
+    DeleteAccessGrant DeleteAccessGrantsInstance DeleteAccessGrantsInstanceResourcePolicy DeleteAccessGrantsLocation
+    DeleteAccessPoint DeleteAccessPointForObjectLambda DeleteAccessPointPolicy DeleteAccessPointPolicyForObjectLambda
+    DeleteBucket DeleteBucketMetadataTableConfiguration DeleteBucketOwnershipControls DeleteBucketPolicy
+    DeleteBucketPublicAccessBlock DeleteBucketWebsite DeleteJobTagging DeleteMultiRegionAccessPoint DeleteObject
+    DeleteObjectTagging DeleteObjectVersion DeleteObjectVersionTagging DeleteStorageLensConfiguration
+    DeleteStorageLensConfigurationTagging DeleteStorageLensGroup DescribeJob DescribeMultiRegionAccessPointOperation
+    DissociateAccessGrantsIdentityCenter GetAccelerateConfiguration GetAccessGrant GetAccessGrantsInstance
+    GetAccessGrantsInstanceForPrefix GetAccessGrantsInstanceResourcePolicy GetAccessGrantsLocation GetAccessPoint
+    GetAccessPointConfigurationForObjectLambda GetAccessPointForObjectLambda GetAccessPointPolicy
+    GetAccessPointPolicyForObjectLambda GetAccessPointPolicyStatus GetAccessPointPolicyStatusForObjectLambda
+    GetAccountPublicAccessBlock GetAnalyticsConfiguration GetBucketAcl GetBucketCORS GetBucketLocation GetBucketLogging
+    GetBucketMetadataTableConfiguration GetBucketNotification GetBucketObjectLockConfiguration
+    GetBucketOwnershipControls GetBucketPolicy GetBucketPolicyStatus GetBucketPublicAccessBlock GetBucketRequestPayment
+    GetBucketTagging GetBucketVersioning GetBucketWebsite GetDataAccess GetEncryptionConfiguration
+    GetIntelligentTieringConfiguration GetInventoryConfiguration GetJobTagging GetLifecycleConfiguration
+    GetMetricsConfiguration GetMultiRegionAccessPoint GetMultiRegionAccessPointPolicy
+    GetMultiRegionAccessPointPolicyStatus GetMultiRegionAccessPointRoutes GetObject GetObjectAcl GetObjectAttributes
+    GetObjectLegalHold GetObjectRetention GetObjectTagging GetObjectTorrent GetObjectVersion GetObjectVersionAcl
+    GetObjectVersionAttributes GetObjectVersionForReplication GetObjectVersionTagging GetObjectVersionTorrent
+    GetReplicationConfiguration GetStorageLensConfiguration GetStorageLensConfigurationTagging GetStorageLensDashboard
+    GetStorageLensGroup InitiateReplication ListAccessGrants ListAccessGrantsInstances ListAccessGrantsLocations
+    ListAccessPoints ListAccessPointsForObjectLambda ListAllMyBuckets ListBucket ListBucketMultipartUploads
+    ListBucketVersions ListCallerAccessGrants ListJobs ListMultiRegionAccessPoints ListMultipartUploadParts
+    ListStorageLensConfigurations ListStorageLensGroups ListTagsForResource ObjectOwnerOverrideToBucketOwner
+    PauseReplication PutAccelerateConfiguration PutAccessGrantsInstanceResourcePolicy
+    PutAccessPointConfigurationForObjectLambda PutAccessPointPolicy PutAccessPointPolicyForObjectLambda
+    PutAccessPointPublicAccessBlock PutAccountPublicAccessBlock PutAnalyticsConfiguration PutBucketAcl PutBucketCORS
+    PutBucketLogging PutBucketNotification PutBucketObjectLockConfiguration PutBucketOwnershipControls PutBucketPolicy
+    PutBucketPublicAccessBlock PutBucketRequestPayment PutBucketTagging PutBucketVersioning PutBucketWebsite
+    PutEncryptionConfiguration PutIntelligentTieringConfiguration PutInventoryConfiguration PutJobTagging
+    PutLifecycleConfiguration PutMetricsConfiguration PutMultiRegionAccessPointPolicy PutObject PutObjectAcl
+    PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging
+    PutReplicationConfiguration PutStorageLensConfiguration PutStorageLensConfigurationTagging ReplicateDelete
+    ReplicateObject ReplicateTags RestoreObject SubmitMultiRegionAccessPointRoutes TagResource UntagResource
+    UpdateAccessGrantsLocation UpdateJobPriority UpdateJobStatus UpdateObjectEncryption UpdateStorageLensGroup";
