@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use koine_gateway::CALLS;
 use koine_object::{
-    Action, CompleteOptions, CompletedPart, Expected, KeyOptions, ObjectName, PartOptions, PutOptions, UploadOptions,
-    UserChange, Versioning,
+    Action, Expected, KeyOptions, ObjectName, PartOptions, PutOptions, UploadOptions, UserChange, Versioning,
 };
 
 use crate::support::{Answer, Call, Server};
