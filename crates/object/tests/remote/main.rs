@@ -16,6 +16,8 @@ mod copies;
 mod decisions;
 #[path = "../suite/edits.rs"]
 mod edits;
+#[path = "../suite/extremes.rs"]
+mod extremes;
 #[path = "../suite/files.rs"]
 mod files;
 #[path = "../suite/listing.rs"]

@@ -88,6 +88,32 @@ fn nobody_gets_further_than_the_log_in() {
 }
 
 #[test]
+fn who_never_logs_in_is_cut_off_and_who_has_stays() {
+    let served = served();
+    let socket = served.socket.with_file_name("short.sock");
+    let options = ServerOptions { log_in: Duration::from_millis(300), ..ObjectVerbs::server_options() };
+    let server = Server::of_verbs(Arc::new(ObjectVerbs::new(served.objects.clone())), options);
+    server.listen_unix(&socket).unwrap();
+    let known = RemoteObjects::connect_unix(&socket, None).unwrap();
+    known.log_in(&password("ada", "ada's password")).unwrap();
+    known.objects().create_bucket("papers").wait().unwrap();
+    let strangers: Vec<_> = (0..10).map(|_| RemoteObjects::connect_unix(&socket, None).unwrap()).collect();
+    assert!(strangers.iter().any(|stranger| stranger.who().is_ok()));
+    let gone = || server.connections() == 1;
+    assert!((0..6000).any(|_| gone() || {
+        std::thread::sleep(Duration::from_millis(10));
+        false
+    }));
+    known.objects().head_bucket("papers").unwrap();
+    // Who logs out is a stranger again.
+    known.log_out().unwrap();
+    assert!((0..6000).any(|_| server.connections() == 0 || {
+        std::thread::sleep(Duration::from_millis(10));
+        false
+    }));
+}
+
+#[test]
 fn wrong_passwords_of_a_peer_delay_that_peer_alone() {
     let served = served();
     let remote = served.connect();

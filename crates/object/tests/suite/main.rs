@@ -11,6 +11,7 @@ mod copies;
 mod decisions;
 mod documents;
 mod edits;
+mod extremes;
 mod files;
 mod identities;
 mod identity;

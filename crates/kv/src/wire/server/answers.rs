@@ -23,6 +23,16 @@ pub trait Conversation: Send {
     /// Works on a request, on the connection's own thread: its next request comes after this returns, and nobody else
     /// waits. The answer may come later, from any thread.
     fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder);
+
+    /// Whether it is known by now who asks. At a server of verbs alone who is not is cut off after a while.
+    fn is_known(&self) -> bool {
+        true
+    }
+
+    /// Whether nothing is lost when the connection ends between two requests, so that it may make room for others.
+    fn is_idle(&self) -> bool {
+        false
+    }
 }
 
 /// Where the answer to one request goes. Dropped without one, it tells the client that there is none.

@@ -58,6 +58,11 @@ impl Flow {
         self.in_flight.load(Ordering::SeqCst) >= in_flight_max || self.outgoing.waiting() >= waiting_len_max
     }
 
+    /// Whether all that was asked has its answer.
+    pub fn is_done(&self) -> bool {
+        self.in_flight.load(Ordering::SeqCst) == 0
+    }
+
     /// Waits until fewer than this are in flight, up to a moment.
     fn wait_below(&self, count: usize, until: Option<Instant>) {
         let mut waiting = self.waiting.lock();

@@ -52,7 +52,8 @@ pub const VERB_MESSAGE_LEN_MAX: usize = 2 << 20;
 /// What a server allows.
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// The most connections at once. A newcomer takes the place of the oldest one that has not said who it is.
+    /// The most connections at once. A newcomer takes the place of the oldest one that has not said who it is, or of an idle
+    /// one; at a server of verbs alone whoever owns the store has an eighth beside.
     pub connections_max: usize,
     /// The most of one user of this machine, or of one address.
     pub connections_each_max: usize,
@@ -70,6 +71,8 @@ pub struct ServerOptions {
     pub shared_from: usize,
     /// A stranger has so long to say who it is.
     pub greeting: Duration,
+    /// At a server of verbs alone a peer has so long after its greeting, or its log out, until the handler knows who it is.
+    pub log_in: Duration,
     /// A client that reads nothing for so long, while answers wait, is cut off.
     pub patience: Duration,
     /// Who answers verbs from [`VERB_FOREIGN_FIRST`](super::VERB_FOREIGN_FIRST) on.
@@ -88,6 +91,7 @@ impl Default for ServerOptions {
             workers: 8,
             shared_from: 4 << 10,
             greeting: Duration::from_secs(10),
+            log_in: Duration::from_secs(60),
             patience: Duration::from_secs(60),
             handler: None,
         }
@@ -107,6 +111,8 @@ pub(super) struct Shared {
     connections: AtomicUsize,
     /// How many connections there have been.
     admitted: AtomicU64,
+    /// How many requests there have been.
+    asked: AtomicU64,
     open: Mutex<Vec<std::sync::Weak<Session>>>,
     closing: AtomicBool,
 }
@@ -125,9 +131,28 @@ impl Shared {
         most < usize::MAX && sessions.filter(|session| session.peer().is_like(peer)).take(most).count() >= most
     }
 
-    /// Ends the oldest connection of those that have not greeted; false where there is none.
-    fn send_a_stranger_away(&self) -> bool {
-        self.open.lock().iter().filter_map(std::sync::Weak::upgrade).any(|session| session.send_away())
+    /// Ends a connection of those that may end: the oldest that has not said who it is; where there is none, of the peer
+    /// that has most, the one that has been idle longest. False where there is none either.
+    fn make_room(&self, among: impl Fn(&Session) -> bool) -> bool {
+        let open: Vec<_> = self.open.lock().iter().filter_map(std::sync::Weak::upgrade).collect();
+        if open.iter().any(|session| among(session) && session.send_away()) {
+            return true;
+        }
+        let idle = open.iter().filter(|session| among(session) && session.is_idle());
+        let mut idle: Vec<_> = idle
+            .map(|session| {
+                let alike = open.iter().filter(|other| other.peer().is_like(session.peer())).count();
+                (std::cmp::Reverse(alike), session.last_asked(), session)
+            })
+            .collect();
+        idle.sort_by_key(|(alike, last_asked, _)| (*alike, *last_asked));
+        idle.iter().any(|(_, _, session)| session.make_way())
+    }
+
+    /// How many connections there may be when this peer comes.
+    fn connections_max(&self, peer: &Peer) -> usize {
+        let most = self.options.connections_max;
+        if !self.is_raw && peer.owns_this_process() { most.saturating_add(most / 8) } else { most }
     }
 }
 
@@ -185,6 +210,7 @@ impl Server {
             random: Box::new(OsRandom),
             connections: AtomicUsize::new(0),
             admitted: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
             open: Mutex::default(),
             closing: AtomicBool::new(false),
         };
@@ -297,12 +323,12 @@ fn admit(shared: &Arc<Shared>, stream: Stream, key: Option<Key>) {
         }),
     };
     let Ok(peer) = peer else { return stream.end() };
-    if shared.has_enough(&peer) {
+    if shared.has_enough(&peer) && !shared.make_room(|session| session.peer().is_like(&peer)) {
         return stream.end();
     }
     // Where there is no room, whoever has not said yet who it is makes some: strangers keep nobody out for long.
-    let is_full = shared.connections.fetch_add(1, Ordering::AcqRel) >= shared.options.connections_max;
-    if is_full && !shared.send_a_stranger_away() {
+    let is_full = shared.connections.fetch_add(1, Ordering::AcqRel) >= shared.connections_max(&peer);
+    if is_full && !shared.make_room(|_| true) {
         shared.connections.fetch_sub(1, Ordering::AcqRel);
         return stream.end();
     }
@@ -313,13 +339,21 @@ fn admit(shared: &Arc<Shared>, stream: Stream, key: Option<Key>) {
         open.retain(|session| session.strong_count() > 0);
         open.push(Arc::downgrade(&session));
     }
-    let (running, counted) = (Arc::clone(&session), Arc::clone(shared));
-    let begun = spawn("koine-session", move || {
-        running.run(key.as_ref());
-        counted.connections.fetch_sub(1, Ordering::AcqRel);
-    });
-    if begun.is_err() {
-        session.end();
-        shared.connections.fetch_sub(1, Ordering::AcqRel);
+    let running = Running { session, shared: Arc::clone(shared) };
+    // Where no thread can be had it is dropped here.
+    let _begun = spawn("koine-session", move || running.session.run(key.as_ref()));
+}
+
+/// A session that counts. Invariant: however its thread ends, by a panic too, its connection ends with it and counts no
+/// more.
+struct Running {
+    session: Arc<Session>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.session.end();
+        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -6,9 +6,10 @@
 //! - When the connection ends its views, stages and watches go.
 
 mod greeting;
+mod standing;
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -19,7 +20,7 @@ use koine_engine::{
 };
 use parking_lot::Mutex;
 
-use self::greeting::Standing;
+use self::standing::Standing;
 use super::answers::{Conversation, Responder};
 use super::flow::Flow;
 use super::handles::Handles;
@@ -62,6 +63,8 @@ pub(in crate::wire) struct Session {
     memory: OnceLock<Arc<ServerSide>>,
     /// Whether it has said who it is.
     standing: Standing,
+    /// How many requests the server had when this one asked last.
+    last_asked: AtomicU64,
     /// What the handler has of the connection, from its first verb on.
     conversation: Mutex<Option<Box<dyn Conversation>>>,
 }
@@ -82,6 +85,7 @@ impl Session {
             watches: Watches::default(),
             memory: OnceLock::new(),
             standing: Standing::default(),
+            last_asked: AtomicU64::new(shared.asked.fetch_add(1, Ordering::Relaxed)),
             conversation: Mutex::default(),
             shared,
         };
@@ -91,6 +95,11 @@ impl Session {
     /// Who it is.
     pub fn peer(&self) -> &Peer {
         &self.peer
+    }
+
+    /// The larger, the later it has asked for something.
+    pub fn last_asked(&self) -> u64 {
+        self.last_asked.load(Ordering::Relaxed)
     }
 
     /// Takes no more requests: what was asked is answered, then the connection ends.
@@ -133,6 +142,7 @@ impl Session {
         }
         let options = &self.shared.options;
         self.flow.enter(options.in_flight_max, options.waiting_len_max);
+        self.last_asked.store(self.shared.asked.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Ok(Some(frame))
     }
 
@@ -160,7 +170,8 @@ impl Session {
                 if std::mem::take(&mut gathers) {
                     self.flow.outgoing.flush();
                 }
-                self.converse(frame);
+                let is_known = self.converse(frame);
+                self.stand(reader, is_known)?;
                 continue;
             }
             if !self.shared.is_raw {
@@ -200,20 +211,6 @@ impl Session {
     fn copy_out(&self, offset: u64, length: u32) -> Result<Bytes> {
         let memory = self.memory.get().ok_or_else(|| malformed("shared memory where there is none"))?;
         memory.to_server.copy_out(offset, length as usize)
-    }
-
-    /// Has the handler work on a verb of its own.
-    fn converse(&self, frame: Frame) {
-        let responder = self.responder(&frame);
-        let Some(handler) = &self.shared.options.handler else {
-            return responder.tell(Err(unsupported(frame.verb)));
-        };
-        if frame.shared.is_some() {
-            return responder.tell(Err(malformed("shared memory with a verb that takes none")));
-        }
-        let mut conversation = self.conversation.lock();
-        let conversation = conversation.get_or_insert_with(|| handler.begin(&self.peer));
-        conversation.handle(frame.verb, frame.message.into_bytes(), frame.data, responder);
     }
 
     fn answer(&self, mut frame: Frame) {

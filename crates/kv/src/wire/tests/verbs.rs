@@ -13,7 +13,12 @@ struct Counting {
     kv: Option<Arc<MemoryKv>>,
 }
 
-struct There(Counting);
+/// From this verb on the conversation holds something.
+const HOLDS: u16 = 0x800f;
+/// A fault of the handler.
+const PANICS: u16 = 0x800e;
+
+struct There(Counting, bool);
 
 impl Drop for There {
     fn drop(&mut self) {
@@ -24,12 +29,18 @@ impl Drop for There {
 impl Handler for Counting {
     fn begin(&self, _peer: &Peer) -> Box<dyn Conversation> {
         self.there.fetch_add(1, Ordering::SeqCst);
-        Box::new(There(self.clone()))
+        Box::new(There(self.clone(), false))
     }
 }
 
 impl Conversation for There {
+    fn is_idle(&self) -> bool {
+        !self.1
+    }
+
     fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder) {
+        self.1 |= verb == HOLDS;
+        assert_ne!(verb, PANICS, "as it is asked for");
         if let Some(kv) = &self.0.kv {
             // It waits for a commit of its own.
             let key = format!("{verb}");
@@ -120,11 +131,68 @@ fn frames_too_large_and_connections_too_many_are_refused() {
     answer(&mut stream).unwrap();
     ask(&mut stream, 2, &Request::Prove { proof: [0; 32] }, b"");
     answer(&mut stream).unwrap();
+    write_request(&mut stream, HOLDS, 3, b"known", b"").unwrap();
+    answer(&mut stream).unwrap();
+    client.ask(HOLDS, b"", b"").unwrap().wait().unwrap();
     assert!(door.connect().is_err(), "two are enough for one user");
-    let _ended = write_request(&mut stream, 0x8005, 3, &vec![1; VERB_MESSAGE_LEN_MAX + 1], b"");
+    let _ended = write_request(&mut stream, 0x8005, 4, &vec![1; VERB_MESSAGE_LEN_MAX + 1], b"");
     assert!(answer(&mut stream).is_none(), "its connection ends");
     eventually("the place is free", || door.connect().is_ok());
     assert!(client.ask(0x8005, b"on", b"").unwrap().wait().is_ok());
+}
+
+#[test]
+fn a_verb_that_panics_ends_its_connection_and_takes_no_place_for_ever() {
+    let door = door(ServerOptions { connections_max: 2, ..ServerOptions::default() });
+    let holds = door.connect().unwrap();
+    holds.ask(HOLDS, b"", b"").unwrap().wait().unwrap();
+    for _ in 0..5 {
+        let client = door.connect().unwrap();
+        assert!(client.ask(PANICS, b"", b"").and_then(|asked| asked.wait()).is_err());
+        eventually("its place is free", || door.server.connections() == 1);
+    }
+    assert_eq!(door.counting.there.load(Ordering::SeqCst), 1);
+    assert!(holds.ask(0x8005, b"on", b"").unwrap().wait().is_ok());
+}
+
+#[test]
+fn who_greets_and_is_never_known_is_cut_off() {
+    let options = ServerOptions { log_in: Duration::from_millis(300), ..ServerOptions::default() };
+    let door = door(ServerOptions { greeting: Duration::from_secs(3600), ..options });
+    let known = door.connect().unwrap();
+    known.ask(0x8005, b"on", b"").unwrap().wait().unwrap();
+    let mut stream = UnixStream::connect(&door.socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    ask(&mut stream, 1, &Request::Hello { protocol: PROTOCOL, nonce: [0; 32] }, b"");
+    answer(&mut stream).unwrap();
+    ask(&mut stream, 2, &Request::Prove { proof: [0; 32] }, b"");
+    answer(&mut stream).unwrap();
+    // Whatever else it says, and however often, is not who it is.
+    for id in 3.. {
+        if write_request(&mut stream, 0x68, id, b"", b"").is_err() || answer(&mut stream).is_none() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    eventually("its session has ended", || door.server.connections() == 1);
+    assert!(known.ask(0x8005, b"on", b"").unwrap().wait().is_ok(), "who is known stays");
+}
+
+#[test]
+fn idle_connections_make_room_and_those_that_hold_something_do_not() {
+    let door = door(ServerOptions { connections_max: 4, ..ServerOptions::default() });
+    let known = |verb: u16| {
+        let client = door.connect().unwrap();
+        client.ask(verb, b"on", b"").unwrap().wait().unwrap();
+        client
+    };
+    let holds = [known(HOLDS), known(HOLDS)];
+    let idle = [known(0x8005), known(0x8005)];
+    idle[0].ask(0x8005, b"on", b"").unwrap().wait().unwrap();
+    let newcomer = known(0x8005);
+    let works = |client: &WireVerbs| client.ask(0x8005, b"on", b"").and_then(|asked| asked.wait()).is_ok();
+    assert!(!works(&idle[1]), "the one that has been idle longest made room");
+    assert!(works(&idle[0]) && holds.iter().all(works) && works(&newcomer));
 }
 
 #[test]

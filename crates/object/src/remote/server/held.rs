@@ -86,6 +86,12 @@ impl Held {
         }
     }
 
+    /// Whether nothing is open.
+    pub fn is_empty(&self) -> bool {
+        let bodies = self.writers.is_empty() && self.bodies.is_empty();
+        bodies && self.readers.is_empty() && self.pins.is_empty() && self.transactions.is_empty()
+    }
+
     /// Closes all.
     pub fn clear(&mut self) {
         self.readers.clear();

@@ -162,6 +162,14 @@ fn short(message: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 impl Conversation for Session {
+    fn is_known(&self) -> bool {
+        self.user.is_some()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.held.is_empty()
+    }
+
     fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder) {
         let request = Request { verb, message, data, answer };
         if request.is::<Greet>() {

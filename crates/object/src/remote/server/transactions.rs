@@ -44,6 +44,11 @@ fn unknown(number: u64) -> Error {
 }
 
 impl Transactions {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
     /// Drops all.
     pub fn clear(&mut self) {
         self.open.clear();

@@ -2,13 +2,12 @@
 //!
 //! Invariants:
 //! - However slowly a stranger speaks, it has `greeting` and no more.
-//! - A stranger is known or sent away, never both: who was welcomed is not ended to make room.
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use koine_engine::{Error, ErrorKind, Result};
 
+use super::standing::{KNOWN, STRANGER};
 use super::{Reader, Session, no_stage};
 use crate::wire::fields::{Fields, malformed};
 use crate::wire::frame::Limits;
@@ -17,37 +16,9 @@ use crate::wire::reply::{Greeting, Welcome};
 use crate::wire::request::{PROTOCOL, Request};
 use crate::wire::server::answers::Responder;
 
-/// Who it is was not said yet.
-const STRANGER: u8 = 0;
-/// The greeting is over.
-const KNOWN: u8 = 1;
-/// A stranger for whom there is no room any more.
-const SENT_AWAY: u8 = 2;
-
-/// Whether a connection has said who it is. Invariant: a stranger becomes known or is sent away, and stays so.
-#[derive(Default)]
-pub(super) struct Standing(AtomicU8);
-
-impl Standing {
-    /// A stranger becomes something else; false for who is none any more.
-    fn becomes(&self, other: u8) -> bool {
-        self.0.compare_exchange(STRANGER, other, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
-
 impl Session {
-    /// Ends the connection of one who has not said who it is; false where it has, or was ended so already.
-    pub fn send_away(&self) -> bool {
-        let is_stranger = self.standing.becomes(SENT_AWAY);
-        if is_stranger {
-            self.end();
-        }
-        is_stranger
-    }
-
     /// Says who is here and hears who is there.
     pub(super) fn greet(&self, reader: &mut Reader, key: Option<&Key>) -> Result<()> {
-        let lost = |error| Error::new(ErrorKind::Stopped, "the connection failed").with_source(error);
         reader.get_mut().read_until(Some(Instant::now() + self.shared.options.greeting)).map_err(lost)?;
         self.stream.set_write_timeout(Some(self.shared.options.patience)).map_err(lost)?;
         let mut next = || -> Result<(Responder, Request)> {
@@ -96,7 +67,8 @@ impl Session {
                 return Err(error);
             }
         };
-        if !self.standing.becomes(KNOWN) {
+        let is_known = if self.shared.is_raw { KNOWN } else { STRANGER };
+        if !self.standing.becomes(STRANGER, is_known) {
             return Err(Error::new(ErrorKind::Busy, "somebody else needs the room"));
         }
         // From the proof on a client may pass memory: before that what it passes is closed by the kernel.
@@ -104,6 +76,14 @@ impl Session {
             reader.get_mut().receive_files();
         }
         responder.tell(Ok(Welcome { proof: own, profile: self.shared.kv.profile().clone() }.encode()));
-        reader.get_mut().read_until(None).map_err(lost)
+        if self.shared.is_raw {
+            reader.get_mut().read_until(None).map_err(lost)
+        } else {
+            self.listen_to_a_stranger(reader)
+        }
     }
+}
+
+pub(super) fn lost(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Stopped, "the connection failed").with_source(error)
 }
