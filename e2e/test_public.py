@@ -90,7 +90,8 @@ def test_policies_are_set_told_and_taken_away(store):
 
 
 def test_access_lists_come_back_as_they_were_set(store):
-    _, _, users = store
+    _, run, users = store
+    run("identity", "public-access", "on")
     ada, bob = users["ada"], users["bob"]
     hers, his = ada.list_buckets()["Owner"]["ID"], bob.list_buckets()["Owner"]["ID"]
     assert len(hers) == 64 and hers != his
@@ -156,6 +157,9 @@ def test_who_has_no_key_gets_what_was_opened_and_only_while_public_access_is_on(
         lambda: ada.put_object_acl(Bucket="hers", Key="closed", ACL="public-read"),
         lambda: ada.put_object(Bucket="hers", Key="new", Body=b"x", ACL="public-read"),
         lambda: ada.create_bucket(Bucket="open", ACL="public-read"),
+        lambda: ada.put_bucket_acl(Bucket="hers", ACL="authenticated-read"),
+        lambda: ada.put_object_acl(Bucket="hers", Key="closed", ACL="authenticated-read"),
+        lambda: ada.put_object(Bucket="hers", Key="new", Body=b"x", ACL="authenticated-read"),
     ):
         with refused("InvalidRequest", 400):
             call()
@@ -223,8 +227,21 @@ def test_who_has_no_key_gets_what_was_opened_and_only_while_public_access_is_on(
     denies["Statement"].append(json.loads(policy("*", "s3:GetObject", resource="hers/closed", effect="Deny"))["Statement"][0])
     ada.put_bucket_policy(Bucket="hers", Policy=json.dumps(denies))
     assert [status(f"{server.url}/hers/{key}")[0] for key in ("open/a", "closed")] == [200, 403]
+    bob = users["bob"]
+    assert bob.get_object(Bucket="hers", Key="open/a")["Body"].read() == b"a"
+    assert bob.list_objects_v2(Bucket="inbox")["KeyCount"] == 1
     run("identity", "public-access", "off")
     assert [status(f"{server.url}/{key}")[0] for key in ("hers/open/a", "inbox/two", "inbox")] == [403, 403, 403]
+    # Nor to users who share nothing with the owner: that is what GetPublicAccessBlock tells.
+    assert set(ada.get_public_access_block(Bucket="hers")["PublicAccessBlockConfiguration"].values()) == {True}
+    for call in (
+        lambda: bob.get_object(Bucket="hers", Key="open/a"),
+        lambda: bob.list_objects_v2(Bucket="inbox"),
+        lambda: bob.put_object(Bucket="inbox", Key="three", Body=b"x"),
+    ):
+        with refused("AccessDenied", 403):
+            call()
+    assert ada.list_objects_v2(Bucket="inbox")["KeyCount"] == 1
     assert users["root"].get_object(Bucket="hers", Key="closed")["Body"].read() == b"c"
 
 

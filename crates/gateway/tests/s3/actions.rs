@@ -207,7 +207,7 @@ const ROWS: &[Row] = {
         row("put_object", ("PUT", "/BUCKET/new", &[("x-amz-tagging", "a=b")], "x"), &[PutObject, PutObjectTagging], ""),
         row(
             "put_object",
-            ("PUT", "/BUCKET/new", &[("x-amz-acl", "authenticated-read")], "x"),
+            ("PUT", "/BUCKET/new", &[("x-amz-grant-read", TO_ROOT)], "x"),
             &[PutObject, PutObjectAcl],
             "",
         ),
@@ -274,6 +274,8 @@ const ROWS: &[Row] = {
     ]
 };
 
+/// A grant that a list keeps, whoever owns the bucket.
+const TO_ROOT: &str = "id=6b6f696e652d726f6f742d6f776e65722d6f662d74686973732d73746f72652d31";
 /// Those that every user may make.
 const EVERYBODYS: [&str; 2] = ["list_buckets", "create_bucket"];
 

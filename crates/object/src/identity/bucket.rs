@@ -199,14 +199,13 @@ impl Identities {
     }
 }
 
-/// Lists name users and groups that are there, and everybody only where the store is open to everybody.
+/// Lists name users and groups that are there, and everybody or every user only where something may be open to those.
 pub(crate) fn check_list(txn: &mut Transaction, list: &AccessList) -> Result<()> {
     for grant in list.grants() {
         let there = match grant.to {
             Grantee::User(id) => id == 0 || user(txn, id)?.is_some(),
             Grantee::Group(id) => id == 0 || group(txn, id)?.is_some(),
-            Grantee::Everyone => check_public(txn).map(|()| true)?,
-            Grantee::EveryUser => true,
+            Grantee::Everyone | Grantee::EveryUser => check_public(txn).map(|()| true)?,
         };
         if !there {
             let message = format!("the access list grants to {:?}, who is not there", grant.to);
@@ -221,6 +220,6 @@ fn check_public(txn: &mut Transaction) -> Result<()> {
     if head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()?.is_some_and(|head| head.public) {
         return Ok(());
     }
-    let message = "public access to this store is off; root switches it on before anything is opened to everybody";
+    let message = "public access to this store is off; root switches it on before anything is opened to everybody or to every user: koine identity public-access on";
     Err(Error::new(ErrorKind::InvalidRequest, message))
 }

@@ -143,13 +143,16 @@ impl Rights<'_> {
             Who::Everyone | Who::User(_) => self.place(action, on)?,
         };
         let known = self.known(on)?;
-        let resource = on.resource();
-        let is_principal = |written: &str| self.is_principal(place.as_ref(), written);
-        let request =
-            Request { action, resource: &resource, prefix: on.all_under, known: &known, is_principal: &is_principal };
-        if let Some(decided) = self.by_policies(&request, place.as_ref())
-            && (!decided.allowed || !self.everyone() || self.is_public()?)
+        let mut decided = self.by_policies(action, on, (&known, true), place.as_ref());
+        let opened = |place: &Place| place.policy.as_ref().is_some_and(|(policy, _)| policy.is_public());
+        if decided.as_ref().is_some_and(|decided| decided.allowed)
+            && place.as_ref().is_some_and(opened)
+            && !self.is_public()?
         {
+            // What the bucket's policy opens to everybody counts for nobody, with or without an identity.
+            decided = self.by_policies(action, on, (&known, false), place.as_ref());
+        }
+        if let Some(decided) = decided {
             return Ok(decided);
         }
         if on.otherwise {
@@ -215,10 +218,6 @@ impl Rights<'_> {
         }
     }
 
-    fn everyone(&self) -> bool {
-        self.user().is_none()
-    }
-
     fn is_principal(&self, place: Option<&Place>, written: &str) -> bool {
         let Some((user, (_, document))) = self.user().zip(place.and_then(|place| place.policy.as_ref())) else {
             return false;
@@ -229,14 +228,25 @@ impl Rights<'_> {
         })
     }
 
-    /// What policies say: a denial of any, what a key is narrowed to, then what allows.
-    fn by_policies(&self, request: &Request<'_>, place: Option<&Place>) -> Option<Decision> {
+    /// What policies say: a denial of any, what a key is narrowed to, then what allows. `open` is whether those count
+    /// that allow something to everybody.
+    fn by_policies(
+        &self,
+        action: Action,
+        on: &On<'_>,
+        (known, open): (&[(&'static str, String)], bool),
+        place: Option<&Place>,
+    ) -> Option<Decision> {
+        let resource = on.resource();
+        let is_principal = |written: &str| self.is_principal(place, written);
+        let request =
+            Request { action, resource: &resource, prefix: on.all_under, known, is_principal: &is_principal, open };
         let of_bucket = place.and_then(|place| place.policy.as_ref()).map(|(policy, _)| ("bucket", policy));
         let (mut said, narrowed) = (Vec::new(), self.user().and_then(|user| user.narrowed.as_ref()));
         let of_user = self.user().into_iter().flat_map(|user| &user.policies);
         let of_user = of_user.map(|(name, policy)| (name.as_str(), policy));
         for (name, policy) in of_user.chain(of_bucket) {
-            let (says, statement) = policy.says(request);
+            let (says, statement) = policy.says(&request);
             let rule = Rule::Policy { policy: name.to_owned(), statement: statement.map(str::to_owned) };
             match says {
                 Says::Deny => return Some(denied(rule)),
@@ -245,7 +255,7 @@ impl Rights<'_> {
             }
         }
         if let Some(policy) = narrowed {
-            let (says, statement) = policy.says(request);
+            let (says, statement) = policy.says(&request);
             match says {
                 Says::Allow => {}
                 Says::Nothing => return Some(denied(Rule::Narrowed)),
@@ -377,19 +387,28 @@ impl Rights<'_> {
         Ok(true)
     }
 
+    /// Whether a list grants the caller a right. What it grants to everybody or to every user counts while public
+    /// access is on: that is what switching it off means, and what S3's GetPublicAccessBlock tells of it.
     fn grants(&mut self, list: &AccessList, right: u32) -> Result<bool> {
         let user = self.user();
-        let to = |grant: &&Grant| match (grant.to, user) {
+        let granting = || list.grants().iter().filter(|grant| grant.rights & right != 0);
+        let by_name = |grant: &Grant| match (grant.to, user) {
             (Grantee::User(id), Some(user)) => user.id == id,
             (Grantee::Group(id), Some(user)) => user.groups.contains(&id),
-            (Grantee::EveryUser | Grantee::Everyone, Some(_)) | (Grantee::Everyone, None) => true,
             _ => false,
         };
-        let granted = list.grants().iter().filter(to).any(|grant| grant.rights & right != 0);
-        Ok(granted && (user.is_some() || self.is_public()?))
+        if granting().any(by_name) {
+            return Ok(true);
+        }
+        let open = |grant: &Grant| match grant.to {
+            Grantee::Everyone => true,
+            Grantee::EveryUser => user.is_some(),
+            _ => false,
+        };
+        Ok(granting().any(open) && self.is_public()?)
     }
 
-    /// Whether the store lets those in who have no identity.
+    /// Whether anything may be open to everybody.
     fn is_public(&mut self) -> Result<bool> {
         let head = self.from.record(keys::CATALOGUE, &keys::catalogue_head())?;
         Ok(head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()?.is_some_and(|head| head.public))

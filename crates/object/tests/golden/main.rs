@@ -87,8 +87,10 @@ fn who_was_let_in_is_let_in() {
         assert!(ann.delete("bucket", "large", DeleteOptions::default()).wait().is_err());
         let (cleo, _) = identities.by_access_key(scene::PLAIN_KEY).expect("a key that is not sealed is there");
         let cleo = objects.as_caller(cleo);
-        // By the policy of the bucket, by the access list of the object, and not at all.
+        // By the policy of the bucket, by the access list of the object (while public access is on), and not at all.
         assert!(cleo.get("of-ann", "hers").is_ok());
+        assert!(cleo.get("bucket", "listed").is_err());
+        identities.set_public_access(true).wait().expect("it is switched on");
         assert!(cleo.get("bucket", "listed").is_ok());
         assert!(cleo.get("bucket", "large").is_err());
         assert_eq!(objects.root_key().expect("it can be read").expect("there is one").secret, scene::ROOT_SECRET);

@@ -224,7 +224,9 @@ fn indexed(objects: &Objects) {
 fn copies(objects: &Objects) {
     let grant = Grant { to: Grantee::EveryUser, rights: Grant::READ };
     put(objects, name("listed"), b"for every user", PutOptions::default());
+    objects.identities().set_public_access(true).wait().unwrap();
     objects.identities().set_object_access(name("listed"), AccessList::new(vec![grant]).unwrap()).wait().unwrap();
+    objects.identities().set_public_access(false).wait().unwrap();
     objects.copy(name("large"), name("copied"), CopyOptions::default()).wait().unwrap();
     objects.snapshot_bucket("bucket", "before").wait().unwrap();
     objects.branch_bucket("bucket", "branch").wait().unwrap();

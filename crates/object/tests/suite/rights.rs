@@ -311,7 +311,9 @@ fn an_object_is_put_with_its_list_by_who_may_set_one() {
     assert!(stranger.get("bucket", "listed").is_ok(), "what was there stays");
     put(&stranger, AccessList::default()).unwrap();
     assert_eq!(kind(put(&owner, list(Grantee::User(4711)))), ErrorKind::InvalidArgument);
-    assert_eq!(kind(put(&owner, list(Grantee::Everyone))), ErrorKind::InvalidRequest);
+    for open in [Grantee::Everyone, Grantee::EveryUser] {
+        assert_eq!(kind(put(&owner, list(open))), ErrorKind::InvalidRequest);
+    }
 }
 
 #[test]
@@ -338,6 +340,51 @@ fn nothing_is_open_to_everybody_before_root_says_so() {
     identities.set_public_access(false).wait().unwrap();
     assert_eq!(kind(everyone.get("bucket", "old")), ErrorKind::AccessDenied);
     assert_eq!(kind(everyone.list("bucket", &ListQuery::default())), ErrorKind::AccessDenied);
+}
+
+/// The example of S-336: what is open to everybody or to every user is open to no user either while public access is off.
+#[test]
+fn what_is_open_to_everybody_is_open_to_no_user_while_public_access_is_off() {
+    let (objects, _) = peopled();
+    let identities = objects.identities();
+    identities.change_owner("bucket", "owner", None).wait().unwrap();
+    identities.set_public_access(true).wait().unwrap();
+    let list = |to| AccessList::new(vec![Grant { to, rights: Grant::READ }]).unwrap();
+    put(&objects, "listed", b"listed");
+    let listed = ObjectName::new("bucket", "listed");
+    let [owner, member, stranger, reader] =
+        ["owner", "member", "stranger", "reader"].map(|user| user_of(&objects, user));
+    let everyone = objects.as_caller(Caller::Everyone);
+    for to in [Grantee::Everyone, Grantee::EveryUser] {
+        identities.set_public_access(true).wait().unwrap();
+        identities.set_object_access(listed, list(to)).wait().unwrap();
+        identities.set_bucket_access("bucket", list(to)).wait().unwrap();
+        assert!(stranger.get("bucket", "listed").is_ok() && stranger.list("bucket", &ListQuery::default()).is_ok());
+        assert_eq!(everyone.get("bucket", "listed").is_ok(), to == Grantee::Everyone);
+        identities.set_public_access(false).wait().unwrap();
+        for other in [&stranger, &everyone] {
+            assert_eq!(kind(other.get("bucket", "listed")), ErrorKind::AccessDenied);
+            assert_eq!(kind(other.list("bucket", &ListQuery::default())), ErrorKind::AccessDenied);
+        }
+        assert!(owner.get("bucket", "listed").is_ok() && member.list("bucket", &ListQuery::default()).is_ok());
+        // Nor can it be opened so.
+        assert_eq!(kind(owner.identities().set_object_access(listed, list(to)).wait()), ErrorKind::InvalidRequest);
+        assert_eq!(kind(owner.identities().set_bucket_access("bucket", list(to)).wait()), ErrorKind::InvalidRequest);
+    }
+    // By the bucket's policy, which goes on to let in whom it names, and to keep out.
+    let who = r#"{"AWS": "arn:aws:iam:::user/reader"}"#;
+    let open = READER.replace(who, r#"{"AWS": ["*", "arn:aws:iam:::user/reader"]}"#);
+    identities.set_object_access(listed, AccessList::default()).wait().unwrap();
+    identities.set_public_access(true).wait().unwrap();
+    identities.set_bucket_policy("bucket", Some(&open)).wait().unwrap();
+    assert!([&stranger, &reader, &everyone].iter().all(|user| user.get("bucket", "listed").is_ok()));
+    identities.set_public_access(false).wait().unwrap();
+    assert!(reader.get("bucket", "listed").is_ok());
+    assert_eq!(kind(stranger.get("bucket", "listed")), ErrorKind::AccessDenied);
+    assert_eq!(kind(everyone.get("bucket", "listed")), ErrorKind::AccessDenied);
+    let closed = open.replace("Allow", "Deny");
+    identities.set_bucket_policy("bucket", Some(&closed)).wait().unwrap();
+    assert_eq!(kind(owner.get("bucket", "listed")), ErrorKind::AccessDenied);
 }
 
 #[test]

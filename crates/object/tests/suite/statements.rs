@@ -152,6 +152,7 @@ fn an_access_list_stays_goes_with_bytes_or_is_dropped_as_the_table_says() {
     let grants = vec![Grant { to: Grantee::EveryUser, rights: Grant::READ }];
     let (open, none) = (AccessList::new(grants).unwrap(), AccessList::default());
     let identities = objects.identities();
+    identities.set_public_access(true).wait().unwrap();
     let list = |name| identities.object_access(name).unwrap();
     let opened = |key: &str| {
         put(&objects, key, b"bytes");

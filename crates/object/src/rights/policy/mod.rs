@@ -63,6 +63,8 @@ pub(crate) struct Request<'a> {
     pub known: &'a [(&'static str, String)],
     /// Whether a principal of a bucket's policy is the caller.
     pub is_principal: &'a dyn Fn(&str) -> bool,
+    /// Whether what is allowed to everybody counts; what is denied to everybody always does.
+    pub open: bool,
 }
 
 /// What a policy says.
@@ -134,7 +136,7 @@ impl Statement {
     fn matches(&self, request: &Request<'_>) -> bool {
         let about = self.principals.as_ref().is_none_or(|principals| {
             principals.iter().any(|principal| match principal {
-                Principal::Everyone => true,
+                Principal::Everyone => request.open || !self.allow,
                 Principal::Named(name) => (request.is_principal)(name),
             })
         });

@@ -11,7 +11,7 @@ fn ask(policy: &str, action: Action, resource: &str, known: &[(&'static str, Str
 
 fn ask_all(policy: &str, action: Action, resource: &str, known: &[(&'static str, String)], prefix: bool) -> Says {
     let policy = Policy::of_identity(policy).unwrap();
-    policy.says(&Request { action, resource, prefix, known, is_principal: &|_| false }).0
+    policy.says(&Request { action, resource, prefix, known, is_principal: &|_| false, open: true }).0
 }
 
 fn policy(statement: &str) -> String {
@@ -72,6 +72,19 @@ fn conditions_hold_by_what_is_known() {
         (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.2.3"}"#, "aws:sourceip", "10.1.2.3", true),
         (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.0.0/112"}"#, "aws:sourceip", "10.2.2.3", false),
         (r#""IpAddress": {"aws:SourceIp": "::/0"}"#, "aws:sourceip", "2001:db8::1", true),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.2.3"}"#, "aws:sourceip", "10.1.2.3", true),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.2.3"}"#, "aws:sourceip", "::ffff:10.1.2.3", true),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.2.3"}"#, "aws:sourceip", "10.1.2.4", false),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.0.0/112"}"#, "aws:sourceip", "10.1.200.3", true),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:10.1.0.0/112"}"#, "aws:sourceip", "::ffff:10.2.0.3", false),
+        (r#""NotIpAddress": {"aws:SourceIp": "::ffff:10.1.0.0/112"}"#, "aws:sourceip", "10.1.200.3", false),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:0:0/96"}"#, "aws:sourceip", "192.168.7.7", true),
+        (r#""IpAddress": {"aws:SourceIp": "::ffff:0:0/96"}"#, "aws:sourceip", "2001:db8::1", false),
+        (r#""IpAddress": {"aws:SourceIp": "2001:db8::/32"}"#, "aws:sourceip", "2001:db8::1", true),
+        (r#""IpAddress": {"aws:SourceIp": "2001:db8::/32"}"#, "aws:sourceip", "2001:db9::1", false),
+        (r#""IpAddress": {"aws:SourceIp": "::/0"}"#, "aws:sourceip", "2001:db9::1", true),
+        (r#""IpAddress": {"aws:SourceIp": "::/0"}"#, "aws:sourceip", "10.1.2.3", false),
+        (r#""IpAddress": {"aws:SourceIp": "0.0.0.0/0"}"#, "aws:sourceip", "::ffff:10.1.2.3", true),
         (r#""IpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:username", "x", false),
         (r#""NotIpAddress": {"aws:SourceIp": "10.1.0.0/16"}"#, "aws:username", "x", true),
         (r#""IpAddressIfExists": {"aws:SourceIp": "0.0.0.0/0"}"#, "aws:username", "x", true),
