@@ -4,7 +4,12 @@
 //! - A header that would change what is stored, or who may read it, and is not honoured, is refused, never passed over.
 
 use http::HeaderMap;
+use koine_object::ExpectedOwner;
+use percent_encoding::percent_decode_str;
+use s3s::dto::CopySource;
 use s3s::{S3Error, S3ErrorCode};
+
+use crate::s3::acl::user_of;
 
 /// Refused whatever their value is.
 const REFUSED: &[&str] = &[
@@ -39,8 +44,8 @@ pub struct Gives {
     pub tags: bool,
 }
 
-/// Refuses a request that asks for what is not done. `owner` is the only account there is.
-pub fn check(headers: &HeaderMap, gives: Gives, owner: &str) -> Result<(), S3Error> {
+/// Refuses a request that asks for what is not done.
+pub fn check(headers: &HeaderMap, gives: Gives) -> Result<(), S3Error> {
     for (name, value) in headers {
         let name = name.as_str();
         if !name.starts_with("x-amz-") {
@@ -57,16 +62,28 @@ pub fn check(headers: &HeaderMap, gives: Gives, owner: &str) -> Result<(), S3Err
             let message = format!("The header '{name}' you provided implies functionality that is not implemented.");
             return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
         }
-        if matches!(name, "x-amz-expected-bucket-owner" | "x-amz-source-expected-bucket-owner")
-            && value.as_bytes() != owner.as_bytes()
-        {
-            return Err(S3Error::with_message(
-                S3ErrorCode::AccessDenied,
-                "Access Denied: the bucket has another owner.",
-            ));
-        }
     }
     Ok(())
+}
+
+/// Whom the buckets of a request must belong to: the one that its path names, and the one that is copied from.
+pub fn expected_owners(headers: &HeaderMap, path: &str) -> Vec<ExpectedOwner> {
+    let of_path = percent_decode_str(path.trim_start_matches('/')).decode_utf8().ok();
+    let of_path = of_path.and_then(|path| path.split('/').next().map(str::to_owned));
+    let source = headers.get("x-amz-copy-source").and_then(|source| source.to_str().ok());
+    let of_source = match source.map(CopySource::parse) {
+        Some(Ok(CopySource::Bucket { bucket, .. })) => Some(bucket.into()),
+        _ => None,
+    };
+    let mut expected = Vec::new();
+    for (name, bucket) in [("x-amz-expected-bucket-owner", of_path), ("x-amz-source-expected-bucket-owner", of_source)]
+    {
+        let Some(bucket) = bucket.filter(|bucket: &String| !bucket.is_empty()) else { continue };
+        // A value that is no id of this store is nobody's: an account of AWS, for one.
+        let owners = headers.get_all(name).iter().map(|value| value.to_str().ok().and_then(|id| user_of(id).ok()));
+        expected.extend(owners.map(|owner| ExpectedOwner { bucket: bucket.clone(), owner }));
+    }
+    expected
 }
 
 #[cfg(test)]
@@ -74,11 +91,12 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
+    use crate::s3::OWNER_ID;
 
     fn code(name: &'static str, value: &'static str) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        check(&headers, Gives::default(), "owner").err().map(|error| error.code().as_str().to_owned())
+        check(&headers, Gives::default()).err().map(|error| error.code().as_str().to_owned())
     }
 
     #[test]
@@ -103,10 +121,10 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-acl", HeaderValue::from_static("public-read"));
         headers.insert("x-amz-grant-read", HeaderValue::from_static("id=1"));
-        assert!(check(&headers, Gives { list: true, tags: false }, "owner").is_ok());
+        assert!(check(&headers, Gives { list: true, tags: false }).is_ok());
         headers.insert("x-amz-tagging", HeaderValue::from_static("a=b"));
-        assert!(check(&headers, Gives { list: true, tags: false }, "owner").is_err());
-        assert!(check(&headers, Gives { list: true, tags: true }, "owner").is_ok());
+        assert!(check(&headers, Gives { list: true, tags: false }).is_err());
+        assert!(check(&headers, Gives { list: true, tags: true }).is_ok());
     }
 
     #[test]
@@ -115,11 +133,31 @@ mod tests {
             ("x-amz-acl", "private"),
             ("x-amz-storage-class", "STANDARD"),
             ("x-amz-meta-grant", "x"),
-            ("x-amz-expected-bucket-owner", "owner"),
             ("content-type", "text/plain"),
         ] {
             assert_eq!(code(name, value), None, "{name}");
         }
-        assert_eq!(code("x-amz-expected-bucket-owner", "other").as_deref(), Some("AccessDenied"));
+    }
+
+    #[test]
+    fn owners_are_expected_of_the_bucket_and_of_what_is_copied_from() {
+        let ours = "00000000000000ab";
+        let expected = |headers: &[(&'static str, &str)], path: &str| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+            }
+            let owners = expected_owners(&map, path).into_iter();
+            owners.map(|expected| (expected.bucket, expected.owner)).collect::<Vec<_>>()
+        };
+        let (of_bucket, of_source) = ("x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner");
+        let copied = ("x-amz-copy-source", "/from/k%20ey?versionId=null");
+        assert_eq!(expected(&[(of_bucket, ours)], "/bucket/key"), [("bucket".to_owned(), Some(0xab))]);
+        assert_eq!(expected(&[(of_bucket, "123456789012")], "/b%75cket"), [("bucket".to_owned(), None)]);
+        let both = [("bucket".to_owned(), Some(0)), ("from".to_owned(), Some(0xab))];
+        assert_eq!(expected(&[(of_bucket, OWNER_ID), (of_source, ours), copied], "/bucket/key"), both);
+        assert_eq!(expected(&[(of_bucket, ours)], "/"), []);
+        assert_eq!(expected(&[(of_source, ours)], "/bucket/key"), []);
+        assert_eq!(expected(&[copied], "/bucket/key"), []);
     }
 }

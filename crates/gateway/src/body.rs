@@ -52,6 +52,10 @@ impl From<BodyError> for S3Error {
                 "The request signature we calculated does not match the signature you provided: \
                  the signature of a chunk or of the trailers is wrong or missing.",
             ),
+            BodyError::Chunks(ChunkError::Trailers) => (
+                S3ErrorCode::Custom("MalformedTrailerError".into()),
+                "The trailers of the request must be those that x-amz-trailer announces, each once.",
+            ),
             BodyError::Chunks(ChunkError::TrailersTooLong) => {
                 (S3ErrorCode::Custom("MalformedTrailerError".into()), "The trailers of the request are too long.")
             }
@@ -140,7 +144,7 @@ impl IncomingBody {
     }
 
     /// The whole body, if it is at most `length_max` bytes.
-    pub async fn collect(mut self, length_max: usize) -> Result<Bytes, BodyError> {
+    pub async fn collect(&mut self, length_max: usize) -> Result<Bytes, BodyError> {
         if self.length.is_some_and(|length| length > length_max as u64) {
             return Err(BodyError::TooLong(length_max));
         }
@@ -227,6 +231,7 @@ mod tests {
     fn every_refusal_has_its_code() {
         let code = |error: BodyError| S3Error::from(error).code().as_str().to_owned();
         assert_eq!(code(BodyError::Chunks(ChunkError::Signature)), "SignatureDoesNotMatch");
+        assert_eq!(code(BodyError::Chunks(ChunkError::Trailers)), "MalformedTrailerError");
         assert_eq!(code(BodyError::Sha256), "XAmzContentSHA256Mismatch");
         assert_eq!(code(BodyError::Slow), "RequestTimeout");
         assert_eq!(code(BodyError::TooLong(1)), "MaxMessageLengthExceeded");

@@ -31,7 +31,6 @@ use crate::early;
 use crate::limits::{BODY_LEN_MAX, Limits, SMALL_BODY_LEN_MAX};
 use crate::query::Query;
 use crate::route::{self, BodyKind};
-use crate::s3::OWNER_ID;
 use crate::s3::checksums;
 use crate::s3::errors;
 use crate::shares::{Holder, Places};
@@ -85,6 +84,7 @@ impl Asker {
                 referer: text(http::header::REFERER),
                 auth_type: signed.then_some(if presigned { "REST-QUERY-STRING" } else { "REST-HEADER" }),
                 signature_version: signed.then_some("AWS4-HMAC-SHA256"),
+                ..Circumstances::default()
             },
         };
         Asker { caller, holder, circumstances }
@@ -95,10 +95,10 @@ impl Asker {
         self.holder
     }
 
-    /// The store, as who asks may see and change it; `None` where that is its owner.
+    /// The store, as who asks may see and change it; `None` where that is its owner, who expects nothing of it.
     pub fn of(&self, objects: &Objects) -> Option<Objects> {
         match &self.caller {
-            Caller::Owner => None,
+            Caller::Owner if self.circumstances.expected_owners.is_empty() => None,
             caller => Some(objects.as_caller(caller.clone()).under(self.circumstances.clone())),
         }
     }
@@ -181,22 +181,23 @@ impl Door {
         let mut query = Query::parse(target.query())
             .map_err(|error| S3Error::with_message(S3ErrorCode::InvalidURI, error.to_string()))?;
         let Verified { payload, presigned, caller } = self.verifier.verify(&parts, &query)?;
-        let asker = Asker::new(caller, connection.peer(), &parts.headers, presigned);
+        let mut asker = Asker::new(caller, connection.peer(), &parts.headers, presigned);
         if connection.is_reserved() && asker.holder != Holder::Root {
             return Err(busy());
         }
         if !matches!(asker.holder, Holder::Nobody(_)) {
             connection.prove();
         }
-        let (holder, narrowed) = (asker.holder, asker.of(&self.objects));
-        parts.extensions.insert(asker);
         if presigned {
             take_headers_from_query(&query, &mut parts.headers)?;
             query.retain(|name| !belongs_to_signature(name));
             parts.uri = without_signature(&target)?;
         }
         let resolved = route::resolve(&parts.method, target.path(), &query, &parts.headers)?;
-        asks::check(&parts.headers, resolved.gives, OWNER_ID)?;
+        asks::check(&parts.headers, resolved.gives)?;
+        asker.circumstances.expected_owners = asks::expected_owners(&parts.headers, target.path());
+        let (holder, narrowed) = (asker.holder, asker.of(&self.objects));
+        parts.extensions.insert(asker);
         refuse_form(&parts)?;
         let promise = promise(&parts, payload, frames.size_hint().exact())?;
         let body = IncomingBody::new(frames, promise, &self.limits);
@@ -250,6 +251,8 @@ impl Door {
         if of_object {
             expected.checksums.clear();
         }
+        // Trailers are of the body that they follow.
+        expected.checksums.extend(checksums::in_trailers(headers, body.trailers())?.checksums);
         expected.verify(&document).map_err(errors::s3)?;
         Ok(document)
     }
@@ -322,11 +325,8 @@ fn promise(parts: &Parts, payload: Payload, content_len: Option<u64>) -> Result<
             let length: u64 = text.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
                 S3Error::with_message(S3ErrorCode::InvalidArgument, "x-amz-decoded-content-length is not a number.")
             })?;
-            if with_trailers && !parts.headers.contains_key("x-amz-trailer") {
-                let message = "x-amz-trailer is missing: it must name the trailers that follow the body.";
-                return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
-            }
-            let decoder = ChunkDecoder::new(signer, with_trailers, length);
+            let announced = if with_trailers { Some(announced_trailers(&parts.headers)?) } else { None };
+            let decoder = ChunkDecoder::new(signer, announced, length);
             BodyPromise { decoder: Some(decoder), sha256: None, length: Some(length) }
         }
         Payload::Whole(digest) => BodyPromise { decoder: None, sha256: Some(digest), length: content_len },
@@ -340,4 +340,14 @@ fn promise(parts: &Parts, payload: Payload, content_len: Option<u64>) -> Result<
         }
         _ => Ok(promise),
     }
+}
+
+/// The names of the trailers that a head announces, in lower case.
+fn announced_trailers(headers: &HeaderMap) -> Result<Vec<String>, S3Error> {
+    let mut values = headers.get_all("x-amz-trailer").iter();
+    let (Some(names), None) = (values.next().and_then(|names| names.to_str().ok()), values.next()) else {
+        let message = "x-amz-trailer is missing or given twice: it must name the trailers that follow the body.";
+        return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+    };
+    Ok(names.split(',').map(|name| name.trim().to_ascii_lowercase()).collect())
 }

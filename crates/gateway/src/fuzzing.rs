@@ -14,7 +14,8 @@ pub fn chunks(bytes: &[u8]) {
     let Some((first, body)) = bytes.split_first() else { return };
     let mut lengths = Vec::new();
     for part in [usize::from(first >> 1) + 1, body.len().max(1)] {
-        let mut decoder = ChunkDecoder::new(None, first & 1 == 1, body.len() as u64);
+        let announced = (first & 1 == 1).then(|| vec!["x-amz-checksum-crc32".to_owned()]);
+        let mut decoder = ChunkDecoder::new(None, announced, body.len() as u64);
         let (mut data, mut failed) = (Vec::new(), false);
         'parts: for part in body.chunks(part) {
             let mut frame = Bytes::copy_from_slice(part);

@@ -82,10 +82,11 @@ pub use request::{
 pub use identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, Identities, KeyInfo, KeyOptions, Login, NameQuery, Password,
     Sealing, SealingKeys, Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
+    read_private_file,
 };
 pub use rights::{
-    AccessList, Action, Asker, Caller, Circumstances, Decision, GRANTS_MAX, Grant, Grantee, Identity, POLICY_LEN_MAX,
-    Rule, StandIns,
+    AccessList, Action, Asker, Caller, Circumstances, Decision, ExpectedOwner, GRANTS_MAX, Grant, Grantee, Identity,
+    POLICY_LEN_MAX, Rule, StandIns,
 };
 
 pub use search::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};

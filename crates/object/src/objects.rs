@@ -16,7 +16,7 @@ use crate::lookup::read_value;
 use crate::quota::Sums;
 use crate::record::{CATALOGUE_FORMAT, HeadRecord};
 use crate::remote::Remote;
-use crate::rights::{Action, Caller, Circumstances, Rights, StandIns};
+use crate::rights::{Action, Caller, Circumstances, Rights, StandIns, ownership};
 use crate::turns::Turns;
 
 /// The key that may do everything.
@@ -337,6 +337,7 @@ impl Objects {
     ) -> Result<T> {
         let newest = || self.kv.view();
         let mut view = self.pinned.clone().map_or_else(newest, Ok)?;
+        ownership::check_expected(&mut view, &self.circumstances)?;
         if self.caller.is_owner() {
             return read(&mut view);
         }

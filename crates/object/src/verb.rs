@@ -23,7 +23,7 @@ use crate::info::ObjectId;
 use crate::objects::Objects;
 use crate::pending::{Pending, Step};
 use crate::quota;
-use crate::rights::{self, Caller, Rights};
+use crate::rights::{self, Caller, Rights, ownership};
 use crate::turns::{Asked, Turn};
 
 /// After so many refusals the caller is told of a conflict. Each means that somebody else made progress.
@@ -148,6 +148,7 @@ fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Appli
 
 /// Applies a verb in a transaction, once its caller was found to be allowed what it needs.
 pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &mut V) -> Result<Applied<V::Outcome>> {
+    ownership::check_expected(txn, objects.circumstances())?;
     rights::ask(txn, objects, |rights| verb.needs(rights))?;
     let scope = Scope { now: objects.now(), random: objects.random(), caller: objects.caller(), objects };
     let (mark, before) = (txn.mark(), txn.operations().len());

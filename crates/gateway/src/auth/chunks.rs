@@ -5,6 +5,8 @@
 //!   signature is checked at its end, so nothing that was handed on may be kept before `finish` said so.
 //! - `finish` succeeds only when the last chunk (of no bytes) came, as many bytes as announced were in the
 //!   chunks, every signature that the mode asks for was there and right, and nothing followed.
+//! - A trailer that the head did not announce, and a trailer or a signature that comes twice, is refused: what is signed
+//!   and what is looked at are the same. Whether all that were announced came is for who knows what they are.
 //! - A line is at most [`LINE_LEN_MAX`] bytes, the trailers at most [`TRAILERS_LEN_MAX`].
 
 use bytes::{Buf, Bytes};
@@ -32,6 +34,9 @@ pub enum ChunkError {
     /// The body ended before its last chunk, or it held fewer or more bytes than announced.
     #[error("the body does not have the length that x-amz-decoded-content-length announced")]
     Length,
+    /// A trailer that was not announced, or one that comes twice.
+    #[error("the trailers are not those that x-amz-trailer announced, each once")]
+    Trailers,
     /// Trailers that are too long.
     #[error("the trailers are too long")]
     TrailersTooLong,
@@ -91,7 +96,8 @@ enum State {
 pub struct ChunkDecoder {
     state: State,
     signer: Option<ChunkSigner>,
-    with_trailers: bool,
+    /// The names of the trailers that may follow, in lower case; `None` where the mode has no trailers.
+    announced: Option<Vec<String>>,
     length_announced: u64,
     length: u64,
     /// The line under way, then the trailers.
@@ -102,12 +108,13 @@ pub struct ChunkDecoder {
 }
 
 impl ChunkDecoder {
-    /// A decoder for a body of `length_announced` bytes; signatures are checked when there is a signer.
-    pub fn new(signer: Option<ChunkSigner>, with_trailers: bool, length_announced: u64) -> Self {
+    /// A decoder for a body of `length_announced` bytes; signatures are checked when there is a signer. `announced` has
+    /// the names of the trailers that may follow, in lower case, where the mode has trailers at all.
+    pub fn new(signer: Option<ChunkSigner>, announced: Option<Vec<String>>, length_announced: u64) -> Self {
         ChunkDecoder {
             state: State::Line,
             signer,
-            with_trailers,
+            announced,
             length_announced,
             length: 0,
             text: Vec::new(),
@@ -147,8 +154,22 @@ impl ChunkDecoder {
             return Err(ChunkError::Length);
         }
         let text = std::mem::take(&mut self.text);
-        let mut signature = None;
-        let mut canonical = Vec::new();
+        let (signature, canonical) = self.take_trailers(&text)?;
+        match (&mut self.signer, &self.announced, signature) {
+            (_, None, Some(_)) => Err(ChunkError::Malformed),
+            (_, None, None) if !self.trailers.is_empty() => Err(ChunkError::Malformed),
+            (Some(signer), Some(_), signature) => {
+                signer.accept_trailers(&signature.ok_or(ChunkError::Signature)?, &canonical)
+            }
+            // Nobody would look at it.
+            (None, Some(_), Some(_)) => Err(ChunkError::Trailers),
+            (_, _, None) => Ok(()),
+        }
+    }
+
+    /// Reads the trailers; gives their signature and what it is over.
+    fn take_trailers(&mut self, text: &[u8]) -> Result<(Option<Signature>, Vec<u8>), ChunkError> {
+        let (mut signature, mut canonical) = (None, Vec::new());
         for line in text.split(|byte| *byte == b'\n') {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             if line.is_empty() {
@@ -156,21 +177,20 @@ impl ChunkDecoder {
             }
             let (name, value) = parse_trailer(line)?;
             if name == "x-amz-trailer-signature" {
-                signature = Some(Signature::parse(value.as_bytes()).ok_or(ChunkError::Signature)?);
-            } else {
-                canonical.extend_from_slice(format!("{name}:{value}\n").as_bytes());
-                self.trailers.push((name, value));
+                let parsed = Signature::parse(value.as_bytes()).ok_or(ChunkError::Signature)?;
+                if signature.replace(parsed).is_some() {
+                    return Err(ChunkError::Trailers);
+                }
+                continue;
             }
+            let announced = self.announced.as_ref().is_none_or(|names| names.contains(&name));
+            if !announced || self.trailers.iter().any(|(other, _)| *other == name) {
+                return Err(ChunkError::Trailers);
+            }
+            canonical.extend_from_slice(format!("{name}:{value}\n").as_bytes());
+            self.trailers.push((name, value));
         }
-        if !self.with_trailers && (signature.is_some() || !self.trailers.is_empty()) {
-            return Err(ChunkError::Malformed);
-        }
-        if self.with_trailers
-            && let Some(signer) = &mut self.signer
-        {
-            signer.accept_trailers(&signature.ok_or(ChunkError::Signature)?, &canonical)?;
-        }
-        Ok(())
+        Ok((signature, canonical))
     }
 
     fn take_line(&mut self, frame: &mut Bytes) -> Result<(), ChunkError> {

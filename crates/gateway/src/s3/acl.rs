@@ -41,7 +41,7 @@ pub(super) fn canonical_id(user: u64) -> String {
 }
 
 /// The user of a canonical id, or of the 16 digits that `koine user info` tells.
-fn user_of(id: &str) -> Result<u64, S3Error> {
+pub fn user_of(id: &str) -> Result<u64, S3Error> {
     let short = id.strip_prefix(&"0".repeat(48)).filter(|rest| rest.len() == 16).unwrap_or(id);
     let digits = short.len() == 16 && short.bytes().all(|byte| byte.is_ascii_hexdigit());
     match u64::from_str_radix(short, 16) {

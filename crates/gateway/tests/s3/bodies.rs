@@ -87,6 +87,43 @@ async fn malformed_xml() {
 }
 
 #[tokio::test]
+async fn trailers_that_were_not_announced_or_come_twice_leave_nothing() {
+    let server = Server::start().await;
+    let crc = ("x-amz-checksum-crc32", "NhCmhg==");
+    let with = |lines: &[&str]| {
+        let mut call = Call::new("PUT", "/bucket/bad").unsigned_chunks(b"hello", crc);
+        let end = call.body.len() - 2;
+        call.body.truncate(end);
+        call.body.extend(lines.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).chain(*b"\r\n"));
+        call
+    };
+    server.send(with(&["x-amz-checksum-crc32:NhCmhg=="])).await.must_be(400, "MalformedTrailerError");
+    server.send(with(&["x-amz-checksum-sha1:AAAA"])).await.must_be(400, "MalformedTrailerError");
+    server.send(with(&["x-amz-meta-colour:red"])).await.must_be(400, "MalformedTrailerError");
+    let signature = format!("x-amz-trailer-signature:{}", "0".repeat(64));
+    server.send(with(&[&signature])).await.must_be(400, "MalformedTrailerError");
+    assert_eq!(server.stored("bad"), None);
+    server.send(with(&[])).await.must_be_ok();
+    assert_eq!(server.stored("bad").unwrap(), b"hello");
+}
+
+#[tokio::test]
+async fn a_checksum_after_a_document_is_compared_too() {
+    let server = Server::start().await;
+    server.send(Call::new("PUT", "/bucket/kept").body("hello")).await.must_be_ok();
+    let document = b"<Delete><Object><Key>kept</Key></Object></Delete>";
+    let delete =
+        |value: &str| Call::new("POST", "/bucket?delete").unsigned_chunks(document, ("x-amz-checksum-sha256", value));
+    server.send(delete(&format!("{}=", "A".repeat(43)))).await.must_be(400, "BadDigest");
+    assert!(server.stored("kept").is_some());
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let right = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(document));
+    server.send(delete(&right)).await.must_be_ok();
+    assert_eq!(server.stored("kept"), None);
+}
+
+#[tokio::test]
 async fn uploads_by_html_form_are_refused_before_their_body_is_read() {
     let server = Server::start().await;
     let mut call = Call::new("POST", "/bucket?delete").header("content-type", "multipart/form-data; boundary=x");

@@ -6,6 +6,7 @@ mod bodies;
 mod fairness;
 mod keys;
 mod limits;
+mod owners;
 mod signatures;
 mod subresources;
 mod support;

@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -24,6 +24,7 @@ use hmac::{Hmac, Mac};
 use koine_env::Random;
 use sha2::Sha256;
 
+use super::private_file::read_private_file;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::KeptSecret;
 
@@ -53,25 +54,18 @@ fn failed(path: &Path, what: &str, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Device, format!("the file of sealing keys {} cannot be {what}: {error}", path.display()))
 }
 
-/// What a file holds, where nobody reads it who should not: its owner alone, or root and the group that root gave it.
+/// What a file holds, where nobody reads it who should not; nothing where there is none.
 fn read_file(path: &Path) -> Result<Option<String>> {
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(path, "opened", &error)),
+    use std::io::ErrorKind as Io;
+    let invalid = |why: &dyn fmt::Display| {
+        let message = format!("the file of sealing keys {} cannot be used: {why}", path.display());
+        Error::new(ErrorKind::InvalidArgument, message)
     };
-    let metadata = file.metadata().map_err(|error| failed(path, "looked at", &error))?;
-    let of_others = if metadata.uid() == 0 { 0o037 } else { 0o077 };
-    if metadata.mode() & of_others != 0 {
-        let path = path.display();
-        let message = format!("the file of sealing keys {path} can be read or written by others: chmod 600 {path}");
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
-    }
-    let mut text = String::new();
-    let length = Read::by_ref(&mut file).take(FILE_LEN_MAX + 1).read_to_string(&mut text);
-    match length.map_err(|error| failed(path, "read", &error))? as u64 {
-        0..=FILE_LEN_MAX => Ok(Some(text)),
-        _ => Err(Error::new(ErrorKind::InvalidArgument, format!("{} is too long for sealing keys", path.display()))),
+    match read_private_file(path, FILE_LEN_MAX) {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|error| invalid(&error)),
+        Err(error) if error.kind() == Io::NotFound => Ok(None),
+        Err(error) if matches!(error.kind(), Io::InvalidInput | Io::InvalidData) => Err(invalid(&error)),
+        Err(error) => Err(failed(path, "read", &error)),
     }
 }
 

@@ -103,13 +103,25 @@ pub struct Circumstances {
     pub auth_type: Option<&'static str>,
     /// The algorithm of its signature, in the words of S3.
     pub signature_version: Option<&'static str>,
+    /// Whom buckets must belong to, or every call is refused, whoever makes it.
+    pub expected_owners: Vec<ExpectedOwner>,
+}
+
+/// Whom a bucket must belong to, where there is one of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedOwner {
+    /// The bucket.
+    pub bucket: String,
+    /// The id of the user, 0 for root; `None` for nobody of this store.
+    pub owner: Option<u64>,
 }
 
 impl Circumstances {
     /// By the names of the keys of conditions.
     pub(crate) fn known(&self) -> Vec<(&'static str, String)> {
         let mut known = Vec::new();
-        known.extend(self.address.map(|address| ("aws:sourceip", address.to_string())));
+        // An IPv4 address is one address, however it came.
+        known.extend(self.address.map(|address| ("aws:sourceip", address.to_canonical().to_string())));
         known.extend(self.encrypted.map(|encrypted| ("aws:securetransport", encrypted.to_string())));
         known.extend(self.user_agent.clone().map(|agent| ("aws:useragent", agent)));
         known.extend(self.referer.clone().map(|referer| ("aws:referer", referer)));

@@ -37,7 +37,7 @@ use judge::On;
 use who::Who;
 
 pub use action::Action;
-pub use caller::{Asker, Caller, Circumstances, Identity};
+pub use caller::{Asker, Caller, Circumstances, ExpectedOwner, Identity};
 pub(crate) use caller::{Credential, ROOT};
 pub(crate) use judge::principal;
 pub use judge::{Decision, Rule};

@@ -6,11 +6,12 @@
 use bytes::Bytes;
 use koine_kv::Transaction;
 
-use super::caller::ROOT;
+use super::caller::{Circumstances, ROOT};
 use super::who::user;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::identity::keys as identity_keys;
 use crate::keys;
+use crate::lookup::{Lookup, find_bucket_to_read};
 use crate::record::BucketRecord;
 use crate::verb::Scope;
 
@@ -51,4 +52,22 @@ pub(crate) fn delete_bucket(txn: &mut Transaction, name: &str, record: &BucketRe
     txn.delete(keys::CATALOGUE, identity_keys::bucket_of_group(record.group, name));
     txn.delete(keys::CATALOGUE, identity_keys::bucket_policy(record.id()));
     txn.delete(keys::CATALOGUE, keys::bucket(name));
+}
+
+/// Refuses a call whose buckets belong to others than it expects. It is looked at where the call reads and commits, so a
+/// bucket that somebody else makes under the same name meanwhile gets nothing of it.
+pub(crate) fn check_expected(from: &mut (impl Lookup + ?Sized), circumstances: &Circumstances) -> Result<()> {
+    for expected in &circumstances.expected_owners {
+        match find_bucket_to_read(from, keys::bucket_and_snapshot(&expected.bucket).0) {
+            Ok(record) if expected.owner == Some(record.owner) => {}
+            Ok(_) => {
+                let message = format!("the bucket {:?} has another owner than the request expects", expected.bucket);
+                return Err(Error::new(ErrorKind::AccessDenied, message));
+            }
+            // The call itself tells, to who may know.
+            Err(error) if error.kind() == ErrorKind::NoSuchBucket => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -14,6 +14,11 @@ fn signer() -> ChunkSigner {
     ChunkSigner::new(key, SCOPE.to_owned(), &Signature::parse(SEED).unwrap())
 }
 
+/// What the heads of these bodies announce.
+fn checksum() -> Option<Vec<String>> {
+    Some(vec!["x-amz-checksum-crc32".to_owned()])
+}
+
 fn published_example() -> Vec<u8> {
     // "Example: PUT Object with streaming upload" of the S3 reference: 65,536 and 1,024 times the letter a.
     let mut body = Vec::new();
@@ -47,7 +52,7 @@ fn decode(decoder: &mut ChunkDecoder, body: &[u8], frame_len: usize) -> Result<V
 fn the_published_example_decodes_in_frames_of_any_length() {
     let body = published_example();
     for frame_len in [1, 2, 7, 88, 1000, 65_536, body.len()] {
-        let mut decoder = ChunkDecoder::new(Some(signer()), false, 66_560);
+        let mut decoder = ChunkDecoder::new(Some(signer()), None, 66_560);
         assert_eq!(decode(&mut decoder, &body, frame_len).unwrap(), vec![b'a'; 66_560]);
     }
 }
@@ -58,7 +63,7 @@ fn a_changed_byte_anywhere_is_refused() {
     for at in [0, 3, 30, 86, 200, 65_630, 65_700, 66_700, body.len() - 70] {
         let mut damaged = body.clone();
         damaged[at] ^= 1;
-        let mut decoder = ChunkDecoder::new(Some(signer()), false, 66_560);
+        let mut decoder = ChunkDecoder::new(Some(signer()), None, 66_560);
         assert!(decode(&mut decoder, &damaged, 4096).is_err(), "byte {at}");
     }
 }
@@ -68,31 +73,50 @@ fn a_body_cut_at_any_byte_is_refused() {
     let body = published_example();
     // Only the line end after the last chunk may be missing: some clients leave it out.
     for length in (0..body.len() - 2).step_by(97) {
-        let mut decoder = ChunkDecoder::new(Some(signer()), false, 66_560);
+        let mut decoder = ChunkDecoder::new(Some(signer()), None, 66_560);
         assert!(decode(&mut decoder, &body[..length], 8192).is_err(), "cut at {length}");
     }
 }
 
 #[test]
 fn without_its_last_chunk_a_body_is_not_whole() {
-    let mut decoder = ChunkDecoder::new(None, true, 3);
+    let mut decoder = ChunkDecoder::new(None, checksum(), 3);
     assert_eq!(decode(&mut decoder, b"3\r\nabc\r\n", 99), Err(ChunkError::Length));
 }
 
 #[test]
 fn more_or_fewer_bytes_than_announced_are_refused() {
     let body = b"3\r\nabc\r\n0\r\n\r\n";
-    assert_eq!(decode(&mut ChunkDecoder::new(None, true, 2), body, 99), Err(ChunkError::Length));
-    assert_eq!(decode(&mut ChunkDecoder::new(None, true, 4), body, 99), Err(ChunkError::Length));
-    assert_eq!(decode(&mut ChunkDecoder::new(None, true, 3), body, 99).unwrap(), b"abc");
+    assert_eq!(decode(&mut ChunkDecoder::new(None, checksum(), 2), body, 99), Err(ChunkError::Length));
+    assert_eq!(decode(&mut ChunkDecoder::new(None, checksum(), 4), body, 99), Err(ChunkError::Length));
+    assert_eq!(decode(&mut ChunkDecoder::new(None, checksum(), 3), body, 99).unwrap(), b"abc");
 }
 
 #[test]
 fn trailers_are_read() {
-    let mut decoder = ChunkDecoder::new(None, true, 3);
+    let mut decoder = ChunkDecoder::new(None, checksum(), 3);
     let body = b"3\r\nabc\r\n0\r\nX-Amz-Checksum-Crc32: NSRBwg==\r\n\r\n";
     assert_eq!(decode(&mut decoder, body, 5).unwrap(), b"abc");
     assert_eq!(decoder.trailers(), [("x-amz-checksum-crc32".to_owned(), "NSRBwg==".to_owned())]);
+}
+
+#[test]
+fn trailers_are_those_announced_and_each_comes_once() {
+    let after = |trailers: &str, announced: Option<Vec<String>>| {
+        let body = format!("3\r\nabc\r\n0\r\n{trailers}\r\n");
+        decode(&mut ChunkDecoder::new(None, announced, 3), body.as_bytes(), 7)
+    };
+    let crc = "x-amz-checksum-crc32:NSRBwg==\r\n";
+    assert_eq!(after(crc, checksum()).unwrap(), b"abc");
+    // That one is missing is told by who reads them.
+    assert_eq!(after("", checksum()).unwrap(), b"abc");
+    assert_eq!(after(&format!("{crc}{crc}"), checksum()), Err(ChunkError::Trailers));
+    assert_eq!(after(&format!("{crc}x-amz-checksum-sha1:x\r\n"), checksum()), Err(ChunkError::Trailers));
+    assert_eq!(after("x-amz-meta-a:b\r\n", checksum()), Err(ChunkError::Trailers));
+    let signature = format!("{crc}x-amz-trailer-signature:{}\r\n", "0".repeat(64));
+    assert_eq!(after(&signature, checksum()), Err(ChunkError::Trailers));
+    assert_eq!(after(crc, Some(Vec::new())), Err(ChunkError::Trailers));
+    assert_eq!(after(crc, None), Err(ChunkError::Malformed));
 }
 
 #[test]
@@ -114,31 +138,39 @@ fn signed_trailers_need_their_signature() {
     let start = format!("3;chunk-signature={one}\r\nabc\r\n0;chunk-signature={last}\r\n");
 
     let whole = format!("{start}x-amz-checksum-crc32:NSRBwg==\r\nx-amz-trailer-signature:{trailer}\r\n\r\n");
-    let mut decoder = ChunkDecoder::new(Some(signer()), true, 3);
+    let mut decoder = ChunkDecoder::new(Some(signer()), checksum(), 3);
     assert_eq!(decode(&mut decoder, whole.as_bytes(), 10).unwrap(), b"abc");
+
+    let signature = format!("x-amz-trailer-signature:{trailer}\r\n");
+    let wrong = format!("x-amz-trailer-signature:{}\r\n", "0".repeat(64));
+    let checked = format!("{start}x-amz-checksum-crc32:NSRBwg==\r\n");
+    for twice in [format!("{wrong}{signature}"), format!("{signature}{wrong}"), format!("{signature}{signature}")] {
+        let mut decoder = ChunkDecoder::new(Some(signer()), checksum(), 3);
+        assert_eq!(decode(&mut decoder, format!("{checked}{twice}\r\n").as_bytes(), 10), Err(ChunkError::Trailers));
+    }
 
     for bad in [
         format!("{start}x-amz-checksum-crc32:NSRBwg==\r\n\r\n"),
         format!("{start}x-amz-checksum-crc32:NSRBwg=A\r\nx-amz-trailer-signature:{trailer}\r\n\r\n"),
         format!("{start}\r\n"),
     ] {
-        let mut decoder = ChunkDecoder::new(Some(signer()), true, 3);
+        let mut decoder = ChunkDecoder::new(Some(signer()), checksum(), 3);
         assert_eq!(decode(&mut decoder, bad.as_bytes(), 10), Err(ChunkError::Signature));
     }
 }
 
 #[test]
 fn lines_and_trailers_are_bounded() {
-    let mut decoder = ChunkDecoder::new(None, true, 3);
+    let mut decoder = ChunkDecoder::new(None, checksum(), 3);
     assert_eq!(decode(&mut decoder, &[b'0'; 300], 10), Err(ChunkError::Malformed));
-    let mut decoder = ChunkDecoder::new(None, true, 0);
+    let mut decoder = ChunkDecoder::new(None, checksum(), 0);
     let endless = [b"0\r\n".to_vec(), vec![b'a'; TRAILERS_LEN_MAX + 1]].concat();
     assert_eq!(decode(&mut decoder, &endless, 100), Err(ChunkError::TrailersTooLong));
 }
 
 #[test]
 fn a_chunk_larger_than_memory_is_not_gathered() {
-    let mut decoder = ChunkDecoder::new(None, true, u64::MAX);
+    let mut decoder = ChunkDecoder::new(None, checksum(), u64::MAX);
     let mut frame = Bytes::from_static(b"ffffffffff\r\nabc");
     assert_eq!(decoder.next_data(&mut frame).unwrap().unwrap(), "abc");
 }
@@ -146,8 +178,8 @@ fn a_chunk_larger_than_memory_is_not_gathered() {
 proptest! {
     #[test]
     fn any_bytes_are_refused_or_decoded_without_panic(body in proptest::collection::vec(any::<u8>(), 0..600), frame in 1usize..64) {
-        let _ = decode(&mut ChunkDecoder::new(None, true, 100), &body, frame);
-        let _ = decode(&mut ChunkDecoder::new(Some(signer()), true, 100), &body, frame);
+        let _ = decode(&mut ChunkDecoder::new(None, checksum(), 100), &body, frame);
+        let _ = decode(&mut ChunkDecoder::new(Some(signer()), checksum(), 100), &body, frame);
     }
 
     #[test]
@@ -160,7 +192,7 @@ proptest! {
             body.extend_from_slice(b"\r\n");
         }
         body.extend_from_slice(b"0\r\n\r\n");
-        let mut decoder = ChunkDecoder::new(None, true, data.len() as u64);
+        let mut decoder = ChunkDecoder::new(None, checksum(), data.len() as u64);
         prop_assert_eq!(decode(&mut decoder, &body, frame).unwrap(), data);
     }
 }
