@@ -16,6 +16,7 @@ from harness.server import Server, clean_environment, koine, program
 def key_file(tmp_path):
     path = tmp_path / "wire.key"
     path.write_bytes(os.urandom(24).hex().encode() + b"\n")
+    path.chmod(0o600)
     return path
 
 
@@ -156,6 +157,9 @@ def test_what_is_not_there_is_told_with_what_to_do(tmp_path, key_file):
         assert keyless.returncode == 2 and "--wire-key" in keyless.stderr
         other = tmp_path / "other.key"
         other.write_text("another key that is long enough")
+        open_to_all = koine("kv", "get", url, "k", "--key-file", other, check=False)
+        assert open_to_all.returncode == 1 and f"chmod 600 {other}" in open_to_all.stderr
+        other.chmod(0o600)
         wrong = koine("kv", "get", url, "k", "--key-file", other, check=False)
         assert wrong.returncode != 0 and "key" in wrong.stderr
         assert server.stop() == 0
@@ -163,6 +167,9 @@ def test_what_is_not_there_is_told_with_what_to_do(tmp_path, key_file):
         assert gone.returncode == 1 and "koine serve" in gone.stderr
     short = tmp_path / "short.key"
     short.write_text("short")
+    open_to_all = koine("serve", store, "--wire", "127.0.0.1:0", "--wire-key", short, check=False)
+    assert open_to_all.returncode == 1 and f"chmod 600 {short}" in open_to_all.stderr
+    short.chmod(0o600)
     refused = koine("serve", store, "--wire", "127.0.0.1:0", "--wire-key", short, check=False)
     assert refused.returncode == 2 and "16" in refused.stderr
     open_door = koine("serve", store, "--wire", "127.0.0.1:0", check=False)

@@ -61,6 +61,7 @@ def device(request, tmp_path):
 def test_keys_and_values_of_a_device(device, tmp_path):
     key = tmp_path / "wire.key"
     key.write_bytes(os.urandom(24).hex().encode())
+    key.chmod(0o600)
     asked = koine("node", "data", device, check=False)
     assert asked.returncode == 1 and f"koine node data {device} --format" in asked.stderr
     large = tmp_path / "large"

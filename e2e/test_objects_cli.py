@@ -267,6 +267,8 @@ def test_it_is_told_who_may_do_what_and_why(cli):
 def test_groups_and_users_come_and_go(cli, tmp_path):
     (tmp_path / "password").write_text("correct horse\n")
     (tmp_path / "wrong").write_text("battery staple\n")
+    for file in ("password", "wrong"):
+        (tmp_path / file).chmod(0o600)
     cli("group", "add", "lab", "--description", "with a microscope")
     cli("group", "add", "office")
     assert [line["name"] for line in told(cli("--json", "group", "ls"))] == ["lab", "office"]
@@ -279,6 +281,7 @@ def test_groups_and_users_come_and_go(cli, tmp_path):
     token = cli("user", "login", "ada", "--password-file", tmp_path / "password").stdout.strip()
     assert token.startswith("kt1_")
     (tmp_path / "token").write_text(token)
+    (tmp_path / "token").chmod(0o600)
     cli("user", "logout", "--token-file", tmp_path / "token")
     assert cli("user", "login", "ada", "--password-file", tmp_path / "wrong", check=False).returncode == 1
     (key,) = told(cli("--json", "user", "key", "add", "ada", "--description", "for s3"))

@@ -41,8 +41,10 @@ def store(tmp_path):
         run("group", "add", "lab")
         secret = folder / "password"
         secret.write_text("ada's password")
-        secret.chmod(0o644)
+        secret.chmod(0o600)
+        os.chown(secret, OWNER, OWNER)
         run("user", "add", "ada", "--group", "lab", "--password-file", secret)
+        os.chown(secret, OTHER, OTHER)
         run("user", "add", "bob", "--group", "lab")
         yield path, server, run, secret
         assert server.stop() == 0
@@ -78,7 +80,8 @@ def test_another_user_has_objects_by_a_token_and_no_keys(store, tmp_path):
     here.mkdir()
     os.chown(here, OTHER, OTHER)
     (here / "token").write_text(token)
-    (here / "token").chmod(0o644)
+    (here / "token").chmod(0o600)
+    os.chown(here / "token", OTHER, OTHER)
     other("cp", "koine://bucket1/key", here / "back", "--store", place, "--token", here / "token")
     assert (here / "back").read_bytes() == body
     assert "key" in other("ls", "koine://bucket1", "--store", place, env=env).stdout

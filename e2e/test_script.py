@@ -86,6 +86,7 @@ class Runner:
     def file(self, data):
         path = self.folder / "data"
         path.write_bytes(data.encode() if isinstance(data, str) else data)
+        path.chmod(0o600)
         return path
 
     def info(self, bucket, key):

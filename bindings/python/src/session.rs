@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use koine::OpenOptions;
 use koine::kv::wire::Key;
-use koine::object::{BucketQuery, Caller, KeyOptions, Login, Objects, Token, Whose};
+use koine::object::{BucketQuery, Caller, KeyOptions, Login, Objects, Token, Whose, read_private_file};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -43,10 +43,13 @@ pub fn connect(
     })
 }
 
+/// The longest file with a key, in bytes.
+const KEY_FILE_LEN_MAX: u64 = 64 << 10;
+
 fn read_key(path: &std::path::Path) -> PyResult<Key> {
     let cannot = |error: std::io::Error| errors::of_system(&error, &format!("cannot read {}: {error}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(cannot)?;
-    Key::new(text.trim()).map_err(|error| errors::raised("InvalidArgument", error.message()))
+    let text = read_private_file(path, KEY_FILE_LEN_MAX).map_err(cannot)?;
+    Key::new(text.trim_ascii()).map_err(|error| errors::raised("InvalidArgument", error.message()))
 }
 
 /// An open store.

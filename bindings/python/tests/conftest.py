@@ -32,6 +32,7 @@ class Serving:
     def __init__(self, store, folder):
         self.key_file = folder / "key"
         self.key_file.write_text(os.urandom(16).hex())
+        self.key_file.chmod(0o600)
         command = [os.environ["KOINE_PROGRAM"], "serve", store, "--s3", "127.0.0.1:0", "--size", "256MiB", "--json"]
         command += ["--wire", "127.0.0.1:0", "--wire-key", self.key_file]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

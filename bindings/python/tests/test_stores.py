@@ -202,6 +202,7 @@ def test_a_token_is_the_session_of_its_user(server, store, tmp_path):
     program = os.environ["KOINE_PROGRAM"]
     secret = tmp_path / "password"
     secret.write_text("ada's password")
+    secret.chmod(0o600)
 
     def run(*arguments):
         command = [program, "--json", *map(str, arguments), "--store", store]

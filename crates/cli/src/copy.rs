@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
-use crate::serve::wire::read_key;
+use crate::secret::read_key;
 use crate::size;
 
 const EXAMPLES: &str = "Examples:

@@ -16,7 +16,7 @@ use crate::client::{Client, Listed, Listing};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::location::Door;
 use crate::remote::Remote;
-use crate::serve::wire::read_key;
+use crate::secret::{read_key, read_secret};
 
 /// How many entries of a store's listing are read at once.
 const PAGE_LEN: usize = 1000;
@@ -70,8 +70,7 @@ impl Reach {
     /// The token of the user whose rights are meant, where one is named.
     fn token(&self) -> Outcome<Option<Token>> {
         let text = match &self.token {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| Failure::io(format!("cannot read {}", path.display()), &error))?,
+            Some(path) => read_secret(path)?,
             None => std::env::var("KOINE_TOKEN").unwrap_or_default(),
         };
         let text = text.trim();

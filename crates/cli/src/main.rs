@@ -24,6 +24,7 @@ mod remote;
 mod resume;
 mod salvage;
 mod scrub;
+mod secret;
 mod serve;
 mod size;
 mod spaces;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
+use crate::secret::read_secret;
 use crate::size;
 
 const EXAMPLES: &str = "Examples:
@@ -254,12 +255,6 @@ pub(super) fn identities<T>(reach: &Reach, act: impl FnOnce(&Identities) -> Outc
     done
 }
 
-/// The first line of a file: never an argument, which all users of a machine can see.
-pub(super) fn read_secret(file: &Path) -> Outcome<String> {
-    let text = read_text(file)?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
 /// All of a file, as text.
 pub(super) fn read_text(file: &Path) -> Outcome<String> {
     let mut text = String::new();
@@ -426,12 +421,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_a_line_and_names_have_commas_between() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("password");
-        std::fs::write(&file, "hello world \nmore\n").unwrap();
-        assert_eq!(read_secret(&file).unwrap(), "hello world ");
-        assert!(read_secret(&folder.path().join("none")).is_err());
+    fn names_have_commas_between() {
         assert_eq!(names(" a, b ,,c"), ["a", "b", "c"]);
         assert!(names("").is_empty());
     }

@@ -3,7 +3,8 @@
 //! Invariants:
 //! - The socket is its owner's alone; over TCP nobody gets in without the key. The socket for others has the verbs of
 //!   objects alone, for who is a user of the store or logs in as one.
-//! - A key is read from a file, never from the command line, where every user of the machine could see it.
+//! - A key is read from a file, never from the command line, where every user of the machine could see it, and from no file that others
+//!   may read.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use koine::Store;
-use koine::kv::wire::{Handler, Key, Server, ServerOptions};
+use koine::kv::wire::{Handler, Server, ServerOptions};
 use koine::object::ObjectVerbs;
 
 use crate::failure::{Failure, Outcome};
+use crate::secret::read_key;
 
 /// How other processes reach the store.
 #[derive(Args, Debug)]
@@ -26,7 +28,7 @@ pub struct WireArgs {
     /// Where other machines reach keys and values; needs --wire-key. The traffic is not encrypted.
     #[arg(long, value_name = "ADDRESS", requires = "wire_key", value_delimiter = ',')]
     wire: Vec<SocketAddr>,
-    /// A file with the key that they have to know: at least 16 bytes, from a random source.
+    /// A file with the key that they have to know: at least 16 bytes, from a random source. Its owner alone may read it.
     #[arg(long, value_name = "FILE")]
     wire_key: Option<PathBuf>,
 }
@@ -119,10 +121,4 @@ impl Wire {
         self.others.iter().for_each(Server::close);
         self.server.close();
     }
-}
-
-/// The key in a file; spaces and the end of the line around it do not count.
-pub fn read_key(path: &Path) -> Outcome<Key> {
-    let text = std::fs::read(path).map_err(|error| Failure::io(format!("cannot read {}", path.display()), &error))?;
-    Key::new(text.trim_ascii()).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
