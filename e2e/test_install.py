@@ -53,6 +53,20 @@ def test_everything_is_in_its_place(prefix, environment):
     assert "@" not in (prefix / "lib/pkgconfig/koine.pc").read_text()
 
 
+@pytest.mark.parametrize("name", ["bin/koine", "lib/libkoine.so.0"])
+def test_debug_lines_are_in_a_file_of_their_own(prefix, name):
+    """The installed file has none; by its link they are found all the same."""
+    installed, lines = prefix / name, (prefix / name).parent / ".debug" / f"{Path(name).name}.debug"
+    sections = run("readelf", "--wide", "--sections", installed)
+    assert ".debug_line" not in sections and ".gnu_debuglink" in sections
+    assert ".debug_line" in run("readelf", "--wide", "--sections", lines)
+    assert installed.stat().st_mode & 0o777 == 0o755 and lines.stat().st_mode & 0o777 == 0o644
+    # A function of ours, by the symbols that stay: its file and line are told from the other file.
+    symbols = run("nm", "--defined-only", installed).splitlines()
+    address = next(line.split()[0] for line in symbols if " t " in line.lower() and "koine_engine" in line)
+    assert ".rs:" in run("addr2line", "--exe", installed, f"0x{address}"), address
+
+
 @pytest.mark.parametrize("linked", ["shared", "static"])
 def test_a_program_is_built_against_it(prefix, environment, tmp_path, linked):
     flags = run("pkg-config", "--cflags", "koine", env=environment).split()

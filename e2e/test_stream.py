@@ -85,6 +85,36 @@ def test_snapshots_are_sent_one_against_the_other(store, tmp_path):
     assert koine("send", store, 999, "--to", stream, check=False).returncode == 1
 
 
+def test_a_bucket_is_sent_by_its_name_and_served_where_it_is_received(store, tmp_path):
+    reach = ["--store", store]
+    koine("snapshot", "data", "monday", *reach)
+    stream, copy = tmp_path / "data.stream", tmp_path / "copy.koine"
+    before = store.read_bytes()
+    koine("send", store, "data", "--to", stream)
+    assert store.read_bytes() == before
+    koine("format", copy, "--size", "64MiB")
+    told = json.loads(koine("--json", "receive", copy, "--from", stream).stdout)
+    assert (told["bucket"], told["snapshots"]) == ("data", ["monday"])
+    # What the snapshot shares with the bucket is sent once, and is shared there.
+    assert stream.stat().st_size < 1.2 * sum(OBJECTS.values())
+    used = json.loads(koine("--json", "stat", copy, "--space").stdout)["space"]
+    assert used["data"] < 1.2 * sum(OBJECTS.values()) and used["shared"] > 0.9 * used["data"], used
+    assert {space["name"] for space in used["spaces"]} >= {"data", "data@monday"}
+    assert contents_of(copy) == {key: body(key) for key in OBJECTS}
+    assert "data@monday" in koine("spaces", copy).stdout
+    done = koine("receive", copy, "--from", stream, check=False)
+    assert done.returncode == 1 and "data" in done.stderr and "--as" in done.stderr, done
+    koine("receive", copy, "--from", stream, "--as", "again")
+    # What changed since goes to the bucket that has the older snapshot.
+    fill(store, ["folder/001"])
+    koine("snapshot", "data", "tuesday", *reach)
+    koine("send", store, "data@tuesday", "--from", "monday", "--to", stream)
+    assert stream.stat().st_size < 300_000
+    assert "tuesday" in koine("receive", copy, "--from", stream).stdout
+    koine("ls", "koine://data@tuesday", "--store", copy)
+    koine("check", copy)
+
+
 def test_a_store_in_use_is_left_to_its_server(store, tmp_path):
     with Server(store) as server:
         for command in [["export", store, "--to", tmp_path / "x"], ["spaces", store], ["receive", store, "--from", store]]:

@@ -1,5 +1,5 @@
 //! `koine._koine`: the part of the Python package that is written in Rust. What users see of it is told by the stubs
-//! beside the package (`python/koine/__init__.pyi`).
+//! beside the package (`python/koine/_koine.pyi`).
 //!
 //! Invariants:
 //! - The interpreter lock is released in every call that may wait, and no lock of ours is waited for while it is held.

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use crate::scrub;
 use crate::size;
 use crate::store_path;
 
@@ -51,15 +52,24 @@ pub fn run(args: &CheckArgs, output: Output) -> Outcome {
         bar.set_position(progress.blocks_done * BLOCK_LEN);
     });
     bar.finish_and_clear();
-    let report = report?;
+    let mut report = report?;
+    let damaged = if report.is_sound() { Vec::new() } else { store.damage()? };
+    let whose = store.whose(&damaged);
+    let names = store.names();
+    report.findings.iter_mut().for_each(|finding| *finding = names.beside_ids(finding));
+    let told: Vec<serde_json::Value> =
+        damaged.iter().zip(&whose).map(|(finding, whose)| scrub::finding_json(finding, whose.as_ref())).collect();
     output.json(&json!({
         "type": "checked", "store": args.store.display().to_string(), "sound": report.is_sound(),
         "block_size": block_len,
         "spaces": report.spaces, "keys": report.keys, "nodes": report.nodes, "pieces": report.pieces,
         "data_bytes": report.data_len, "blocks_shared": report.blocks_shared, "blocks_free": report.blocks_free,
-        "log_commits": recovered.commits, "closed_in_order": recovered.clean, "findings": report.findings,
+        "log_commits": recovered.commits, "closed_in_order": recovered.clean, "findings": report.findings, "damaged": told,
     }))?;
     output.people(tell(&report, began.elapsed().as_secs_f64()))?;
+    for (finding, whose) in damaged.iter().zip(&whose).filter(|(_, whose)| whose.is_some()) {
+        output.people(format!("  whose it is: {}", scrub::tell(finding, whose.as_ref())))?;
+    }
     if !recovered.clean {
         output.people(format!(
             "it was not closed in order: {} commits of the log were read with it, the next start keeps them",

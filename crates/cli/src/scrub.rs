@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use koine::{ScrubOptions, ScrubPosition};
+use koine::{Finding, ScrubOptions, ScrubPosition, Whose};
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
@@ -70,8 +70,9 @@ pub fn run(args: &ScrubArgs, output: Output) -> Outcome {
     if let Some(file) = &args.resume {
         resume::remove(file)?;
     }
+    let whose = store.whose(&findings);
     let told: Vec<serde_json::Value> =
-        findings.iter().map(|f| json!({ "concerns": f.concern.to_string(), "message": f.message })).collect();
+        findings.iter().zip(&whose).map(|(finding, whose)| finding_json(finding, whose.as_ref())).collect();
     output.json(&json!({
         "type": "scrubbed", "store": args.store.display().to_string(), "sound": findings.is_empty(),
         "nodes": nodes, "pieces": pieces, "bytes": read_len, "findings": told,
@@ -79,8 +80,8 @@ pub fn run(args: &ScrubArgs, output: Output) -> Outcome {
     let seconds = began.elapsed().as_secs_f64();
     let read = size::show(read_len);
     output.people(format!("verified {nodes} index nodes and {pieces} pieces of values, {read}, in {seconds:.1} s"))?;
-    for finding in &findings {
-        output.people(format!("  damaged: {}", printable(&finding.to_string())))?;
+    for (finding, whose) in findings.iter().zip(&whose) {
+        output.people(format!("  damaged: {}", tell(finding, whose.as_ref())))?;
     }
     if findings.is_empty() {
         return output.people(format!("{}: nothing is damaged", args.store.display()));
@@ -91,6 +92,26 @@ pub fn run(args: &ScrubArgs, output: Output) -> Outcome {
         "{}: {count} {plural} damaged; `koine salvage` copies out everything else",
         args.store.display()
     )))
+}
+
+/// A finding with the names of its bucket and object, and its ids behind them.
+pub fn tell(finding: &Finding, whose: Option<&Whose>) -> String {
+    let finding = printable(&finding.to_string());
+    match whose {
+        None => finding,
+        Some(Whose { bucket, object: None }) => format!("bucket {}: {finding}", printable(bucket)),
+        Some(Whose { bucket, object: Some(key) }) => {
+            format!("koine://{}/{}: {finding}", printable(bucket), printable(key))
+        }
+    }
+}
+
+/// The same for programs.
+pub fn finding_json(finding: &Finding, whose: Option<&Whose>) -> serde_json::Value {
+    json!({
+        "concerns": finding.concern.to_string(), "message": finding.message,
+        "bucket": whose.map(|whose| &whose.bucket), "object": whose.and_then(|whose| whose.object.as_ref()),
+    })
 }
 
 fn position(file: &Path) -> Outcome<ScrubPosition> {

@@ -7,7 +7,7 @@ use koine::{SpaceId, Spaces};
 use serde_json::json;
 
 use crate::failure::Outcome;
-use crate::output::Output;
+use crate::output::{Output, printable};
 use crate::store_path;
 
 const EXAMPLES: &str = "Examples:
@@ -16,8 +16,8 @@ const EXAMPLES: &str = "Examples:
   koine spaces store.koine --clone 18 --as 5000000000
   koine spaces store.koine --drop 4294967296
 
-A snapshot or a clone costs one record and a few index nodes, whatever the space holds. `koine stat STORE --space` tells which bucket is
-in which space. No server may hold the store (exit code 3 and its pid).";
+A snapshot or a clone costs one record and a few index nodes, whatever the space holds. `koine stat STORE --space` tells how much
+each takes. No server may hold the store (exit code 3 and its pid).";
 
 /// The options of `koine spaces`.
 #[derive(Args, Debug)]
@@ -59,14 +59,18 @@ pub fn run(args: &SpacesArgs, output: Output) -> Outcome {
         output.json(&json!({ "type": "dropped", "space": space }))?;
         return output.people(format!("space {space} was dropped; its room comes back by and by"));
     }
-    for info in Spaces::open(&args.store, true)?.list()? {
+    let store = Spaces::open(&args.store, true)?;
+    let names = store.names();
+    for info in store.list()? {
+        let name = names.get(info.space);
         let kind = if info.is_snapshot { "snapshot" } else { "space" };
         output.json(&json!({
             "type": "space", "space": info.space.0, "snapshot": info.is_snapshot, "created": info.created.0,
-            "branched": info.is_branched,
+            "branched": info.is_branched, "bucket": name,
         }))?;
         let branched = if info.is_branched { ", shares data with others" } else { "" };
-        output.people(format!("{:<12} {kind} made by commit {}{branched}", info.space.0, info.created.0))?;
+        let name = name.map_or_else(String::new, |name| format!(", the bucket {}", printable(name)));
+        output.people(format!("{:<12} {kind} made by commit {}{branched}{name}", info.space.0, info.created.0))?;
     }
     Ok(())
 }

@@ -81,7 +81,7 @@ pub use scrub::{Concern, Finding, Scrub, ScrubOptions, ScrubPosition, ScrubStep}
 pub use spaces::SpaceInfo;
 pub use stage::{Access, Lifetime, StageHint, StageToken};
 pub use staging::Stage;
-pub use stream::{ReceiveOptions, Received, Sending};
+pub use stream::{Accept, Arrived, Landing, ReceiveOptions, Received, Sending};
 pub use superblock::FORMAT;
 pub use ticket::{Completer, Ticket, awaited};
 pub use together::Together;

@@ -2,9 +2,10 @@
 //!
 //! Invariants:
 //! - Only the index is read, never data; what a report says is of one view.
-//! - Blocks that several pieces name (of the device or of a frozen blob) count once in `data_blocks` of the whole, and for each space that names them.
+//! - Blocks that several pieces name (of the device or of a frozen blob) count once in `data_len` of the whole, and for each space that names them.
+//! - Nodes and blocks that several branches of a space reach are shared by them; branch points, which the engine keeps, share nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
@@ -16,7 +17,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::{Gap, NodeRef, Tourist};
 use crate::usage::Usage;
-use crate::value::{BlobId, Content, Generation, Piece, SpaceRoot, Value};
+use crate::value::{BlobId, Content, Piece, SpaceRoot, Value};
 
 /// Where the space of a store goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,10 +32,14 @@ pub struct SpaceReport {
     pub node_len: u64,
     /// Bytes of whole blocks of data, each counted once.
     pub data_len: u64,
-    /// Of those, bytes of blocks that more than one piece names.
+    /// Of those, bytes of blocks that several pieces name, or one of several branches of a space.
     pub shared_len: u64,
     /// What the same data would take more if nothing was shared, in bytes.
     pub saved_len: u64,
+    /// Bytes of index nodes that several spaces have, each counted once.
+    pub shared_node_len: u64,
+    /// What the same indexes would take more if nothing was shared, in bytes.
+    pub saved_node_len: u64,
     /// Free runs by size.
     pub free_runs: Vec<RunClass>,
     /// Free bytes in whole blocks of the store's block size: new data lies aligned as long as there are some.
@@ -105,16 +110,41 @@ impl Engine {
 
 const BLOCK: u64 = BLOCK_LEN as u64;
 
+/// How often something is named.
+#[derive(Clone, Copy, Debug, Default)]
+struct Names {
+    /// By spaces of users: each branch of a space counts.
+    by_users: i64,
+    /// By what the engine keeps: branch points, frozen blobs, what is being taken down.
+    by_engine: i64,
+}
+
+impl Names {
+    fn add(&mut self, other: Names, sign: i64) {
+        self.by_users += sign * other.by_users;
+        self.by_engine += sign * other.by_engine;
+    }
+
+    /// How often, were nothing shared. What the engine names is there once with what users name.
+    fn copies(self) -> u64 {
+        u64::try_from(self.by_users).unwrap_or(0)
+    }
+
+    fn any(self) -> bool {
+        self.by_users > 0 || self.by_engine > 0
+    }
+}
+
 struct Survey<'a> {
     core: &'a Core,
     report: SpaceReport,
     roots: Vec<(SpaceId, SpaceRoot)>,
-    /// Nodes that were counted: clones of a space share theirs.
-    seen: BTreeSet<u64>,
-    /// Blocks that pieces name: +1 where a range begins, -1 behind its end.
-    edges: BTreeMap<u64, i64>,
+    /// Nodes that were counted, their length, and how many spaces of users have each: branches of a space share theirs.
+    seen: BTreeMap<u64, (u64, u64)>,
+    /// Blocks that pieces name: more where a range begins, less behind its end.
+    edges: BTreeMap<u64, Names>,
     /// The same of blocks of frozen blobs, whose own extents are among the blocks above.
-    frozen: BTreeMap<(BlobId, u64), i64>,
+    frozen: BTreeMap<(BlobId, u64), Names>,
 }
 
 impl<'a> Survey<'a> {
@@ -123,7 +153,7 @@ impl<'a> Survey<'a> {
             core,
             report: SpaceReport::default(),
             roots: Vec::new(),
-            seen: BTreeSet::new(),
+            seen: BTreeMap::new(),
             edges: BTreeMap::new(),
             frozen: BTreeMap::new(),
         }
@@ -132,8 +162,7 @@ impl<'a> Survey<'a> {
     fn space(&mut self, space: SpaceId, root: &SpaceRoot) -> Result<()> {
         let core = self.core;
         let used = SpaceUse { space, ..SpaceUse::default() };
-        let of_point = root.lineage().shared;
-        let mut walk = SpaceWalk { survey: self, space, of_point, used, blob: None };
+        let mut walk = SpaceWalk { survey: self, space, used, blob: None };
         root.tree.tour(&core.nodes, &[], None, &mut walk)?;
         walk.end_blob();
         let used = walk.used;
@@ -157,21 +186,28 @@ impl<'a> Survey<'a> {
         report.usage = usage;
         report.reserve_len = core.allocator.reserve_blocks() * BLOCK;
         report.fixed_len = (2 + pages) * BLOCK + core.ring.length();
-        let (mut names, mut at) = (0i64, 0);
+        let (mut names, mut at) = (Names::default(), 0);
         for (bound, change) in std::mem::take(&mut self.edges) {
             let length = (bound - at) * BLOCK;
-            report.data_len += if names > 0 { length } else { 0 };
-            report.shared_len += if names > 1 { length } else { 0 };
-            report.saved_len += length * u64::try_from(names - 1).unwrap_or(0);
-            (names, at) = (names + change, bound);
+            report.data_len += if names.any() { length } else { 0 };
+            report.shared_len += if names.copies() > 1 { length } else { 0 };
+            report.saved_len += length * names.copies().saturating_sub(1);
+            names.add(change, 1);
+            at = bound;
         }
-        let (mut names, mut at) = (0i64, 0);
+        let (mut names, mut at) = (Names::default(), 0);
         for ((_, bound), change) in std::mem::take(&mut self.frozen) {
-            if names > 1 {
+            if names.copies() > 1 {
                 report.shared_len += (bound - at) * BLOCK;
-                report.saved_len += (bound - at) * BLOCK * (names - 1) as u64;
+                report.saved_len += (bound - at) * BLOCK * (names.copies() - 1);
             }
-            (names, at) = (names + change, bound);
+            names.add(change, 1);
+            at = bound;
+        }
+        for (length, spaces) in self.seen.values() {
+            report.node_len += length;
+            report.shared_node_len += if *spaces > 1 { *length } else { 0 };
+            report.saved_node_len += length * spaces.saturating_sub(1);
         }
         let mut classes: BTreeMap<u64, RunClass> = BTreeMap::new();
         let unit = core.allocator.unit_blocks();
@@ -192,8 +228,6 @@ impl<'a> Survey<'a> {
 struct SpaceWalk<'s, 'a> {
     survey: &'s mut Survey<'a>,
     space: SpaceId,
-    /// What was born up to here is counted for the store where the branch point is.
-    of_point: Generation,
     used: SpaceUse,
     /// The value whose pieces pass by, and how many did.
     blob: Option<(BlobId, u64)>,
@@ -212,25 +246,31 @@ impl SpaceWalk<'_, '_> {
         }
     }
 
+    /// Names what is walked gives to what it reaches.
+    fn names(&self) -> Names {
+        if self.space >= SpaceId::FIRST {
+            Names { by_users: 1, by_engine: 0 }
+        } else {
+            Names { by_users: 0, by_engine: 1 }
+        }
+    }
+
     fn piece(&mut self, piece: &Piece) {
+        let names = self.names();
         if let Piece::Frozen(frozen) = piece {
             let (first, end) = frozen.blocks();
             self.used.pieces += 1;
             self.used.data_len += (end - first) * BLOCK;
-            if frozen.birth > self.of_point {
-                *self.survey.frozen.entry((frozen.blob, first)).or_default() += 1;
-                *self.survey.frozen.entry((frozen.blob, end)).or_default() -= 1;
-            }
+            self.survey.frozen.entry((frozen.blob, first)).or_default().add(names, 1);
+            self.survey.frozen.entry((frozen.blob, end)).or_default().add(names, -1);
             return;
         }
         match piece.placed() {
-            Some((birth, range)) => {
+            Some((_, range)) => {
                 self.used.pieces += 1;
                 self.used.data_len += u64::from(range.count) * BLOCK;
-                if birth > self.of_point {
-                    *self.survey.edges.entry(range.start).or_default() += 1;
-                    *self.survey.edges.entry(range.end()).or_default() -= 1;
-                }
+                self.survey.edges.entry(range.start).or_default().add(names, 1);
+                self.survey.edges.entry(range.end()).or_default().add(names, -1);
             }
             None => self.used.inline_len += piece.len(),
         }
@@ -241,9 +281,8 @@ impl Tourist for SpaceWalk<'_, '_> {
     fn node(&mut self, at: &NodeRef, _: bool) -> Result<bool> {
         self.used.nodes += 1;
         self.used.node_len += at.len_bytes() as u64;
-        if self.survey.seen.insert(at.start_block) {
-            self.survey.report.node_len += at.len_bytes() as u64;
-        }
+        let seen = self.survey.seen.entry(at.start_block).or_insert((at.len_bytes() as u64, 0));
+        seen.1 += u64::from(self.space >= SpaceId::FIRST);
         Ok(true)
     }
 

@@ -12,6 +12,7 @@ use koine_kv::EngineKv;
 use koine_object::{BucketInfo, BucketQuery, ListQuery, ObjectReader, ObjectSummary, Objects};
 
 use crate::error::{Error, Result};
+use crate::names::CATALOGUE;
 use crate::probe::{Found, probe};
 
 /// A store opened to look at it; nobody can write to it meanwhile.
@@ -36,8 +37,6 @@ pub struct BucketCount {
     pub object_len: u64,
 }
 
-/// The space that names the buckets (docs/format-object.md); a store without it was never served.
-const CATALOGUE: SpaceId = SpaceId(16);
 /// Names in one page of a listing.
 const PAGE: usize = 1000;
 
@@ -58,6 +57,10 @@ pub fn repair(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Repair>
 }
 
 impl Inspection {
+    pub(crate) fn kv(&self) -> &Arc<EngineKv> {
+        &self.kv
+    }
+
     /// How full the store is.
     pub fn usage(&self) -> Usage {
         self.kv.engine().usage()

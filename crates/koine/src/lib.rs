@@ -12,6 +12,7 @@ mod error;
 mod format;
 mod grow;
 mod inspect;
+mod names;
 pub mod numbered;
 mod place;
 mod probe;
@@ -32,14 +33,15 @@ pub use grow::grow;
 pub use inspect::{BucketCount, Inspection, inspect, repair};
 pub use koine_engine::device::IoMode;
 pub use koine_engine::{
-    Defrag, DefragOptions, DefragPosition, DefragStep, GrowTo, Grown, Info, LostKeys, Origin, PartialValue, Progress,
-    ReceiveOptions, Received, Repair, Report, SalvageProgress, SalvageReport, Scrub, ScrubOptions, ScrubPosition,
-    SpaceId, SpaceInfo, SpaceReport, SpaceUse, Upgrade, Usage,
+    Concern, Defrag, DefragOptions, DefragPosition, DefragStep, Finding, GrowTo, Grown, Info, LostKeys, Origin,
+    PartialValue, Progress, ReceiveOptions, Received, Repair, Report, SalvageProgress, SalvageReport, Scrub,
+    ScrubOptions, ScrubPosition, SpaceId, SpaceInfo, SpaceReport, SpaceUse, Upgrade, Usage,
 };
 pub use koine_env as env;
 pub use koine_kv as kv;
 pub use koine_object as object;
 pub use koine_object::{LogIn, Objects, RootKey};
+pub use names::{SpaceNames, Whose};
 pub use place::Place;
 pub use probe::{Found, probe};
 pub use salvage::{LostObject, SalvageOptions, Salvaged, salvage};
@@ -47,6 +49,6 @@ pub use sealing::SealingKey;
 pub use session::Session;
 pub use socket::{objects_socket_of, socket_of};
 pub use store::{OpenOptions, Store, open};
-pub use stream::Spaces;
+pub use stream::{ReceiveHow, ReceivedBucket, Spaces};
 pub use upgrade::{Upgraded, upgrade};
 pub use upkeep::Upkeep;

@@ -28,13 +28,13 @@ pub use koine_engine::objects::{
 pub use koine_engine::{Access, Durability, Error, ErrorKind};
 
 use koine_engine::device::{FileDevice, OpenOptions};
-use koine_engine::{Engine, Options, ReceiveOptions};
+use koine_engine::{Engine, Options};
 
 use crate::error::{Error as FacadeError, Result};
 use crate::format::{FormatOptions, format};
 use crate::inspect::refuse_other;
 use crate::probe::{Found, probe};
-use crate::stream::Spaces;
+use crate::stream::{ReceiveHow, Spaces};
 
 /// What a new store of objects is like.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +64,7 @@ pub fn receive(path: &Path, options: &CreateStore, input: &mut dyn Read) -> Resu
     let CreateStore { size_max, block_size, force, .. } = *options;
     format(path, &FormatOptions { size_max, block_size, force })?;
     let filled = Spaces::open(path, false).and_then(|spaces| {
-        spaces.receive(input, ReceiveOptions::default(), &mut |_| ())?;
+        spaces.receive(input, &ReceiveHow { raw: true, ..ReceiveHow::default() }, &mut |_| ())?;
         spaces.close()
     });
     if filled.is_err() && made {

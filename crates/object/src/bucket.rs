@@ -1,4 +1,4 @@
-//! Buckets: made, found, listed and removed; as wholes in [`snapshot`] and [`whole`].
+//! Buckets: made, found, listed and removed; as wholes in [`snapshot`], [`whole`] and [`stream`].
 //!
 //! Invariants:
 //! - A bucket is a record in the catalogue and a space; both come and go in one commit.
@@ -7,7 +7,10 @@
 
 mod settings;
 mod snapshot;
+mod stream;
 mod whole;
+
+pub use stream::{BucketToReceive, BucketToSend, ReceiveBucket};
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -54,6 +54,7 @@ mod upgrade;
 mod verb;
 mod version;
 
+pub use bucket::{BucketToReceive, BucketToSend, ReceiveBucket};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 pub use collect::{CollectEvent, CollectOptions, Collected, Found, LeftOver};
 pub use edit::EditWriter;

@@ -109,6 +109,11 @@ pub(crate) fn run<V: Verb>(objects: &Objects, verb: V) -> Pending<V::Outcome> {
     Pending::new(attempt(objects.clone(), verb, 0, None))
 }
 
+/// What a verb would commit, for who commits it together with other changes.
+pub(crate) fn plan<V: Verb>(objects: &Objects, verb: &mut V) -> Result<Batch> {
+    begin(objects, verb).map(|(txn, _)| txn.into_batch())
+}
+
 /// The next attempt of a verb that was refused.
 fn again<V: Verb>(objects: Objects, verb: V, count: u32, turn: Option<Turn>) -> Step<V::Outcome> {
     let asked = match (&turn, verb.contended()) {

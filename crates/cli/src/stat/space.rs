@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use koine::{BucketCount, Inspection, SpaceReport, SpaceUse};
+use koine::{BucketCount, Inspection, SpaceNames, SpaceReport, SpaceUse};
 use serde_json::{Value, json};
 
 use crate::failure::Outcome;
@@ -14,16 +14,21 @@ use crate::size;
 /// A row of what is free.
 const IN_WHOLE_BLOCKS: &str = "  in whole blocks";
 
+/// Rows of what branches share.
+const SHARED_INDEX: &str = "  of it in branches";
+const SAVED_INDEX: &str = "  saved by them";
+
 /// What the report of space shows.
 pub struct Detail {
     report: SpaceReport,
     buckets: Vec<BucketCount>,
+    names: SpaceNames,
 }
 
 impl Detail {
     /// Reads the index of a store.
     pub fn read(store: &Inspection) -> Outcome<Detail> {
-        Ok(Detail { report: store.space_report()?, buckets: store.buckets()? })
+        Ok(Detail { report: store.space_report()?, buckets: store.buckets()?, names: store.names() })
     }
 
     fn bucket_of(&self, used: &SpaceUse) -> Option<&BucketCount> {
@@ -32,8 +37,8 @@ impl Detail {
 
     /// The name that people know a space by.
     fn name_of(&self, used: &SpaceUse) -> String {
-        match self.bucket_of(used) {
-            Some(bucket) => printable(&bucket.name),
+        match self.names.get(used.space) {
+            Some(name) => printable(name),
             None if used.space.0 == 16 && !self.buckets.is_empty() => "(catalogue)".to_owned(),
             None => format!("(space {})", used.space.0),
         }
@@ -77,9 +82,11 @@ impl Detail {
         let usage = report.usage;
         let rows = [
             ("data", report.data_len, "blocks that values name, each once"),
-            ("  of it shared", report.shared_len, "named more than once"),
+            ("  of it shared", report.shared_len, "named more than once, or by several branches"),
             ("  saved by it", report.saved_len, "what the same values would take more without sharing"),
             ("index", report.node_len, "nodes that are written; newer ones are in the log"),
+            (SHARED_INDEX, report.shared_node_len, "in several buckets, branches or snapshots"),
+            (SAVED_INDEX, report.saved_node_len, "what the same indexes would take more without sharing"),
             ("log and frame", report.fixed_len, "the log's ring, the superblocks, the free list"),
             ("waiting", usage.waiting, "freed; used again after checkpoints, when no reader needs it"),
             ("free", usage.free, "for new data"),
@@ -93,6 +100,7 @@ impl Detail {
             "kept back" => bytes > 0,
             // With blocks of 4 KiB all of it is.
             IN_WHOLE_BLOCKS => bytes < free,
+            SHARED_INDEX | SAVED_INDEX => bytes > 0,
             _ => true,
         };
         for (name, bytes, what) in rows.into_iter().filter(|row| tells(row.0, row.1)) {
@@ -135,6 +143,7 @@ impl Detail {
             "objects": self.buckets.iter().map(|bucket| bucket.objects).sum::<u64>(),
             "buckets": self.buckets.len(),
             "data": report.data_len, "shared": report.shared_len, "saved": report.saved_len,
+            "shared_index": report.shared_node_len, "saved_index": report.saved_node_len,
             "index": report.node_len, "frame": report.fixed_len, "reserve": report.reserve_len,
             "free_in_whole_blocks": report.free_whole_len,
             "spaces": spaces, "free_runs": runs, "pieces": pieces, "unreadable": report.unreadable,
@@ -144,7 +153,7 @@ impl Detail {
     fn space_json(&self, used: &SpaceUse) -> Value {
         let bucket = self.bucket_of(used);
         json!({
-            "space": used.space.0, "bucket": bucket.map(|bucket| &bucket.name),
+            "space": used.space.0, "bucket": bucket.map(|bucket| &bucket.name), "name": self.names.get(used.space),
             "objects": bucket.map(|bucket| bucket.objects), "object_bytes": bucket.map(|bucket| bucket.object_len),
             "keys": used.keys, "key_bytes": used.key_len, "value_bytes": used.value_len,
             "nodes": used.nodes, "node_bytes": used.node_len, "pieces": used.pieces,

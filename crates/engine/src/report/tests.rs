@@ -84,3 +84,33 @@ fn free_space_in_pieces_shows_in_the_classes() {
         class.length >= class.runs * class.from_len && class.length < class.runs * class.from_len * 2
     }));
 }
+
+#[test]
+fn branches_share_their_nodes_and_their_values() {
+    let (_, engine) = store(64 << 20);
+    for number in 0..1000 {
+        put(&engine, &format!("small-{number:04}"), vec![1; 100]);
+    }
+    put_large(&engine, "large", 2 << 20, 7);
+    engine.checkpoint().unwrap();
+    let before = engine.space_report().unwrap();
+    assert_eq!((before.shared_node_len, before.saved_node_len), (0, 0));
+    commit(&engine, Operation::CloneSpace { from: SPACE, to: SpaceId(90) });
+    commit(&engine, Operation::SnapshotSpace { from: SPACE, to: SpaceId(91) });
+    engine.checkpoint().unwrap();
+    let report = engine.space_report().unwrap();
+    let nodes = before.spaces[0].node_len;
+    assert!(nodes > 100_000, "{nodes}");
+    // Roots and what lies on the way to changes are each one's own.
+    assert!(report.shared_node_len * 2 > nodes && report.shared_node_len <= nodes, "{report:?}");
+    assert!(report.saved_node_len >= 2 * report.shared_node_len - nodes / 2, "{report:?}");
+    assert_eq!((report.data_len, report.shared_len, report.saved_len), (2 << 20, 2 << 20, 4 << 20));
+    let saved = report.spaces.iter().map(|used| used.node_len).sum::<u64>() - report.saved_node_len;
+    assert!(saved <= report.node_len, "what all have less what they share is what is there");
+    commit(&engine, Operation::DropSpace { space: SpaceId(90) });
+    commit(&engine, Operation::DropSpace { space: SpaceId(91) });
+    while engine.step().unwrap() {}
+    engine.checkpoint().unwrap();
+    let alone = engine.space_report().unwrap();
+    assert_eq!((alone.shared_len, alone.saved_len, alone.saved_node_len), (0, 0, 0));
+}

@@ -29,6 +29,7 @@ const PAYLOAD_LEN_MAX: usize = DATA_LEN_MAX + KEY_LEN_MAX + 32;
 
 const SNAPSHOT: u32 = 1;
 const INCREMENTAL: u32 = 2;
+const WITHIN: u32 = 4;
 
 /// What a snapshot is known by, everywhere: a space of a store, and the commit that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +53,10 @@ pub enum Frame {
         created: Version,
         /** A snapshot, which stays one; else it may be changed. */
         is_snapshot: bool,
-        /** Only what differs from this snapshot of the same store follows. */
+        /** Only what differs from this space of the same store follows. */
         base: Option<(SpaceId, Version)>,
+        /** That space was told before in this stream; else it is a snapshot that the other side has. */
+        within: bool,
     },
     /// A key and the whole of its value: its size, and the first bytes. What no later frame gives reads as zeros.
     Put {
@@ -95,6 +98,11 @@ pub enum Frame {
         /** How many keys were put, changed or deleted. */
         keys: u64,
     },
+    /// What those who made the stream say of it; the engine does not look into it.
+    Note {
+        /** Their bytes. */
+        bytes: Bytes,
+    },
     /// Everything is told.
     End {
         /** How many spaces. */
@@ -114,6 +122,7 @@ impl Frame {
             Frame::Delete { .. } => 6,
             Frame::SpaceEnd { .. } => 7,
             Frame::End { .. } => 8,
+            Frame::Note { .. } => 9,
         }
     }
 
@@ -121,8 +130,9 @@ impl Frame {
     pub(crate) fn payload(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Frame::Space { space, created, is_snapshot, base } => {
-                let flags = if *is_snapshot { SNAPSHOT } else { 0 } | if base.is_some() { INCREMENTAL } else { 0 };
+            Frame::Space { space, created, is_snapshot, base, within } => {
+                let flag = |set: bool, flag: u32| if set { flag } else { 0 };
+                let flags = flag(*is_snapshot, SNAPSHOT) | flag(base.is_some(), INCREMENTAL) | flag(*within, WITHIN);
                 let (base, base_created) = base.unwrap_or_default();
                 out.put_u32(flags);
                 [space.0, created.0, base.0, base_created.0].into_iter().for_each(|word| out.put_u64(word));
@@ -147,6 +157,7 @@ impl Frame {
             Frame::Delete { key } => out.put_bytes(key),
             Frame::SpaceEnd { keys } => out.put_u64(*keys),
             Frame::End { spaces } => out.put_u64(*spaces),
+            Frame::Note { bytes } => out.extend_from_slice(bytes),
         }
         out
     }
@@ -172,6 +183,7 @@ impl Frame {
             6 => Frame::Delete { key: parse_key(&mut reader)? },
             7 => Frame::SpaceEnd { keys: reader.u64()? },
             8 => Frame::End { spaces: reader.u64()? },
+            9 => Frame::Note { bytes: parse_data(&mut reader, payload)? },
             _ => return Err(Error::damaged(format!("a frame of the unknown kind {kind}"))),
         };
         reader.end()?;
@@ -191,12 +203,12 @@ fn parse_space(reader: &mut Reader<'_>) -> Result<Frame> {
     let flags = reader.u32()?;
     let (space, created) = (SpaceId(reader.u64()?), Version(reader.u64()?));
     let base = (SpaceId(reader.u64()?), Version(reader.u64()?));
-    let is_incremental = flags & INCREMENTAL != 0;
-    if flags & !(SNAPSHOT | INCREMENTAL) != 0 || (!is_incremental && base != Default::default()) {
+    let (is_incremental, within) = (flags & INCREMENTAL != 0, flags & WITHIN != 0);
+    if flags & !(SNAPSHOT | INCREMENTAL | WITHIN) != 0 || (!is_incremental && (within || base != Default::default())) {
         return Err(Error::damaged(format!("a space with the unknown flags {flags:#x}")));
     }
     let base = is_incremental.then_some(base);
-    Ok(Frame::Space { space, created, is_snapshot: flags & SNAPSHOT != 0, base })
+    Ok(Frame::Space { space, created, is_snapshot: flags & SNAPSHOT != 0, base, within })
 }
 
 fn parse_key(reader: &mut Reader<'_>) -> Result<Bytes> {

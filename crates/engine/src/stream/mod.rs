@@ -25,5 +25,5 @@ mod value;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use frame::{Frame, FrameReader, FrameWriter};
 pub(crate) use passing::{each_space, is_passing};
-pub use receiving::{ReceiveOptions, Received};
+pub use receiving::{Accept, Arrived, Landing, ReceiveOptions, Received};
 pub use sending::Sending;

@@ -60,41 +60,72 @@ impl Engine {
         options: ReceiveOptions,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Received> {
-        let core = self.shared();
-        core.check_takes_writes()?;
-        let frames = FrameReader::begin(input)?;
-        let mut receiving = Receiving {
-            core: Arc::clone(core),
-            options,
-            store: frames.store,
-            tickets: VecDeque::new(),
-            batch: Batch::new(),
-            batch_len: 0,
-            most: core.limits.batch_bytes_max.min(BATCH_LEN_MAX) / 2,
-            arrivals: Vec::new(),
-            value: None,
-            holes: None,
-            received: Received::default(),
+        let arrived = self.arrive(input, &mut |_| Ok(Some(options)), progress)?;
+        let landings = arrived.landings();
+        arrived.land(&landings, Batch::default())
+    }
+
+    /// Reads a stream to its end and verifies it, without making its spaces yet: [`Arrived::land`] does. `accept` is told the
+    /// note of the stream before anything else of it is read, and may refuse it. With options, ids that are taken are
+    /// refused at once too.
+    pub fn arrive(
+        &self,
+        input: &mut dyn Read,
+        accept: &mut Accept<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Arrived> {
+        Receiving::read(self.shared(), input, accept, progress).map(Arrived)
+    }
+}
+
+/// Told the note of a stream, where it has one; gives the options by which it is received, where ids alone say that.
+pub type Accept<'a> = dyn FnMut(Option<&Bytes>) -> Result<Option<ReceiveOptions>> + 'a;
+
+/// Where a space of a stream goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// Its id in the stream.
+    pub from: SpaceId,
+    /// The id that it gets.
+    pub to: SpaceId,
+    /// It becomes a snapshot, which later streams can be received against; else it may be changed.
+    pub is_snapshot: bool,
+}
+
+/// A stream that was read and verified. Dropped, it leaves nothing behind.
+pub struct Arrived(Receiving);
+
+impl Arrived {
+    /// Every space, where the options say that it goes.
+    pub fn landings(&self) -> Vec<Landing> {
+        let writable = self.0.options.is_some_and(|options| options.writable);
+        let landing = |arrival: &Arrival| {
+            let (from, to) = (arrival.origin.space, arrival.target);
+            Landing { from, to, is_snapshot: arrival.is_snapshot && !writable }
         };
-        let done = receiving.all(frames, progress);
-        if done.is_err() {
-            receiving.give_up();
-        }
-        done.map(|()| receiving.received)
+        self.0.arrivals.iter().map(landing).collect()
+    }
+
+    /// Makes spaces of it, in one commit with `others`. One of the stream may become several spaces, or none.
+    pub fn land(mut self, landings: &[Landing], others: Batch) -> Result<Received> {
+        self.0.finish(landings, others)
     }
 }
 
 /// A space that comes in.
 struct Arrival {
     passing: SpaceId,
+    /// What it becomes, where that is known from the beginning.
     target: SpaceId,
     is_snapshot: bool,
     origin: Origin,
 }
 
+/// Dropped before its end, it takes away what came in.
 struct Receiving {
     core: Arc<Core>,
-    options: ReceiveOptions,
+    /// Where nothing says so, what becomes of the spaces is said at the end.
+    options: Option<ReceiveOptions>,
     store: u64,
     tickets: VecDeque<Ticket>,
     batch: Batch,
@@ -108,17 +139,61 @@ struct Receiving {
     received: Received,
 }
 
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
 impl Receiving {
-    fn all(&mut self, mut frames: FrameReader<'_>, progress: &mut dyn FnMut(u64)) -> Result<()> {
+    /// Reads a stream to its end.
+    fn read(
+        core: &Arc<Core>,
+        input: &mut dyn Read,
+        accept: &mut Accept<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Receiving> {
+        core.check_takes_writes()?;
+        let frames = FrameReader::begin(input)?;
+        let mut receiving = Receiving {
+            core: Arc::clone(core),
+            options: None,
+            store: frames.store,
+            tickets: VecDeque::new(),
+            batch: Batch::new(),
+            batch_len: 0,
+            most: core.limits.batch_bytes_max.min(BATCH_LEN_MAX) / 2,
+            arrivals: Vec::new(),
+            value: None,
+            holes: None,
+            received: Received::default(),
+        };
+        receiving.all(frames, accept, progress)?;
+        Ok(receiving)
+    }
+
+    fn all(
+        &mut self,
+        mut frames: FrameReader<'_>,
+        accept: &mut Accept<'_>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         let (mut open, mut keys) = (false, 0);
+        let mut next = frames.next()?;
+        match &next {
+            Frame::Note { bytes } => {
+                self.options = accept(Some(bytes))?;
+                next = frames.next()?;
+            }
+            _ => self.options = accept(None)?,
+        }
         loop {
-            let frame = frames.next()?;
             progress(frames.position());
-            match frame {
-                Frame::Space { space, created, is_snapshot, base } if !open => {
+            match next {
+                Frame::Space { space, created, is_snapshot, base, within } if !open => {
                     let origin = Origin { store: self.store, space, created };
                     let base = base.map(|(space, created)| Origin { store: self.store, space, created });
-                    self.begin(origin, is_snapshot, base)?;
+                    self.begin(&frames, origin, is_snapshot, (base, within))?;
                     (open, keys) = (true, 0);
                 }
                 Frame::SpaceEnd { keys: told } if open && told == keys => {
@@ -126,7 +201,7 @@ impl Receiving {
                     self.value = None;
                     self.received.keys += keys;
                 }
-                Frame::End { spaces } if !open && spaces == self.arrivals.len() as u64 => return self.finish(),
+                Frame::End { spaces } if !open && spaces == self.arrivals.len() as u64 => return self.settle(),
                 Frame::Put { key, size, data } if open => {
                     keys += 1;
                     self.put(key, size, data)?;
@@ -154,25 +229,34 @@ impl Receiving {
                 }
                 _ => return Err(frames.damaged("a frame stands where it cannot")),
             }
+            next = frames.next()?;
         }
     }
 
-    fn begin(&mut self, origin: Origin, is_snapshot: bool, base: Option<Origin>) -> Result<()> {
-        let target = self.options.space.unwrap_or(origin.space);
-        if target < SpaceId::FIRST || is_passing(target) {
-            return Err(Error::invalid(format!("{} is no id of a space that may be received", target.0)));
-        }
+    fn begin(
+        &mut self,
+        frames: &FrameReader<'_>,
+        origin: Origin,
+        is_snapshot: bool,
+        (base, within): (Option<Origin>, bool),
+    ) -> Result<()> {
+        let target = self.options.and_then(|options| options.space).unwrap_or(origin.space);
+        let view = View::new(&self.core);
         if self.arrivals.iter().any(|arrival| arrival.target == target) {
             return Err(Error::invalid("the stream has several spaces, which cannot have one id: leave it out"));
         }
-        let view = View::new(&self.core);
-        if view.has_space(target)? {
-            let message = format!("space {} is there already: drop it, or receive under another id", target.0);
-            return Err(Error::invalid(message));
+        if self.options.is_some() {
+            check_free(&view, target)?;
         }
         let passing = self.core.passing_space();
         let operation = match base {
             None => Operation::CreateSpace { space: passing },
+            Some(base) if within => {
+                let told = self.arrivals.iter().find(|arrival| arrival.origin == base);
+                let told =
+                    told.ok_or_else(|| frames.damaged("a space is told against one that was not told before"))?;
+                Operation::CloneSpace { from: told.passing, to: passing }
+            }
             Some(base) => Operation::CloneSpace { from: self.find_base(&view, base)?, to: passing },
         };
         drop(view);
@@ -270,36 +354,53 @@ impl Receiving {
         self.tickets.pop_front().map_or(Ok(()), |ticket| ticket.wait().map(drop))
     }
 
-    /// The stream's end was verified: makes the spaces.
-    fn finish(&mut self) -> Result<()> {
+    /// The stream's end was verified: waits until all of it is in.
+    fn settle(&mut self) -> Result<()> {
         self.flush()?;
         while !self.tickets.is_empty() {
             self.wait_for_one()?;
         }
-        if self.arrivals.iter().any(|arrival| arrival.is_snapshot) && !View::new(&self.core).has_space(RECEIVED)? {
-            self.add(Operation::CreateSpace { space: RECEIVED })?;
+        Ok(())
+    }
+
+    /// Makes spaces of what came in, in one commit with other operations.
+    fn finish(&mut self, landings: &[Landing], others: Batch) -> Result<Received> {
+        let Batch { conditions, operations, request } = others;
+        let mut batch = Batch { conditions, operations: Vec::new(), request };
+        let view = View::new(&self.core);
+        if landings.iter().any(|landing| landing.is_snapshot) && !view.has_space(RECEIVED)? {
+            batch.operations.push(Operation::CreateSpace { space: RECEIVED });
         }
-        for arrival in &self.arrivals {
-            let Arrival { passing, target, is_snapshot, origin } = arrival;
-            let keep = *is_snapshot && !self.options.writable;
-            let (from, to) = (*passing, *target);
-            let made = if keep { Operation::SnapshotSpace { from, to } } else { Operation::CloneSpace { from, to } };
-            self.batch.operations.extend([made, Operation::DropSpace { space: from }]);
-            if keep {
-                let at = Place::new(RECEIVED, target.0.to_be_bytes().to_vec());
-                self.batch.operations.push(Operation::Put { at, value: Payload::Bytes(write_origin(origin)) });
+        for Landing { from, to, is_snapshot } in landings {
+            check_free(&view, *to)?;
+            let arrival = self.arrivals.iter().find(|arrival| arrival.origin.space == *from);
+            let arrival = arrival.ok_or_else(|| Error::invalid(format!("the stream has no space {}", from.0)))?;
+            let (from, to) = (arrival.passing, *to);
+            if *is_snapshot {
+                let at = Place::new(RECEIVED, to.0.to_be_bytes().to_vec());
+                let value = Payload::Bytes(write_origin(&arrival.origin));
+                batch.operations.extend([Operation::SnapshotSpace { from, to }, Operation::Put { at, value }]);
+            } else {
+                batch.operations.push(Operation::CloneSpace { from, to });
             }
-            self.received.spaces.push(*target);
+            self.received.spaces.push(to);
         }
-        self.batch.operations.extend(self.holes.map(|space| Operation::DropSpace { space }));
-        let batch = std::mem::take(&mut self.batch);
-        self.core.submit(batch, Durability::Sync).wait().map(drop)
+        let passing = self.arrivals.iter().map(|arrival| arrival.passing).chain(self.holes);
+        batch.operations.extend(passing.map(|space| Operation::DropSpace { space }));
+        batch.operations.extend(operations);
+        self.core.submit(batch, Durability::Sync).wait()?;
+        (self.arrivals, self.holes) = (Vec::new(), None);
+        self.received.spaces.sort();
+        Ok(std::mem::take(&mut self.received))
     }
 
     /// Drops what came in. Where that fails the next opening does it.
     fn give_up(&mut self) {
         while let Some(ticket) = self.tickets.pop_front() {
             let _ = ticket.wait();
+        }
+        if self.arrivals.is_empty() && self.holes.is_none() {
+            return;
         }
         let view = View::new(&self.core);
         let spaces = self.arrivals.iter().map(|arrival| arrival.passing).chain(self.holes);
@@ -309,6 +410,18 @@ impl Receiving {
             let _ = self.core.submit(Batch { operations: drops, ..Batch::default() }, Durability::Written).wait();
         }
     }
+}
+
+/// Fails unless a space may be received under the id.
+fn check_free(view: &View, space: SpaceId) -> Result<()> {
+    if space < SpaceId::FIRST || is_passing(space) {
+        return Err(Error::invalid(format!("{} is no id of a space that may be received", space.0)));
+    }
+    if view.has_space(space)? {
+        let message = format!("space {} is there already: drop it, or receive under another id", space.0);
+        return Err(Error::invalid(message));
+    }
+    Ok(())
 }
 
 fn write_origin(origin: &Origin) -> Bytes {

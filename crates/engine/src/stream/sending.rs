@@ -34,6 +34,7 @@ pub struct Sending {
     sources: Sources,
     frames: FrameWriter,
     header: Option<Vec<u8>>,
+    note: Option<Bytes>,
     /// The source that is told.
     at: usize,
     place: Place,
@@ -67,21 +68,34 @@ impl Engine {
         if let Some(base) = base {
             sources.compare_with(base)?;
         }
-        Sending::new(self.shared(), sources)
+        Sending::new(self.shared(), sources, None)
+    }
+
+    /// The same of several spaces as they are in one version, or of one against a base, with a note of up to 1 MiB that
+    /// says what they are to who receives them.
+    pub fn send_noted(&self, spaces: &[SpaceId], base: Option<SpaceId>, note: Bytes) -> Result<Sending> {
+        if note.len() > DATA_LEN_MAX {
+            return Err(Error::invalid(format!("a note of {} bytes; {DATA_LEN_MAX} are allowed", note.len())));
+        }
+        let mut sources = Sources::of(self.shared(), spaces)?;
+        if let Some(base) = base {
+            sources.compare_with(base)?;
+        }
+        Sending::new(self.shared(), sources, Some(note))
     }
 
     /// Begins a stream of several spaces, all as they are in one version; without any, of every space that users made.
     pub fn export(&self, spaces: &[SpaceId]) -> Result<Sending> {
-        Sending::new(self.shared(), Sources::of(self.shared(), spaces)?)
+        Sending::new(self.shared(), Sources::of(self.shared(), spaces)?, None)
     }
 }
 
 impl Sending {
-    fn new(core: &Arc<Core>, sources: Sources) -> Result<Sending> {
+    fn new(core: &Arc<Core>, sources: Sources, note: Option<Bytes>) -> Result<Sending> {
         let mut header = Vec::new();
         let frames = FrameWriter::begin(core.store.0, &mut header);
         let core = Arc::clone(core);
-        Ok(Sending { core, sources, frames, header: Some(header), at: 0, place: Place::Begin, nodes: 0 })
+        Ok(Sending { core, sources, frames, header: Some(header), note, at: 0, place: Place::Begin, nodes: 0 })
     }
 
     /// Index nodes that were looked into to find what differs.
@@ -94,6 +108,9 @@ impl Sending {
         let before = out.len();
         if let Some(header) = self.header.take() {
             out.extend_from_slice(&header);
+        }
+        if let Some(bytes) = self.note.take() {
+            self.frames.write(&Frame::Note { bytes }, out);
         }
         while out.len() - before < PART_LEN {
             if !self.step(out)? {
@@ -131,8 +148,9 @@ impl Sending {
             (Place::End, _) | (_, None) => Ok(false),
             (Place::Begin, Some(source)) => {
                 let Source { space, created, is_snapshot, base, .. } = source;
+                let within = base.is_some_and(|base| base.within);
                 let base = base.map(|base| (base.space, base.created));
-                self.frames.write(&Frame::Space { space, created, is_snapshot, base }, out);
+                self.frames.write(&Frame::Space { space, created, is_snapshot, base, within }, out);
                 self.place = Place::Keys { from: Some(record_key(&[])), found: VecDeque::new(), rest: None, told: 0 };
                 Ok(true)
             }
@@ -192,8 +210,8 @@ impl Sending {
 
 /// The next keys that differ, nodes looked into, and where to go on.
 fn look(core: &Core, trees: &Trees, source: &Source, from: &Bytes) -> Result<(Vec<Found>, u64, Option<Bytes>)> {
-    let base = source.base.map_or(Version(0), |base| base.created);
-    let mut keys = Keys { found: Vec::new(), length: 0, base };
+    let before = source.base.map_or(Version(0), |base| base.before);
+    let mut keys = Keys { found: Vec::new(), length: 0, before };
     let end = record_range(&crate::batch::KeyRange::all()).end;
     let compared = diff(&trees.old, &trees.new, &core.nodes, (from, end.as_deref()), &mut keys)?;
     let last = keys.found.last().map(|found| {
@@ -208,15 +226,15 @@ fn look(core: &Core, trees: &Trees, source: &Source, from: &Bytes) -> Result<(Ve
 struct Keys {
     found: Vec<Found>,
     length: usize,
-    /// The commit that made the base.
-    base: Version,
+    /// What both have of an older version is the same.
+    before: Version,
 }
 
 impl Differences for Keys {
     fn same(&self, old: &Value, new: &Value) -> bool {
         let (Value::Record(old), Value::Record(new)) = (old, new) else { return false };
-        // The commit that made the base may have changed the key after it.
-        old.version == new.version && new.version < self.base
+        // One commit may have given the key another value in each: that of the snapshot, or one for two branches.
+        old.version == new.version && (new.version < self.before || value::is_same(old, new))
     }
 
     fn differs(&mut self, key: &Bytes, old: Option<&Value>, new: Option<&Value>) -> Result<bool> {

@@ -1,9 +1,10 @@
-//! What a stream tells: spaces, each as it is in one version, and the snapshot that it is compared with.
+//! What a stream tells: spaces, each as it is in one version, and what it is compared with.
 //!
 //! Invariants:
 //! - A snapshot is read through a new view for every part: it does not change, and nothing is pinned for long.
 //! - A space that may change is told from a passing snapshot of it, or, where the store is open for reading only, through one view.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::apply::State;
@@ -16,11 +17,20 @@ use crate::tree::{NodeSource, Tree};
 use crate::value::{SpaceRoot, Value};
 use crate::view::View;
 
-/// A snapshot that a space is compared with.
+/// What a space is compared with.
 #[derive(Clone, Copy, Debug)]
 pub struct Base {
+    /// By what it is told.
     pub space: SpaceId,
     pub created: Version,
+    /// What is read: itself, or a passing snapshot of it.
+    pub read: SpaceId,
+    /// The commit that made what is read.
+    pub read_created: Version,
+    /// It is told before in the same stream; else it is a snapshot that the other side has.
+    pub within: bool,
+    /// What both have of an older version than this is the same.
+    pub before: Version,
 }
 
 /// A space to be told.
@@ -99,6 +109,7 @@ impl Sources {
             drop(view);
             sources.freeze()?;
         }
+        sources.relate()?;
         Ok(sources)
     }
 
@@ -116,6 +127,43 @@ impl Sources {
         // Asked to be on the medium, so that it is visible when the outcome comes.
         let version = self.core.submit(batch, Durability::Written).wait()?.version;
         self.all.iter_mut().filter(|source| !source.is_snapshot).for_each(|source| source.read_created = version);
+        Ok(())
+    }
+
+    /// Tells a space against one that is told before it, where both come from the same branch point: what they share is then
+    /// told once, and shared again where it is received. Of several the one with the nearest point in common is taken.
+    fn relate(&mut self) -> Result<()> {
+        if self.all.len() < 2 {
+            return Ok(());
+        }
+        let view = self.held.clone().unwrap_or_else(|| View::new(&self.core));
+        let mut chains = Chains { core: &self.core, state: view.state(), points: BTreeMap::new() };
+        let mut origins = Vec::with_capacity(self.all.len());
+        for source in &self.all {
+            let origin = root_of(&self.core, view.state(), source.read)?.lineage().origin;
+            origins.push((chains.depth(origin)?, !source.is_snapshot, origin, *source));
+        }
+        // Those that others come from are told first, and what a point holds by its snapshot.
+        origins.sort_by_key(|(depth, is_live, ..)| (*depth, *is_live));
+        let mut told: BTreeMap<u64, Base> = BTreeMap::new();
+        for (_, _, origin, source) in &mut origins {
+            let mut point = *origin;
+            while point != 0 && !told.contains_key(&point) {
+                point = chains.before(point);
+            }
+            source.base = told.get(&point).copied();
+            let Source { space, created, read, read_created, is_snapshot, .. } = *source;
+            let before = if is_snapshot { created } else { Version(0) };
+            let itself = Base { space, created, read, read_created, within: true, before };
+            let mut point = *origin;
+            while point != 0 && !told.contains_key(&point) {
+                // Of a point further up it has no more than its own changes left.
+                let before = if point == *origin { before } else { Version(0) };
+                told.insert(point, Base { before, ..itself });
+                point = chains.before(point);
+            }
+        }
+        self.all = origins.into_iter().map(|(.., source)| source).collect();
         Ok(())
     }
 
@@ -139,7 +187,8 @@ impl Sources {
                 format!("space {} does not come from snapshot {}: send it without a base", source.space.0, base.0);
             return Err(Error::invalid(message));
         }
-        source.base = Some(Base { space: base, created: old.created });
+        let (created, before) = (old.created, old.created);
+        source.base = Some(Base { space: base, created, read: base, read_created: created, within: false, before });
         Ok(())
     }
 
@@ -154,8 +203,39 @@ impl Sources {
             Ok(root.tree)
         };
         let new = tree(source.read, source.read_created)?;
-        let old = source.base.map_or(Ok(Tree::new()), |base| tree(base.space, base.created))?;
+        let old = source.base.map_or(Ok(Tree::new()), |base| tree(base.read, base.read_created))?;
         Ok(Trees { view, old, new })
+    }
+}
+
+/// The branch points that others come from, each looked up once.
+struct Chains<'a> {
+    core: &'a Core,
+    state: &'a State,
+    /// The point before each, and how many are before it.
+    points: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Chains<'_> {
+    /// How many points lead to one, itself counted; finds them.
+    fn depth(&mut self, origin: u64) -> Result<u64> {
+        let (mut found, mut point) = (Vec::new(), origin);
+        while point != 0 && !self.points.contains_key(&point) {
+            let before = point_of(self.state, &self.core.nodes, point)?.lineage().origin;
+            found.push((point, before));
+            point = before;
+        }
+        let mut depth = self.points.get(&point).map_or(0, |known| known.1);
+        for (point, before) in found.into_iter().rev() {
+            depth += 1;
+            self.points.insert(point, (before, depth));
+        }
+        Ok(depth)
+    }
+
+    /// The point before one that was found.
+    fn before(&self, point: u64) -> u64 {
+        self.points.get(&point).map_or(0, |known| known.0)
     }
 }
 

@@ -386,3 +386,138 @@ fn the_bytes_are_those_of_the_document() {
     assert_eq!(out[40..48], crate::checksum::crc64(&sealed).to_le_bytes());
     assert_eq!(&out[48..], payload);
 }
+
+/// Bytes of data and of index that a store has in use, after all that waits was done.
+fn used(engine: &Engine) -> u64 {
+    settle(engine);
+    let report = engine.space_report().unwrap();
+    report.data_len + report.node_len
+}
+
+/// A space with two snapshots, a clone of one of them and a snapshot of that clone.
+fn family(seed: u64) -> Engine {
+    let from = store(seed);
+    done(&from, Operation::CreateSpace { space: LIVE });
+    done(&from, Operation::CreateSpace { space: SpaceId(21) });
+    let mut life = Life { random: SeededRandom::new(seed), values: 1 };
+    for number in 0..20u64 {
+        let data = Payload::Bytes(life.data(1 << 18));
+        done(&from, Operation::WriteAt { at: Place::new(LIVE, format!("large/{number}")), offset: 0, data });
+    }
+    let puts = (0..3000).fold(Batch::new(), |batch, n| match n % 500 {
+        499 => {
+            from.submit(batch.put(LIVE, format!("small/{n}"), vec![7; 90]), Durability::Written).wait().unwrap();
+            Batch::new()
+        }
+        _ => batch.put(LIVE, format!("small/{n}"), vec![n as u8; 90]),
+    });
+    assert!(puts.operations.is_empty());
+    life.live(&from, 30);
+    for operation in [
+        Operation::SnapshotSpace { from: LIVE, to: SpaceId(30) },
+        Operation::CloneSpace { from: SpaceId(30), to: SpaceId(22) },
+        Operation::Put {
+            at: Place::new(SpaceId(22), "own"),
+            value: Payload::Bytes(Bytes::from_static(b"of the clone")),
+        },
+        Operation::SnapshotSpace { from: SpaceId(22), to: SpaceId(32) },
+    ] {
+        done(&from, operation);
+    }
+    life.live(&from, 5);
+    // One commit, one key, two values.
+    let both = Batch::new().put(LIVE, "key/001", "of one").put(SpaceId(22), "key/001", "of the other");
+    from.submit(both, Durability::Sync).wait().unwrap();
+    done(&from, Operation::SnapshotSpace { from: LIVE, to: SpaceId(31) });
+    life.live(&from, 3);
+    from
+}
+
+#[test]
+fn what_spaces_share_is_told_once_and_shared_where_it_is_received() {
+    for seed in [1, 5, 9] {
+        let from = family(seed);
+        let before = used(&from);
+        let (stream, _) = bytes_of(from.export(&[]).unwrap());
+        let alone: usize =
+            [20, 22, 30, 31, 32].map(|space| bytes_of(from.send(SpaceId(space), None).unwrap()).0.len()).iter().sum();
+        assert!(stream.len() * 3 < alone, "{} of {alone}", stream.len());
+        let to = store(2);
+        receive(&to, &stream, ReceiveOptions::default()).unwrap();
+        for space in spaces(&from) {
+            assert!(content(&to, space) == content(&from, space), "seed {seed}, space {}", space.0);
+        }
+        assert_eq!(spaces(&to), spaces(&from));
+        let after = used(&to);
+        assert!(after * 4 < before * 5, "{before} bytes are {after} in the other store");
+        must_be_sound(&to);
+        // A snapshot of them is a base for what comes later.
+        done(&from, Operation::Put { at: Place::new(LIVE, "later"), value: Payload::Bytes(Bytes::from_static(b"x")) });
+        done(&from, Operation::SnapshotSpace { from: LIVE, to: SpaceId(33) });
+        let (later, _) = bytes_of(from.send(SpaceId(33), Some(SpaceId(31))).unwrap());
+        receive(&to, &later, ReceiveOptions::default()).unwrap();
+        assert!(content(&to, SpaceId(33)) == content(&from, SpaceId(33)));
+        // What came in passing went away.
+        for space in [20, 22, 30, 31, 32, 33] {
+            done(&to, Operation::DropSpace { space: SpaceId(space) });
+        }
+        settle(&to);
+        must_be_sound(&to);
+    }
+}
+
+#[test]
+fn a_store_that_is_read_only_tells_what_is_shared_once_too() {
+    let device = Arc::new(formatted(16 << 20, 256 << 10, 4));
+    let writer = open(device.clone());
+    done(&writer, Operation::CreateSpace { space: LIVE });
+    let data = Payload::Bytes(Bytes::from(vec![5; 300_000]));
+    done(&writer, Operation::Put { at: Place::new(LIVE, "a"), value: data });
+    done(&writer, Operation::CloneSpace { from: LIVE, to: SpaceId(21) });
+    done(&writer, Operation::Delete { at: Place::new(SpaceId(21), "a") });
+    done(&writer, Operation::CloneSpace { from: LIVE, to: SpaceId(22) });
+    settle(&writer);
+    drop(writer);
+    let options = Options { background: Background::Manual, read_only: true, ..Options::default() };
+    let reader = Engine::open(device, options).unwrap();
+    let (stream, _) = bytes_of(reader.export(&[]).unwrap());
+    assert!(stream.len() < 310_000, "{}", stream.len());
+    let to = store(2);
+    receive(&to, &stream, ReceiveOptions::default()).unwrap();
+    for space in [LIVE, SpaceId(21), SpaceId(22)] {
+        assert!(content(&to, space) == content(&reader, space), "{space:?}");
+    }
+}
+
+#[test]
+fn a_note_is_told_first_and_its_stream_lands_with_other_changes() {
+    let (from, _) = small();
+    let wanted = [SpaceId(30), SpaceId(31), LIVE];
+    let (stream, _) = bytes_of(from.send_noted(&wanted, None, Bytes::from_static(b"the note")).unwrap());
+    let to = store(2);
+    let refused = to.arrive(&mut &*stream, &mut |note| Err(crate::Error::invalid(format!("{note:?}"))), &mut |_| ());
+    assert!(refused.err().unwrap().message().contains("the note"));
+    let mut told = None;
+    let mut accept = |note: Option<&Bytes>| {
+        told = note.cloned();
+        Ok(None)
+    };
+    drop(to.arrive(&mut &*stream, &mut accept, &mut |_| ()).unwrap());
+    assert_eq!((told.as_deref(), spaces(&to)), (Some(b"the note".as_slice()), vec![]));
+    let arrived = to.arrive(&mut &*stream, &mut |_| Ok(None), &mut |_| ()).unwrap();
+    let landing = |from, to, is_snapshot| Landing { from: SpaceId(from), to: SpaceId(to), is_snapshot };
+    let landings = [landing(30, 50, true), landing(31, 51, false), landing(31, 52, true)];
+    let others = Batch::new().then(Operation::CreateSpace { space: SpaceId(60) }).put(SpaceId(60), "k", "v");
+    let received = arrived.land(&landings, others).unwrap();
+    assert_eq!(received.spaces, [50, 51, 52].map(SpaceId));
+    assert_eq!(spaces(&to), [50, 51, 52, 60].map(SpaceId));
+    for (here, there) in [(50, 30), (51, 31), (52, 31)] {
+        assert!(content(&to, SpaceId(here)) == content(&from, SpaceId(there)));
+    }
+    done(&to, Operation::Delete { at: Place::new(SpaceId(51), "holes") });
+    // Raw, the note is left aside.
+    receive(&to, &stream, ReceiveOptions::default()).unwrap();
+    assert!(from.send_noted(&wanted, None, Bytes::from(vec![0; (1 << 20) + 1])).is_err());
+    settle(&to);
+    must_be_sound(&to);
+}

@@ -57,7 +57,7 @@ impl Objects {
     }
 }
 
-fn list(view: &dyn View, bucket: &BucketRecord) -> Result<Vec<SnapshotInfo>> {
+pub(super) fn list(view: &dyn View, bucket: &BucketRecord) -> Result<Vec<SnapshotInfo>> {
     let range = KeyRange::prefix(keys::snapshots_of(bucket.id()));
     let mut cursor = view.cursor(keys::CATALOGUE, range, Direction::Forward)?;
     let mut snapshots = Vec::new();

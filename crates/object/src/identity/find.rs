@@ -47,7 +47,7 @@ pub(crate) fn is_root(name: &str) -> bool {
 pub(super) const ROOT_NAME: &str = "root";
 
 /// A user's or root's id, and its home group, as one that owns.
-pub(super) fn owner(from: &mut dyn Lookup, name: &str) -> Result<(u64, u64)> {
+pub(crate) fn owner(from: &mut dyn Lookup, name: &str) -> Result<(u64, u64)> {
     if is_root(name) {
         return Ok((ROOT, ROOT));
     }

@@ -36,7 +36,7 @@ pub use access::{KeyInfo, KeyOptions};
 pub(crate) use attempts::{Attempts, LogInPeer};
 pub(crate) use bucket::check_list;
 pub use delete::DeletedGroup;
-pub(crate) use find::{is_root, owning_group};
+pub(crate) use find::{is_root, owner as find_owner, owning_group};
 pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
 pub use private_file::read_private_file;
 pub(crate) use root::{founding_keys, keep_key_of_root, key_of_root};
