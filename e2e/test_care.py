@@ -83,7 +83,15 @@ def test_scrub_tells_what_is_damaged_and_whose_it_is(store):
     place = place_of(store, body("big/2")[100_000:100_100])
     damage(store, place)
     done = koine("scrub", store, check=False)
-    assert done.returncode == 1 and "damaged: space" in done.stdout and "koine salvage" in done.stderr
+    assert done.returncode == 1 and "damaged: koine://data/big/2: space" in done.stdout, done
+    assert "koine salvage" in done.stderr
+    # A check that finds damage names the object too.
+    before = store.read_bytes()
+    checked = koine("check", store, check=False)
+    assert checked.returncode == 1 and "koine://data/big/2" in checked.stdout, checked
+    damaged = json.loads(koine("--json", "check", store, check=False).stdout.splitlines()[0])["damaged"]
+    assert [(finding["bucket"], finding["object"]) for finding in damaged] == [("data", "big/2")]
+    assert store.read_bytes() == before
     told = json.loads(koine("--json", "scrub", store, check=False).stdout.splitlines()[0])
     assert not told["sound"] and len(told["findings"]) == 1
     # The chunk that holds the damaged block is named, and the key that holds the object's bytes.
@@ -91,6 +99,7 @@ def test_scrub_tells_what_is_damaged_and_whose_it_is(store):
     chunk = int(message.split("byte ")[1].split(" ")[0])
     assert chunk <= place < chunk + 32768, message
     assert "key b\"d" in told["findings"][0]["concerns"]
+    assert (told["findings"][0]["bucket"], told["findings"][0]["object"]) == ("data", "big/2")
 
 
 def test_scrub_keeps_its_rate_and_goes_on_where_it_was(store, tmp_path):

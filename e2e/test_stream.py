@@ -87,7 +87,7 @@ def test_snapshots_are_sent_one_against_the_other(store, tmp_path):
 
 def test_a_bucket_is_sent_by_its_name_and_served_where_it_is_received(store, tmp_path):
     reach = ["--store", store]
-    koine("snapshot", "data", "monday", *reach)
+    koine("snapshot", "create", "koine://data@monday", *reach)
     stream, copy = tmp_path / "data.stream", tmp_path / "copy.koine"
     before = store.read_bytes()
     koine("send", store, "data", "--to", stream)
@@ -107,7 +107,7 @@ def test_a_bucket_is_sent_by_its_name_and_served_where_it_is_received(store, tmp
     koine("receive", copy, "--from", stream, "--as", "again")
     # What changed since goes to the bucket that has the older snapshot.
     fill(store, ["folder/001"])
-    koine("snapshot", "data", "tuesday", *reach)
+    koine("snapshot", "create", "koine://data@tuesday", *reach)
     koine("send", store, "data@tuesday", "--from", "monday", "--to", stream)
     assert stream.stat().st_size < 300_000
     assert "tuesday" in koine("receive", copy, "--from", stream).stdout

@@ -5,6 +5,7 @@
 //! - Only what git tracks (or would track) is read; nothing is changed.
 //! - Each rule is a plain function over text, tested beside its code.
 
+mod capabilities;
 mod content;
 mod floors;
 mod length;
@@ -77,6 +78,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     }
     orphans::check(tree, &mut findings);
     links::check(tree, &mut findings);
+    capabilities::check(tree, &mut findings);
     findings.sort();
     findings
 }
