@@ -225,9 +225,10 @@ impl Connections {
         self.open().all.len()
     }
 
-    /// Ends an idle connection, where there is one.
-    pub fn make_room(&self) {
-        let _none_is_idle = self.open().make_room(|_| true);
+    /// Ends up to so many idle connections; how many.
+    pub fn make_room(&self, most: usize) -> usize {
+        let mut open = self.open();
+        (0..most).take_while(|_| open.make_room(|_| true)).count()
     }
 
     /// Lets a connection in; `None` where there is no room and none can be made.
@@ -302,6 +303,8 @@ mod tests {
         drop(busy);
         let next = connections.admit(peer(1)).unwrap();
         assert!(!next.connection.is_reserved() && is_ended(&held[0]), "an idle one made room");
+        let _busy = next.begin().unwrap();
+        assert_eq!((connections.make_room(3), connections.make_room(100), connections.make_room(1)), (3, 5, 0));
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub struct Asker {
 
 impl Asker {
     fn new(caller: Caller, peer: SocketAddr, headers: &HeaderMap, presigned: bool) -> Self {
-        let holder = Holder::of(&caller, peer.ip());
+        let holder = Holder::of(&caller, presigned, peer.ip());
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned);
         let signed = matches!(caller, Caller::User(_));
         let circumstances = match caller {

@@ -156,6 +156,9 @@ impl Gateway {
 /// What the system says when this process, or all together, have as many files and sockets as they may: `EMFILE`, `ENFILE`.
 const OUT_OF_FILES: [i32; 2] = [24, 23];
 
+/// So many idle connections end then: as many wait already to be let in.
+const ENDED_AT_ONCE: usize = 16;
+
 /// Takes connections of one listener.
 struct Acceptor {
     door: Arc<Door>,
@@ -176,10 +179,10 @@ impl Acceptor {
                 Err(error) => {
                     // Out of descriptors, or the client left already: neither ends the gateway.
                     tracing::warn!(%error, "cannot accept a connection");
-                    if error.raw_os_error().is_some_and(|code| OUT_OF_FILES.contains(&code)) {
-                        self.connections.make_room();
-                    }
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    let is_full = error.raw_os_error().is_some_and(|code| OUT_OF_FILES.contains(&code));
+                    let makes_room = is_full && self.connections.make_room(ENDED_AT_ONCE) > 0;
+                    // Those that make room need a moment to end; else somebody else has to.
+                    tokio::time::sleep(Duration::from_millis(if makes_room { 1 } else { 20 })).await;
                     continue;
                 }
             };

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - Root waits for no other user: whatever they hold, [`reserved`] places are root's.
-//! - No user has more than [`share`] of the places; those who sign nothing are one user together, and one address of
+//! - Whoever carries an address that root has signed is not root.
+//! - No user has more than [`share`] of the places, nor have those who carry what it has signed; those who sign nothing are one user together, and one address of
 //!   them has a quarter of that.
 //! - What is known of a holder is dropped with its last place.
 
@@ -34,14 +35,18 @@ pub enum Holder {
     Root,
     /// A user's, by its id.
     User(u64),
+    /// That of all who carry an address that a user, or root, has signed, and may have passed on to anybody.
+    Bearers(Option<u64>),
     /// Nobody's who is known.
     Nobody(Origin),
 }
 
 impl Holder {
-    /// Of who asks, from an address.
-    pub fn of(caller: &Caller, address: IpAddr) -> Self {
+    /// Of who asks, from an address; `presigned` where what was signed is the address of the request.
+    pub fn of(caller: &Caller, presigned: bool, address: IpAddr) -> Self {
         match caller {
+            Caller::Owner if presigned => Holder::Bearers(None),
+            Caller::User(identity) if presigned => Holder::Bearers(Some(identity.user())),
             Caller::Owner => Holder::Root,
             Caller::User(identity) => Holder::User(identity.user()),
             _ => Holder::Nobody(address.into()),
@@ -63,6 +68,7 @@ pub const fn share(places: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Bounded {
     User(u64),
+    Bearers(Option<u64>),
     Nobodies,
     Origin(Origin),
 }
@@ -139,7 +145,7 @@ impl Places {
             Holder::Root => {
                 tokio::select! { permit = common => permit, permit = self.reserved.clone().acquire_owned() => permit }
             }
-            Holder::User(_) | Holder::Nobody(_) => common.await,
+            Holder::User(_) | Holder::Bearers(_) | Holder::Nobody(_) => common.await,
         };
         Some(Place { _permit: permit.ok()?, _own: own })
     }
@@ -149,6 +155,7 @@ impl Places {
         let bounds = match holder {
             Holder::Root => Vec::new(),
             Holder::User(id) => vec![(Bounded::User(id), self.each)],
+            Holder::Bearers(signer) => vec![(Bounded::Bearers(signer), self.each)],
             Holder::Nobody(origin) => {
                 vec![(Bounded::Origin(origin), self.each.div_ceil(4)), (Bounded::Nobodies, self.each)]
             }

@@ -7,6 +7,7 @@
 
 mod banner;
 mod credentials;
+mod files;
 mod hangup;
 pub mod medium;
 mod scrub;
@@ -120,6 +121,7 @@ async fn serve(args: &ServeArgs, output: Output, store: &Arc<Store>, root: Root)
     let mut options = GatewayOptions::new(*first);
     options.addresses.clone_from(&args.s3);
     options.region.clone_from(&args.region);
+    options.limits.connections_max = files::for_connections(options.limits.connections_max);
     let credentials =
         Credentials { access: root.key().access_key.clone(), secret: Secret::new(root.key().secret.clone()) };
     // Listening comes before the credentials are shown: a start that fails shows nothing.

@@ -163,6 +163,32 @@ async fn uploads_of_a_user_leave_room_for_others() {
 }
 
 #[tokio::test]
+async fn who_carries_what_root_has_signed_is_not_root() {
+    let server = Server::with_limits(Limits {
+        connections_max: 64,
+        uploads_in_flight_max: 16,
+        upload_pieces_max: 16,
+        ..patient()
+    })
+    .await;
+    let presigned = |n: usize, length| {
+        let mut call = Call::new("PUT", &format!("/bucket/carried-{n}")).body("<");
+        call.content_length = Some(length);
+        call.presigned_bytes()
+    };
+    let (_held, refused) = hold(&server, (0..12).map(|n| presigned(n, 1 << 20)), 2).await;
+    assert_eq!(refused, 4, "half of the places are theirs");
+    root_works(&server, 2).await;
+    // All connections, and what is reserved.
+    let mut held = Vec::new();
+    for last in 2..6 {
+        held.extend(hold(&server, (0..32).map(|n| presigned(n, 1000)), last).await.0);
+    }
+    assert!(held.len() <= 56, "{}", held.len());
+    root_works(&server, 9).await;
+}
+
+#[tokio::test]
 async fn readers_that_stall_leave_room_for_others() {
     let server = Server::with_limits(Limits { downloads_in_flight_max: 8, ..patient() }).await;
     ["ann", "bob"].iter().for_each(|name| server.user(name));

@@ -86,12 +86,12 @@ pub enum Peer {
 
 impl Peer {
     /// Whether it is the user of the machine that runs this process, or root.
-    pub(super) fn owns_this_process(&self) -> bool {
+    pub fn owns_this_process(&self) -> bool {
         matches!(self, Peer::Local { uid, .. } if may_reach(*uid, rustix::process::geteuid().as_raw()))
     }
 
     /// Whether it is the same user of this machine, or the same address.
-    pub(super) fn is_like(&self, other: &Peer) -> bool {
+    pub fn is_like(&self, other: &Peer) -> bool {
         let host = |address: &str| address.rsplit_once(':').map_or(address, |(host, _)| host).to_owned();
         match (self, other) {
             (Peer::Local { uid, .. }, Peer::Local { uid: other, .. }) => uid == other,

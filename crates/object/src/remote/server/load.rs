@@ -1,11 +1,21 @@
 //! How many bytes of bodies on their way are in memory.
 //!
-//! Invariant: no more than a connection, and all connections together, may hold.
+//! Invariant: no more than a connection, all connections of a peer, and all together may hold; a part is kept for the user
+//! that runs the server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use koine_kv::wire::Peer;
 
 use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes of bodies on their way that one connection may hold in memory, those of one peer, and all.
+const EACH_MAX: usize = 64 << 20;
+const PEER_MAX: usize = 128 << 20;
+const ALL_MAX: usize = 256 << 20;
+/// What is left for the user that runs the server when others hold all that they may.
+const KEPT_FOR_OWNER: usize = 32 << 20;
 
 /// A store keeps so much of a body in memory, whatever its length.
 const KEPT_LEN_MAX: usize = 1 << 20;
@@ -46,6 +56,37 @@ impl Load {
     }
 }
 
+/// What all connections hold, and whose that is.
+pub(super) struct Loads {
+    all: Arc<Load>,
+    /// What is not kept for the owner.
+    common: Arc<Load>,
+    peers: Mutex<Vec<(Peer, Weak<Load>)>>,
+}
+
+impl Loads {
+    /// Nothing yet.
+    pub fn new() -> Loads {
+        let all = Arc::new(Load::new(ALL_MAX));
+        let common = Arc::new(Load::below(&all, ALL_MAX - KEPT_FOR_OWNER));
+        Loads { all, common, peers: Mutex::default() }
+    }
+
+    /// What a connection of a peer may hold.
+    pub fn of(&self, peer: &Peer) -> Load {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.retain(|(_, load)| load.strong_count() > 0);
+        let known = peers.iter().find(|(known, _)| known.is_like(peer)).and_then(|(_, load)| load.upgrade());
+        let of_peer = known.unwrap_or_else(|| {
+            let above = if peer.owns_this_process() { &self.all } else { &self.common };
+            let load = Arc::new(Load::below(above, PEER_MAX));
+            peers.push((peer.clone(), Arc::downgrade(&load)));
+            load
+        });
+        Load::below(&of_peer, EACH_MAX)
+    }
+}
+
 /// What one body holds; given back when it is dropped.
 pub(super) struct Share {
     load: Arc<Load>,
@@ -78,6 +119,31 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_has_half_and_the_owner_what_is_kept() {
+        let loads = Loads::new();
+        let of = |uid| Arc::new(loads.of(&Peer::Local { uid, pid: 1 }));
+        let fill = |load: &Arc<Load>| {
+            let mut shares = Vec::new();
+            loop {
+                let mut share = Share::new(load);
+                if share.grow(u64::MAX).is_err() {
+                    return shares;
+                }
+                shares.push(share);
+            }
+        };
+        let strangers: Vec<Arc<Load>> = (0..12).map(|n| of(1_000_000 + n / 4)).collect();
+        let held: Vec<Vec<Share>> = strangers.iter().map(&fill).collect();
+        assert_eq!(held.iter().map(Vec::len).collect::<Vec<_>>(), [64, 64, 0, 0, 64, 32, 0, 0, 0, 0, 0, 0]);
+        // Root may reach what any user runs.
+        assert_eq!(fill(&of(0)).len(), 32);
+        drop((held, strangers));
+        assert_eq!(loads.all.held.load(Ordering::Acquire), 0);
+        drop(of(7));
+        assert_eq!(loads.peers.lock().unwrap().len(), 1, "only the last is known");
+    }
 
     #[test]
     fn bodies_take_what_is_there_and_give_it_back() {

@@ -5,7 +5,7 @@
 //! - The verbs of a connection run on its own thread, one behind the other: who asks for much, or reads slowly, holds up
 //!   nobody else.
 //! - What a connection holds is bounded: [`READERS_MAX`](held::READERS_MAX), [`WRITERS_MAX`](held::WRITERS_MAX),
-//!   [`PINS_MAX`](super::PINS_MAX), and the bytes of bodies on their way ([`Load`]).
+//!   [`PINS_MAX`](super::PINS_MAX), and the bytes of bodies on their way ([`Loads`]).
 
 mod dispatch;
 mod held;
@@ -13,14 +13,13 @@ mod identities;
 mod load;
 mod transactions;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use koine_kv::wire::{Conversation, Handler, Peer, Responder, ServerOptions};
 use koine_kv::{Bytes, Error as KvError};
 
 use self::held::Held;
-use self::load::Load;
+use self::load::Loads;
 use super::PROTOCOL;
 use super::calls::{Call, Greet, LogInBy, LogOut, LoggedIn, Proof, WhoAmI};
 use super::errors::below;
@@ -34,23 +33,20 @@ use crate::rights::{Caller, Circumstances};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use super::calls::any_message;
 
-/// Bytes of bodies on their way that one connection, and all together, may hold in memory.
-const LOAD_EACH_MAX: usize = 64 << 20;
-const LOAD_MAX: usize = 256 << 20;
 /// The longest message that is told.
 const TOLD_LEN_MAX: usize = 16 << 20;
 
 /// The verbs of objects, for a [`Server`](koine_kv::wire::Server).
 pub struct ObjectVerbs {
     objects: Objects,
-    load: Arc<Load>,
+    loads: Loads,
 }
 
 impl ObjectVerbs {
     /// Over a store that this process has open. Nothing is done with `objects` as it is: each call is made as who has
     /// logged in.
     pub fn new(objects: Objects) -> Self {
-        ObjectVerbs { objects: objects.as_caller(Caller::Everyone), load: Arc::new(Load::new(LOAD_MAX)) }
+        ObjectVerbs { objects: objects.as_caller(Caller::Everyone), loads: Loads::new() }
     }
 
     /// What a server of these verbs alone allows.
@@ -78,7 +74,7 @@ impl Handler for ObjectVerbs {
                 objects = objects.under(Circumstances { address, encrypted: Some(false), ..Circumstances::default() });
             }
         }
-        let held = Held::new(Load::below(&self.load, LOAD_EACH_MAX));
+        let held = Held::new(self.loads.of(peer));
         let mut session = Session { objects, from, user: None, held };
         // Where the store cannot be asked, nobody is known; a log in tells why.
         if let Some(caller) = uid.and_then(|uid| session.objects.identities().by_uid(uid).ok().flatten()) {
