@@ -897,6 +897,13 @@ koine_result *koine_user_list(const koine_session *session, const char *group, c
 bool koine_user_set(koine_session *session, const char *user, const koine_identity_change *change,
                     koine_result **told, koine_error **error);
 bool koine_user_set_password(koine_session *session, const char *user, const char *password, koine_error **error);
+/* By who knows the old one; a user changes its own so. All its tokens are taken back but the session's. */
+bool koine_user_change_password(koine_session *session, const char *user, const char *old_password,
+                                const char *password, koine_error **error);
+/* The tokens of a user: rows with KOINE_NAME (an id; the token is not kept), KOINE_CREATED, KOINE_EXPIRES_AT. */
+koine_result *koine_token_list(const koine_session *session, const char *user, koine_error **error);
+/* Takes one back by its id. */
+bool koine_token_delete(koine_session *session, const char *user, const char *id, koine_error **error);
 bool koine_member_add(koine_session *session, const char *group, const char *user, int administrator,
                       koine_error **error);
 bool koine_member_remove(koine_session *session, const char *group, const char *user, koine_error **error);

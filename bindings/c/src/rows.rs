@@ -3,7 +3,7 @@
 use koine::env::Timestamp;
 use koine::object::{
     AccessTimes, BucketInfo, BucketUsage, ContentHeaders, GroupInfo, IndexInfo, Indexed, KeyInfo, ObjectInfo,
-    ObjectSummary, PartInfo, SnapshotInfo, UploadInfo, UserInfo, UserState, VersionSummary,
+    ObjectSummary, PartInfo, SnapshotInfo, TokenInfo, UploadInfo, UserInfo, UserState, VersionSummary,
 };
 
 use crate::table::{Field, Row};
@@ -158,6 +158,14 @@ pub fn user(info: UserInfo) -> Row {
         .number(Field::HasPassword, u64::from(info.has_password))
         .number_if(Field::QuotaBytes, info.quota_bytes)
         .number_if(Field::QuotaObjects, info.quota_objects)
+}
+
+/// Of a token.
+pub fn token(info: TokenInfo) -> Row {
+    Row::default()
+        .text(Field::Name, info.id)
+        .number(Field::Created, time(info.created))
+        .number(Field::ExpiresAt, time(info.expires))
 }
 
 /// Of an access key.

@@ -591,6 +591,14 @@ static void identities(koine_session *session)
     CHECK(strcmp(text(told, KOINE_DESCRIPTION), "Bob") == 0);
     done(&told);
     CHECK(koine_user_set_password(session, "bob", "another long one", &error));
+    CHECK(!koine_user_change_password(session, "bob", "not that one", "the next long one", &error));
+    FAILED(KOINE_DENIED, "LogInFailed");
+    CHECK(koine_user_change_password(session, "bob", "another long one", "the next long one", &error));
+    told = koine_token_list(session, "bob", &error);
+    CHECK(told != NULL && koine_result_rows(told) == 0);
+    done(&told);
+    CHECK(!koine_token_delete(session, "bob", "0123456789abcdef", &error));
+    FAILED(KOINE_NOT_FOUND, "NoSuchAccessKey");
     koine_init(&options);
     options.seconds = 3600;
     options.description = "for S3";

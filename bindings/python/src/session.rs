@@ -247,6 +247,19 @@ impl Session {
         self.hold.call(py, |session| session.identities().set_password(name, password))
     }
 
+    fn change_password(&self, py: Python<'_>, name: &str, old: &str, new: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.identities().change_password(name, old, new))
+    }
+
+    fn tokens(&self, py: Python<'_>, user: &str) -> PyResult<Vec<String>> {
+        let tokens = self.hold.call(py, |session| session.identities().tokens_of(user))?;
+        Ok(tokens.into_iter().map(|token| token.id).collect())
+    }
+
+    fn delete_token(&self, py: Python<'_>, user: &str, id: &str) -> PyResult<()> {
+        self.hold.call(py, |session| session.identities().delete_token(user, id).wait())
+    }
+
     #[pyo3(signature = (group, user, *, administrator=false))]
     fn add_member(&self, py: Python<'_>, group: &str, user: &str, administrator: bool) -> PyResult<()> {
         self.hold.call(py, |session| session.identities().add_member(group, user, administrator).wait())

@@ -82,7 +82,7 @@ pub use request::{
 
 pub use identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, Identities, KeyInfo, KeyOptions, Login, NameQuery, Password,
-    Sealing, SealingKeys, Secret, Token, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
+    Sealing, SealingKeys, Secret, Token, TokenInfo, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
     read_private_file,
 };
 pub use rights::{

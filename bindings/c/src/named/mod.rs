@@ -3,6 +3,7 @@
 pub mod buckets;
 pub mod changes;
 pub mod content;
+pub mod credentials;
 pub mod identity;
 pub mod keys;
 pub mod listing;

@@ -226,7 +226,18 @@ class Session:
     def set_user(self, name: str, **change: Unpack[_UserChange]) -> UserInfo:
         """Changes what is given, and nothing else."""
 
-    def set_password(self, name: str, password: str) -> None: ...
+    def set_password(self, name: str, password: str) -> None:
+        """For administrators; a user changes its own with :meth:`change_password`. Its tokens are taken back."""
+
+    def change_password(self, name: str, old: str, new: str) -> None:
+        """By who knows the old one. All tokens of the user are taken back, but the one that is used here."""
+
+    def tokens(self, user: str) -> list[str]:
+        """The ids of a user's tokens; the tokens themselves are not kept."""
+
+    def delete_token(self, user: str, id: str) -> None:
+        """Takes a token back by its id."""
+
     def add_member(self, group: str, user: str, *, administrator: bool = False) -> None: ...
     def remove_member(self, group: str, user: str) -> None: ...
     def create_key(self, user: str, *, seconds: int | None = None, description: str | None = None) -> tuple[str, str]:

@@ -22,6 +22,7 @@ const EXAMPLES: &str = "Examples:
   koine user key add ada                        a key for S3: access key and secret, shown this once
   koine user passwd ada --password-file -       a password, from standard input
   koine user login ada --password-file -        a token, good for 12 hours
+  koine user token ls ada                       her tokens by id; koine user token rm ada ID takes one back
   koine user set ada --disable                  lets her in no more; --enable does again
   koine user set ada --quota-bytes 10GiB        what her buckets may hold together; koine user info tells what they do";
 
@@ -48,10 +49,12 @@ enum UserCommand {
     Info(NameArgs),
     /// Change a user.
     Set(SetArgs),
-    /// Set a user's password.
-    Passwd(PasswordArgs),
+    /// Set a user's password, and take its tokens back.
+    Passwd(PasswdArgs),
     /// Access keys for S3: make, list, delete.
     Key(KeyArgs),
+    /// Tokens: list, take back.
+    Token(TokenArgs),
     /// Get a token for a name and a password.
     Login(LoginArgs),
     /// Take a token back.
@@ -150,6 +153,38 @@ struct PasswordArgs {
 }
 
 #[derive(Args, Debug)]
+struct PasswdArgs {
+    #[command(flatten)]
+    password: PasswordArgs,
+    /// Where the old password is: needed by users who change their own.
+    #[arg(long, value_name = "FILE")]
+    old_password_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct TokenArgs {
+    #[command(subcommand)]
+    command: TokenCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum TokenCommand {
+    /// List a user's tokens by their ids.
+    Ls(NameArgs),
+    /// Take a token back by its id.
+    Rm(TokenRemoveArgs),
+}
+
+#[derive(Args, Debug)]
+struct TokenRemoveArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// The id, as `koine user token ls` shows it.
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+#[derive(Args, Debug)]
 struct LoginArgs {
     #[command(flatten)]
     password: PasswordArgs,
@@ -231,13 +266,8 @@ pub fn run(args: &UserArgs, output: Output) -> Outcome {
             show_usage(&info.name, &usage, (info.quota_bytes, info.quota_objects), output)
         }
         UserCommand::Set(args) => set(args, output),
-        UserCommand::Passwd(args) => {
-            let password = read_secret(&args.password_file)?;
-            identities(&args.name.reach, |identities| {
-                identities.set_password(&args.name.user, &password).map_err(failed)?;
-                output.json(&json!({ "type": "changed", "user": args.name.user }))
-            })
-        }
+        UserCommand::Passwd(args) => set_password(args, output),
+        UserCommand::Token(args) => token(args, output),
         UserCommand::Key(args) => key(args, output),
         UserCommand::Login(args) => log_in(args, output),
         UserCommand::Logout(args) => {
@@ -383,6 +413,39 @@ fn key(args: &KeyArgs, output: Output) -> Outcome {
         }
         KeyCommand::Rm(args) => identities(&args.name.reach, |identities| {
             identities.delete_key(&args.name.user, &args.access_key).wait().map_err(failed)
+        }),
+    }
+}
+
+fn set_password(args: &PasswdArgs, output: Output) -> Outcome {
+    let PasswordArgs { name, password_file } = &args.password;
+    let old = args.old_password_file.as_deref().map(read_secret).transpose()?;
+    let password = read_secret(password_file)?;
+    identities(&name.reach, |identities| {
+        match &old {
+            Some(old) => identities.change_password(&name.user, old, &password),
+            None => identities.set_password(&name.user, &password),
+        }
+        .map_err(failed)?;
+        output.json(&json!({ "type": "changed", "user": name.user }))
+    })
+}
+
+fn token(args: &TokenArgs, output: Output) -> Outcome {
+    match &args.command {
+        TokenCommand::Ls(args) => {
+            for token in identities(&args.reach, |identities| identities.tokens_of(&args.user).map_err(failed))? {
+                let (created, expires) = (rfc3339(token.created), rfc3339(token.expires));
+                output.people(format!("{}  made {created}, good until {expires}", token.id))?;
+                output.json(&json!({
+                    "type": "token", "user": args.user, "id": token.id, "created": created, "expires": expires,
+                }))?;
+            }
+            Ok(())
+        }
+        TokenCommand::Rm(args) => identities(&args.name.reach, |identities| {
+            identities.delete_token(&args.name.user, &args.id).wait().map_err(failed)?;
+            output.json(&json!({ "type": "removed", "user": args.name.user, "token": args.id }))
         }),
     }
 }

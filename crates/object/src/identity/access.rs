@@ -62,7 +62,7 @@ fn check_given(access_key: &str, secret: &Secret) -> Result<()> {
 }
 
 impl Identities {
-    /// Makes an access key: for oneself, or for a user of a group that one administers. The secret is told now and
+    /// Makes an access key: for oneself, or for a user of a group that one administers, who has no rights that one has not. The secret is told now and
     /// never again.
     pub fn create_key(&self, user: &str, options: KeyOptions) -> Pending<(String, Secret)> {
         if let Some(remote) = self.objects.remote() {
@@ -78,7 +78,7 @@ impl Identities {
         let (user, needed, identities) = (user.to_owned(), user.to_owned(), self.clone());
         change(
             &self.objects,
-            move |rights| rights.administer_user(&needed, true),
+            move |rights| rights.speak_for_user(&needed),
             move |txn, scope| {
                 let id = if find::is_root(&user) { ROOT } else { lasting_user(txn, &user)?.0 };
                 if txn.stat(CATALOGUE, &keys::access_key(&access_key))?.is_some() {

@@ -18,7 +18,8 @@ use crate::rights::{AccessList, Action, Grantee, Policy, group, ownership, princ
 
 impl Identities {
     /// Gives a bucket to another owner; to that one's home group too, unless another group is named. `root` is root,
-    /// as a user and as a group.
+    /// as a user and as a group. It takes rights on both sides: over the bucket, and over who gets it (itself, or a user
+    /// that one administers; a group that one is in, or administers). Its policy and access list stay.
     pub fn change_owner(&self, bucket: &str, owner: &str, group: Option<&str>) -> Pending<()> {
         if let Some(remote) = self.objects.remote() {
             return remote.begin::<remote::ChangeOwner>((
@@ -29,9 +30,13 @@ impl Identities {
         }
         let (bucket, needed) = (bucket.to_owned(), bucket.to_owned());
         let (owner, group) = (owner.to_owned(), group.map(str::to_owned));
+        let receivers = (owner.clone(), group.clone());
         change(
             &self.objects,
-            move |rights| rights.bucket(Action::ChangeOwner, &needed),
+            move |rights| {
+                rights.bucket(Action::ChangeOwner, &needed)?;
+                rights.give_to(&receivers.0, receivers.1.as_deref())
+            },
             move |txn, _| {
                 let old = find_bucket(txn, &bucket)?;
                 let (owner, home) = find::owner(txn, &owner)?;

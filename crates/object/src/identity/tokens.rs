@@ -51,6 +51,12 @@ impl Identities {
             let message = format!("a token is good for {} days at most", LIFE_MAX.as_secs() / 86_400);
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
+        let (id, kept) = self.prove(peer, name, password)?;
+        self.issue(id, kept, life).wait()
+    }
+
+    /// The id of a user and the hash of its password, where this is the password.
+    pub(super) fn prove(&self, peer: LogInPeer, name: &str, password: &str) -> Result<(u64, String)> {
         // Nobody has such a name: nothing is looked up, hashed or remembered.
         if !is_name(name) {
             return Err(failed());
@@ -66,10 +72,10 @@ impl Identities {
         if right {
             attempt.succeeded(self.objects.now());
         }
-        let (Some((id, kept)), true) = (known, right) else {
+        let (Some(found), true) = (known, right) else {
             return Err(failed());
         };
-        self.issue(id, kept, life).wait()
+        Ok(found)
     }
 
     /// The user of a name that has a password, with its hash, and whether this is the one.
@@ -100,6 +106,7 @@ impl Identities {
                 if record.state != State::Live || !home_is_live || record.password.as_deref() != Some(kept.as_str()) {
                     return Err(failed());
                 }
+                super::sessions::make_room(txn, id, scope.now)?;
                 let digest = token.digest().ok_or_else(failed)?;
                 let expires = Timestamp(scope.now.0.saturating_add(life));
                 let (policy, description) = (None, None);

@@ -9,14 +9,14 @@ use koine_kv::Transaction;
 use super::change::change;
 use super::find::{self, lasting_user, live_group, page, put_user, take_name};
 use super::groups::check_policies;
-use super::{Identities, NameQuery, keys, password};
+use super::{Identities, NameQuery, keys, password, sessions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{Limits, MembershipRecord, State, UserRecord};
 use crate::remote;
-use crate::rights::{ROOT, group, read_id, user};
+use crate::rights::{Caller, ROOT, group, read_id, user};
 
 /// Whether a user gets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,41 +225,42 @@ impl Identities {
         )
     }
 
-    /// Sets a password: one's own, or that of a user of a group that one administers.
+    /// Sets a password, and takes back the tokens of its user: by administrators, and by the user itself while it has none
+    /// ([`change_password`](Identities::change_password) else).
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
         if let Some(remote) = self.objects.remote() {
             return remote.call::<remote::SetPassword>((name.to_owned(), password.to_owned()));
         }
         let hash = password::hash(password, self.objects.random())?;
-        let name = name.to_owned();
+        let (objects, name) = (self.objects.clone(), name.to_owned());
         let needed = name.clone();
         let set = change(
             &self.objects,
-            move |rights| rights.administer_user(&needed, true),
+            move |rights| rights.speak_for_user(&needed),
             move |txn, scope| {
-                if find::is_root(&name) {
-                    return super::root::put_password(txn, hash.clone(), scope.now);
+                let own = if find::is_root(&name) { ROOT } else { lasting_user(txn, &name)?.0 };
+                let has_one = user(txn, own)?.is_some_and(|record| record.password.is_some());
+                if has_one && matches!(scope.caller, Caller::User(caller) if caller.user() == own) {
+                    let message = "who changes its own password gives the old one too (change_password, koine user passwd --old-password-file)";
+                    return Err(Error::new(ErrorKind::AccessDenied, message));
                 }
-                let (id, mut record) = lasting_user(txn, &name)?;
-                record.password = Some(hash.clone());
-                record.password_changed = Some(scope.now);
-                put_user(txn, id, &record);
-                Ok(())
+                sessions::put_password(txn, &objects, &name, hash.clone(), scope.now)
             },
         );
         set.wait()
     }
 
-    /// Makes a user a member of another group, or sets whether it is an administrator of a group of its own.
+    /// Makes a user a member of another group, or sets whether it is an administrator of a group of its own: by who
+    /// administers both, because a member gets what the group's policies deny.
     pub fn add_member(&self, group: &str, user: &str, administrator: bool) -> Pending<()> {
         if let Some(remote) = self.objects.remote() {
             return remote.begin::<remote::AddMember>((group.to_owned(), user.to_owned(), administrator));
         }
         let (group, user) = (group.to_owned(), user.to_owned());
-        let needed = group.clone();
+        let needed = (group.clone(), user.clone());
         change(
             &self.objects,
-            move |rights| rights.administer_group(&needed),
+            move |rights| rights.administer_group(&needed.0).and_then(|()| rights.administer_user(&needed.1, true)),
             move |txn, scope| {
                 let (group, _) = live_group(txn, &group)?;
                 let (id, mut record) = lasting_user(txn, &user)?;
@@ -274,16 +275,16 @@ impl Identities {
         )
     }
 
-    /// Ends a membership. A user stays a member of its home group.
+    /// Ends a membership: by the group's administrators, and by the user itself. A user stays a member of its home group.
     pub fn remove_member(&self, group: &str, user: &str) -> Pending<()> {
         if let Some(remote) = self.objects.remote() {
             return remote.begin::<remote::RemoveMember>((group.to_owned(), user.to_owned()));
         }
         let (group, user) = (group.to_owned(), user.to_owned());
-        let needed = group.clone();
+        let needed = (group.clone(), user.clone());
         change(
             &self.objects,
-            move |rights| rights.administer_group(&needed),
+            move |rights| rights.leave_group(&needed.0, &needed.1),
             move |txn, _| {
                 let (group, _) = live_group(txn, &group)?;
                 let (id, mut record) = lasting_user(txn, &user)?;

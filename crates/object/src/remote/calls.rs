@@ -11,8 +11,8 @@ use crate::copy::Name;
 use crate::error::{Error, Result};
 use crate::etag::ReadCondition;
 use crate::identity::{
-    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, UserChange, UserInfo,
-    UserPage, UserQuery,
+    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, TokenInfo, UserChange,
+    UserInfo, UserPage, UserQuery,
 };
 use crate::info::{BucketInfo, BucketUsage as Usage, IndexInfo, ObjectInfo, PartInfo, SnapshotInfo, UploadId};
 use crate::remote::field::{Taken, malformed};
@@ -381,6 +381,13 @@ calls! {
     0x808c DeleteBucketsOf(String) -> u64;
     /// Whether somebody may do something, and what decides.
     0x808d Explain((Asker, Action, String, Option<String>)) -> Decision;
+
+    /// Changes a password by who knows the old one.
+    0x80a0 ChangePassword((String, String, String)) -> ();
+    /// The tokens of a user.
+    0x80a1 TokensOf(String) -> Vec<TokenInfo>;
+    /// Takes one back by its id.
+    0x80a2 DeleteToken((String, String)) -> ();
 
     /// Pins the newest version of the store under a number.
     0x8090 Pin(u64) -> Version;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::field::{Field, Taken, choices, malformed, structures};
 use crate::error::Result;
 use crate::identity::{
-    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, UserChange, UserInfo,
-    UserPage, UserQuery, UserState,
+    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, TokenInfo, UserChange,
+    UserInfo, UserPage, UserQuery, UserState,
 };
 use crate::rights::{AccessList, Action, Asker, Decision, Grant, Grantee, Rule};
 
@@ -25,6 +25,7 @@ structures! {
     DeletedGroup { buckets, users }
     KeyOptions { given, life, policy, description }
     KeyInfo { access_key, created, expires, disabled, narrowed, description }
+    TokenInfo { id, created, expires }
     Grant { to, rights }
     Decision { allowed, rule }
 }

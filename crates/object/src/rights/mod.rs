@@ -193,6 +193,57 @@ impl<'a> Rights<'a> {
         self.require(Action::Identities, &On { otherwise: given, ..On::default() })
     }
 
+    /// Making what shows that one is a user: by itself, by administrators of the store, and by who administers every group
+    /// that it is in, while it has no policies of its own. So nobody gains rights by it.
+    pub fn speak_for_user(&mut self, user: &str) -> Result<()> {
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        if is_root(user) {
+            return self.own_the_store();
+        }
+        let given = match self.user_named(user)? {
+            Some((id, _)) if matches!(self.caller, Caller::User(caller) if caller.user() == id) => true,
+            Some((_, record)) => {
+                let plain = !record.administrator && record.policies.is_empty();
+                let mut groups = std::iter::once(&record.home).chain(&record.groups);
+                plain && groups.try_fold(true, |all, group| Ok::<_, Error>(all && self.administers(*group)?))?
+            }
+            None => false,
+        };
+        self.require(Action::Identities, &On { otherwise: given, ..On::default() })
+    }
+
+    /// Ending a membership: for the user itself too.
+    pub fn leave_group(&mut self, group: &str, user: &str) -> Result<()> {
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        let user = self.user_named(user)?.map(|(id, _)| id);
+        if user.is_some() && matches!(self.caller, Caller::User(caller) if Some(caller.user()) == user) {
+            return self.require(Action::Identities, &On { otherwise: true, ..On::default() });
+        }
+        self.administer_group(group)
+    }
+
+    /// Giving something to a user, and to a group where one is named: to oneself and to users that one administers, to
+    /// groups that one is in and to those that one administers.
+    pub fn give_to(&mut self, user: &str, group: Option<&str>) -> Result<()> {
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        if !is_root(user) {
+            self.administer_user(user, true)?;
+        } else if !matches!(self.who()?, Who::Root) {
+            self.require(Action::Identities, &On::default())?;
+        }
+        match group {
+            Some(group) if !is_root(group) => self.see_group(group),
+            Some(_) => self.require(Action::Identities, &On::default()),
+            None => Ok(()),
+        }
+    }
+
     /// Seeing a group: for its members too.
     pub fn see_group(&mut self, group: &str) -> Result<()> {
         if self.caller.is_owner() {

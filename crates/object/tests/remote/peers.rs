@@ -454,8 +454,6 @@ fn who_administers_does_so_from_elsewhere_and_nobody_else_does() {
     // One's own, and what is no member's to change.
     let (eve, _) = served.by_password("eve");
     let hers = eve.objects().identities();
-    hers.set_password("eve", "another password").unwrap();
-    assert!(served.connect().log_in(&password("eve", "another password")).is_ok());
     for refused in [
         ada.objects().identities().create_group("mine", "").wait().map(drop),
         ada.objects().identities().set_password("eve", "ada's choice"),
@@ -491,4 +489,23 @@ fn who_administers_does_so_from_elsewhere_and_nobody_else_does() {
     // What a door asks, and what the owner alone may.
     assert_eq!(kind(there.by_uid(1).map(drop)), ErrorKind::Unsupported);
     assert_eq!(kind(there.reset_root().map(drop)), ErrorKind::Unsupported);
+}
+
+#[test]
+fn passwords_and_tokens_are_changed_from_elsewhere() {
+    let served = served();
+    let here = served.objects.identities();
+    let (eve, _) = served.by_password("ada");
+    let hers = eve.objects().identities();
+    assert_eq!(kind(hers.set_password("ada", "another password")), ErrorKind::AccessDenied);
+    assert_eq!(hers.tokens_of("ada").unwrap(), here.tokens_of("ada").unwrap());
+    hers.change_password("ada", "ada's password", "another password").unwrap();
+    served.connect().log_in(&password("ada", "another password")).unwrap();
+    let tokens = hers.tokens_of("ada").unwrap();
+    assert_eq!(tokens.len(), 2);
+    for token in &tokens {
+        here.delete_token("ada", &token.id).wait().unwrap();
+    }
+    assert!(here.tokens_of("ada").unwrap().is_empty());
+    assert_eq!(kind(hers.tokens_of("ada")), ErrorKind::AccessDenied);
 }

@@ -66,7 +66,12 @@ fn a_bucket_goes_to_another_owner_and_group() {
     let [ann, bob, cleo] = ["ann", "bob", "cleo"].map(|user| user_of(&objects, user));
     ann.create_bucket("given").wait().unwrap();
     assert_eq!(kind(bob.identities().change_owner("given", "bob", None).wait()), ErrorKind::AccessDenied);
-    ann.identities().change_owner("given", "bob", None).wait().unwrap();
+    // Nobody is given what it did not ask for, but by who administers it.
+    assert_eq!(kind(ann.identities().change_owner("given", "bob", None).wait()), ErrorKind::AccessDenied);
+    assert_eq!(kind(ann.identities().change_owner("given", "ann", Some("two")).wait()), ErrorKind::AccessDenied);
+    assert_eq!(kind(ann.identities().change_owner("given", "root", None).wait()), ErrorKind::AccessDenied);
+    ann.identities().change_owner("given", "ann", Some("one")).wait().unwrap();
+    objects.identities().change_owner("given", "bob", None).wait().unwrap();
     assert_eq!(objects.identities().owner("given").unwrap(), ("bob".into(), "two".into()));
     assert_eq!(kind(ann.head_bucket("given")), ErrorKind::AccessDenied);
     assert!(cleo.head_bucket("given").is_ok());
@@ -231,12 +236,68 @@ fn logging_in_gives_a_token_until_it_expires_or_is_taken_back() {
     // A user sets its own password, and who is disabled gets in by none.
     let login = identities.log_in("ann", "correct horse", HOUR).unwrap();
     let own = objects.as_caller(identities.by_token(&login.token).unwrap());
-    own.identities().set_password("ann", "battery staple").unwrap();
+    let other = identities.log_in("ann", "correct horse", HOUR).unwrap();
+    assert_eq!(own.identities().tokens_of("ann").unwrap().len(), 2);
+    assert_eq!(kind(own.identities().set_password("ann", "battery staple")), ErrorKind::AccessDenied);
+    let wrong = own.identities().change_password("ann", "wrong horse", "battery staple");
+    assert_eq!(kind(wrong), ErrorKind::LogInFailed);
+    own.identities().change_password("ann", "correct horse", "battery staple").unwrap();
+    // All tokens are taken back, but the one by which it was changed.
+    assert_eq!(kind(identities.by_token(&other.token)), ErrorKind::LogInFailed);
+    assert!(own.head_bucket("by-token").is_ok());
+    let kept = own.identities().tokens_of("ann").unwrap();
+    assert_eq!(kept.len(), 1);
+    assert!(other.token.expose() != kept[0].id && kept[0].expires == login.expires);
     assert_eq!(kind(identities.log_in("ann", "correct horse", HOUR)), ErrorKind::LogInFailed);
     let disabled = UserChange { state: Some(UserState::Disabled), ..UserChange::default() };
     identities.set_user("ann", disabled).wait().unwrap();
     assert_eq!(kind(identities.log_in("ann", "battery staple", HOUR)), ErrorKind::LogInFailed);
+    let enabled = UserChange { state: Some(UserState::Live), ..UserChange::default() };
+    identities.set_user("ann", enabled).wait().unwrap();
+    assert!(own.head_bucket("by-token").is_ok());
+    assert_eq!(kind(own.identities().delete_token("ann", "0000").wait()), ErrorKind::NoSuchAccessKey);
+    own.identities().delete_token("ann", &kept[0].id).wait().unwrap();
     assert_eq!(kind(own.head_bucket("by-token")), ErrorKind::AccessDenied);
+    // A user has a thousand tokens at most; an administrator's new password takes all back.
+    let login = identities.log_in("ann", "battery staple", HOUR).unwrap();
+    let own = objects.as_caller(identities.by_token(&login.token).unwrap());
+    identities.set_password("ann", "correct horse").unwrap();
+    assert_eq!(kind(own.head_bucket("by-token")), ErrorKind::AccessDenied);
+}
+
+#[test]
+fn who_administers_a_group_gains_nothing_by_speaking_for_its_members() {
+    let objects = store();
+    group_of(&objects, "lab", &["head", "ann", "wide", "elsewhere"]);
+    group_of(&objects, "others", &["eve"]);
+    let identities = objects.identities();
+    identities.add_member("lab", "head", true).wait().unwrap();
+    identities.add_member("others", "elsewhere", false).wait().unwrap();
+    let all = r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}"#;
+    identities.set_policy("all", Some(all)).wait().unwrap();
+    let wide = UserChange { policies: Some(vec!["all".into()]), ..UserChange::default() };
+    identities.set_user("wide", wide).wait().unwrap();
+    let head = user_of(&objects, "head").identities();
+    for (user, may) in [("ann", true), ("wide", false), ("elsewhere", false), ("eve", false), ("root", false)] {
+        let made = head.create_key(user, KeyOptions::default()).wait().map(drop);
+        let set = head.set_password(user, "a long password");
+        for (call, outcome) in [("key", made), ("password", set)] {
+            assert_eq!(outcome.is_ok(), may, "{call} of {user}: {outcome:?}");
+            assert!(may || kind(outcome) == ErrorKind::AccessDenied);
+        }
+    }
+    // They are disabled and deleted all the same.
+    let disabled = UserChange { state: Some(UserState::Disabled), ..UserChange::default() };
+    head.set_user("wide", disabled).wait().unwrap();
+    // Who is pulled into a group gets its denials: only who administers both may do that.
+    assert_eq!(kind(head.add_member("lab", "eve", false).wait()), ErrorKind::AccessDenied);
+    assert_eq!(kind(head.add_member("others", "ann", false).wait()), ErrorKind::AccessDenied);
+    head.add_member("lab", "ann", true).wait().unwrap();
+    // A member may leave.
+    let elsewhere = user_of(&objects, "elsewhere").identities();
+    assert_eq!(kind(elsewhere.remove_member("others", "eve").wait()), ErrorKind::AccessDenied);
+    elsewhere.remove_member("others", "elsewhere").wait().unwrap();
+    head.create_key("elsewhere", KeyOptions::default()).wait().unwrap();
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn run(objects: &Objects, held: &mut Held, request: Request) {
         0x8040 => changes(objects, request),
         0x8050 => uploads(objects, request),
         0x8060 => transactions(objects, held, request),
-        0x8070 | 0x8080 => identities::run(objects, request),
+        0x8070 | 0x8080 | 0x80a0 => identities::run(objects, request),
         0x8090 => pins(objects, held, request),
         _ => Some(request),
     };

@@ -8,10 +8,10 @@ use crate::identity::{NameQuery, Whose};
 use crate::objects::Objects;
 use crate::remote::ENTRIES_MAX;
 use crate::remote::calls::{
-    AddMember, BucketAccess, BucketPolicy, Call, ChangeOwner, CreateGroup, CreateKey, CreateUser, DeleteBucketsOf,
-    DeleteGroup, DeleteKey, DeleteUser, Explain, Groups, KeysOf, ObjectAccess, OneGroup, OnePolicy, OneUser, Owner,
-    RemoveMember, SetBucketAccess, SetBucketPolicy, SetGroup, SetObjectAccess, SetPassword, SetPolicy, SetPublicAccess,
-    SetUser, UsageOf, Users,
+    AddMember, BucketAccess, BucketPolicy, Call, ChangeOwner, ChangePassword, CreateGroup, CreateKey, CreateUser,
+    DeleteBucketsOf, DeleteGroup, DeleteKey, DeleteToken, DeleteUser, Explain, Groups, KeysOf, ObjectAccess, OneGroup,
+    OnePolicy, OneUser, Owner, RemoveMember, SetBucketAccess, SetBucketPolicy, SetGroup, SetObjectAccess, SetPassword,
+    SetPolicy, SetPublicAccess, SetUser, TokensOf, UsageOf, Users,
 };
 
 /// What is not one of these is given back.
@@ -21,7 +21,8 @@ pub(super) fn run(objects: &Objects, request: Request) -> Option<Request> {
 
 /// Whether a verb changes nothing.
 pub(super) fn reads(verb: u16) -> bool {
-    let of_people = [OneGroup::VERB, Groups::VERB, OneUser::VERB, Users::VERB, KeysOf::VERB, UsageOf::VERB];
+    let of_people =
+        [OneGroup::VERB, Groups::VERB, OneUser::VERB, Users::VERB, KeysOf::VERB, UsageOf::VERB, TokensOf::VERB];
     let of_rights = [OnePolicy::VERB, Owner::VERB, BucketPolicy::VERB, BucketAccess::VERB, ObjectAccess::VERB];
     of_people.contains(&verb) || of_rights.contains(&verb) || verb == Explain::VERB
 }
@@ -41,6 +42,11 @@ fn people(objects: &Objects, request: Request) -> Option<Request> {
             .now::<CreateUser>(|(group, name, password)| identities.create_user(&group, &name, password.as_deref())),
         SetUser::VERB => request.soon::<SetUser>(|(name, change)| identities.set_user(&name, change)),
         SetPassword::VERB => request.now::<SetPassword>(|(name, password)| identities.set_password(&name, &password)),
+        ChangePassword::VERB => {
+            request.now::<ChangePassword>(|(name, old, new)| identities.change_password(&name, &old, &new))
+        }
+        TokensOf::VERB => request.now::<TokensOf>(|user| identities.tokens_of(&user)),
+        DeleteToken::VERB => request.soon::<DeleteToken>(|(user, id)| identities.delete_token(&user, &id)),
         OneUser::VERB => request.now::<OneUser>(|name| identities.user(&name)),
         Users::VERB => request.now::<Users>(|mut query| {
             identities.users({
