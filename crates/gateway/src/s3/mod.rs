@@ -36,6 +36,7 @@ use self::checksums::text;
 use self::transfer::Transfers;
 use crate::door::{Asked, Asker};
 use crate::limits::Limits;
+use crate::shares::Holder;
 
 /// The canonical id of the one owner of everything.
 pub const OWNER_ID: &str = "6b6f696e652d726f6f742d6f776e65722d6f662d74686973732d73746f72652d31";
@@ -61,11 +62,16 @@ impl Front {
         }
     }
 
-    /// The calls as who asks may make them; `None` where that is the store's owner, for whom these are.
+    /// The calls as who asks may make them, in the room that is its; `None` where that is the store's owner, for whom these
+    /// are.
     fn of<T>(&self, request: &S3Request<T>, stand_ins: StandIns) -> Result<Option<Front>, S3Error> {
         let asker = request.extensions.get::<Asker>().ok_or_else(past_the_door)?;
-        Ok(asker.of(&self.objects).map(|objects| Front {
-            objects: objects.with_stand_ins(stand_ins),
+        let objects = asker.of(&self.objects);
+        if objects.is_none() && asker.holder() == Holder::Root {
+            return Ok(None);
+        }
+        Ok(Some(Front {
+            objects: objects.map_or_else(|| self.objects.clone(), |objects| objects.with_stand_ins(stand_ins)),
             owner_name: self.owner_name.clone(),
             region: self.region.clone(),
             transfers: self.transfers.of(asker.holder()),
