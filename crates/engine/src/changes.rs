@@ -19,8 +19,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// How many changes are remembered.
 const CHANGES_KEPT: usize = 65_536;
-/// How many bytes of keys are remembered.
+/// How many bytes they may take, whatever the budget of memory.
 const CHANGES_LEN_MAX: usize = 16 << 20;
+/// Of that budget they may take one byte of so many, …
+const BUDGET_SHARE: u64 = 32;
+/// … and at least so much.
+const CHANGES_LEN_MIN: usize = 64 << 10;
+/// What a change takes beside its key, by order and by key.
+const CHANGE_LEN: usize = 256;
 /// So many changes may be out of order when somebody asks for a range: they are looked through one by one.
 const UNORDERED_MAX: usize = 64;
 /// How many events wait for one watcher.
@@ -37,10 +43,11 @@ pub(crate) enum Changed {
 
 impl Changed {
     fn len(&self) -> usize {
-        64 + match self {
+        let keys_len = match self {
             Changed::Key(key) => key.len(),
             Changed::Range(range) => range.start.len() + range.end.as_ref().map_or(0, Bytes::len),
-        }
+        };
+        CHANGE_LEN + keys_len
     }
 
     fn overlaps(&self, range: &KeyRange) -> bool {
@@ -71,6 +78,7 @@ pub struct Changes {
     log: VecDeque<(Version, ChangeSet)>,
     count: usize,
     len: usize,
+    len_max: usize,
     /// Changes up to here may be forgotten.
     floor: Version,
     /// So many commits from the oldest on are in the two below, …
@@ -88,12 +96,19 @@ impl Changes {
             log: VecDeque::new(),
             count: 0,
             len: 0,
+            len_max: CHANGES_LEN_MAX,
             floor,
             ordered: 0,
             unordered: 0,
             latest: BTreeMap::new(),
             ranges: VecDeque::new(),
         }
+    }
+
+    /// As much of it as a store with this budget of memory remembers.
+    pub fn within(self, memory_len: u64) -> Changes {
+        let share = usize::try_from(memory_len / BUDGET_SHARE).unwrap_or(usize::MAX);
+        Changes { len_max: share.clamp(CHANGES_LEN_MIN, CHANGES_LEN_MAX), ..self }
     }
 
     /// A commit changed these.
@@ -105,7 +120,7 @@ impl Changes {
         self.unordered += changes.len();
         self.len += changes.iter().map(|(_, changed)| changed.len()).sum::<usize>();
         self.log.push_back((version, Arc::clone(changes)));
-        while self.count > CHANGES_KEPT || self.len > CHANGES_LEN_MAX {
+        while self.count > CHANGES_KEPT || self.len > self.len_max {
             self.forget_oldest();
         }
     }
@@ -401,8 +416,21 @@ mod tests {
     }
 
     #[test]
+    fn a_small_budget_remembers_less() {
+        let remembered = |memory_len: u64| {
+            let mut changes = Changes::since(Version(0)).within(memory_len);
+            (1..=70_000).for_each(|version| changes.push(Version(version), &set(key("0123456789"))));
+            assert!(changes.len as u64 <= (memory_len / BUDGET_SHARE).max(CHANGES_LEN_MIN as u64));
+            changes.count
+        };
+        let (small, large) = (remembered(8 << 20), remembered(64 << 20));
+        assert!(small > 900 && large > 7 * small && large < CHANGES_KEPT, "{small} and {large}");
+        assert!(remembered(0) > 200);
+    }
+
+    #[test]
     fn what_is_forgotten_is_perhaps_changed() {
-        let mut changes = Changes::since(Version(0));
+        let mut changes = Changes { len_max: usize::MAX, ..Changes::since(Version(0)) };
         let many: ChangeSet =
             Arc::new((0..1000u32).map(|n| (SPACE, Changed::Key(Bytes::from(format!("{n}"))))).collect());
         for version in 1..=100 {

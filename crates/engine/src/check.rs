@@ -388,7 +388,9 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<R
     let (state, free) = {
         let head = core.head.lock();
         let mut free = book.free.clone();
-        for (_, delta) in &head.deltas {
+        let mut deltas: Vec<_> = head.deltas.iter().chain(&head.late_deltas).collect();
+        deltas.sort_by_key(|(version, _)| *version);
+        for (_, delta) in deltas {
             match delta {
                 Delta::Use(range) => free.remove(range.start, u64::from(range.count))?,
                 Delta::Free(range) => free.add(range.start, u64::from(range.count))?,

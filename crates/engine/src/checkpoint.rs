@@ -8,20 +8,21 @@
 //!   and blocks freed but not yet reusable count as free in what is stored.
 //! - The log is kept from the older superblock's cut on.
 
+mod sink;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::Version;
-use crate::checksum::crc32c;
 use crate::core::{Core, Cut, Delta, Head};
-use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
 use crate::space::{Class, Runs, Spot, free_list};
 use crate::superblock::{Slot, Superblock, write_slot};
-use crate::tree::{Encoded, NodeRef, NodeSink, NodeSource, Stamp, Weight, unplaced, write_dirty};
-use crate::value::{BlockRange, Extent, Generation, Pending};
+use crate::tree::{NodeRef, Stamp, Weight, unplaced, write_dirty};
+use crate::value::{BlockRange, Generation};
+use sink::Sink;
 
 /// Space is asked for in runs of this many blocks.
 pub(crate) const RUN_BLOCKS: u32 = 256;
@@ -33,8 +34,6 @@ const IDLE_TIME: Duration = Duration::from_secs(1);
 const IDLE_LEN_MUCH: u64 = 16 << 20;
 /// See [`IDLE_LEN_MUCH`].
 const IDLE_TIME_MUCH: Duration = Duration::from_millis(100);
-/// The chunk length of packed values: 4 KiB.
-const PACKED_CHUNK_LOG2: u8 = 12;
 
 /// What is stored, and where.
 pub(crate) struct Book {
@@ -50,159 +49,6 @@ pub(crate) struct Book {
     pub pages: Vec<BlockRange>,
     /// Blocks that a checkpoint has written nodes and values to which then found no room to end.
     pub written: Vec<BlockRange>,
-}
-
-/// Takes what a checkpoint writes.
-struct Sink<'a> {
-    core: &'a Core,
-    /// When everything that it writes is born.
-    birth: Generation,
-    run: Option<BlockRange>,
-    used: Vec<BlockRange>,
-    /// What is gathered for one write.
-    buffer: AlignedBuffer,
-    /// Nodes in the buffer, and the bytes that they take in it.
-    nodes: Vec<Encoded>,
-    nodes_len: usize,
-}
-
-impl Sink<'_> {
-    /// The next `count` blocks.
-    fn place(&mut self, count: u32) -> Result<BlockRange> {
-        if let Some(run) = &mut self.run
-            && run.count >= count
-        {
-            let taken = BlockRange { start: run.start, count };
-            *run = BlockRange { start: run.start + u64::from(count), count: run.count - count };
-            self.used.push(taken);
-            return Ok(taken);
-        }
-        self.give_back()?;
-        let run = self.core.allocator.allocate_packed(count, RUN_BLOCKS);
-        self.run = Some(run.ok_or_else(|| {
-            Error::new(ErrorKind::Full, "no space is left for a checkpoint: make the store larger, then open it again")
-        })?);
-        self.place(count)
-    }
-
-    /// Places pending values one after the other, many with one write.
-    fn place_values(&mut self, values: &[Arc<Pending>]) -> Result<()> {
-        let mut rest = values;
-        while !rest.is_empty() {
-            let mut blocks = 0;
-            let fits = |pending: &&Arc<Pending>| {
-                blocks += pending.bytes.len().div_ceil(BLOCK_LEN);
-                blocks <= RUN_BLOCKS as usize
-            };
-            let count = rest.iter().take_while(fits).count().max(1);
-            let (batch, later) = rest.split_at(count);
-            self.place_batch(batch)?;
-            rest = later;
-        }
-        Ok(())
-    }
-
-    fn place_batch(&mut self, batch: &[Arc<Pending>]) -> Result<()> {
-        let places: Vec<BlockRange> = batch
-            .iter()
-            .map(|pending| self.place(pending.bytes.len().div_ceil(BLOCK_LEN) as u32))
-            .collect::<Result<_>>()?;
-        self.write_nodes()?;
-        let mut from = 0;
-        while from < batch.len() {
-            // As many as lie one behind the other on the device.
-            let mut to = from + 1;
-            while to < batch.len() && places[to].start == places[to - 1].end() {
-                to += 1;
-            }
-            let first = places[from].start;
-            for (pending, place) in batch[from..to].iter().zip(&places[from..to]) {
-                let at = (place.start - first) as usize * BLOCK_LEN;
-                let end = at + place.count as usize * BLOCK_LEN;
-                self.buffer[at..at + pending.bytes.len()].copy_from_slice(&pending.bytes);
-                self.buffer[at + pending.bytes.len()..end].fill(0);
-            }
-            let length = (places[to - 1].end() - first) as usize * BLOCK_LEN;
-            self.core.write(&self.buffer[..length], first * BLOCK_LEN as u64)?;
-            from = to;
-        }
-        for (pending, place) in batch.iter().zip(places) {
-            self.settle(pending, place);
-        }
-        Ok(())
-    }
-
-    /// Says where a value was written.
-    fn settle(&self, pending: &Pending, range: BlockRange) {
-        let length = pending.bytes.len() as u32;
-        let checksums = pending.bytes.chunks(1 << PACKED_CHUNK_LOG2).map(crc32c).collect();
-        let extent = Extent {
-            birth: self.birth,
-            start_block: range.start,
-            run_length: length,
-            skip: 0,
-            length,
-            chunk_log2: PACKED_CHUNK_LOG2,
-            checksums,
-        };
-        if let Some(by) = pending.fate.place(extent) {
-            self.free_late(by, range);
-        }
-    }
-
-    /// Writes the nodes that wait, which lie one behind the other: they have their places from then on.
-    fn write_nodes(&mut self) -> Result<()> {
-        let Some(first) = self.nodes.first() else { return Ok(()) };
-        self.core.write(&self.buffer[..self.nodes_len], first.at().start_block * BLOCK_LEN as u64)?;
-        self.nodes_len = 0;
-        for encoded in std::mem::take(&mut self.nodes) {
-            let at = encoded.at();
-            let (node, by) = encoded.place();
-            match by {
-                Some(by) => self.free_late(by, at.range()),
-                None => self.core.nodes.put(&at, node?),
-            }
-        }
-        Ok(())
-    }
-
-    fn give_back(&mut self) -> Result<()> {
-        match self.run.take() {
-            Some(run) if run.count > 0 => self.core.allocator.release_packed(run),
-            _ => Ok(()),
-        }
-    }
-
-    fn free_late(&self, by: Version, range: BlockRange) {
-        self.core.free(&mut self.core.head.lock(), by, vec![range]);
-    }
-}
-
-impl NodeSink for Sink<'_> {
-    fn source(&self) -> &dyn NodeSource {
-        &self.core.nodes
-    }
-
-    fn place_value(&mut self, pending: &Pending) -> Result<()> {
-        let range = self.place(pending.bytes.len().div_ceil(BLOCK_LEN) as u32)?;
-        self.core.write(&AlignedBuffer::padded(&pending.bytes), range.start * BLOCK_LEN as u64)?;
-        self.settle(pending, range);
-        Ok(())
-    }
-
-    fn write_node(&mut self, mut encoded: Encoded) -> Result<()> {
-        let range = self.place((encoded.bytes().len() / BLOCK_LEN) as u32)?;
-        let follows = self.nodes.last().is_none_or(|last| last.at().range().end() == range.start);
-        if !follows || self.nodes_len + encoded.bytes().len() > self.buffer.len() {
-            self.write_nodes()?;
-        }
-        encoded.promise(range.start);
-        let end = self.nodes_len + encoded.bytes().len();
-        self.buffer[self.nodes_len..end].copy_from_slice(encoded.bytes());
-        self.nodes_len = end;
-        self.nodes.push(encoded);
-        Ok(())
-    }
 }
 
 fn is_full<T>(done: &Result<T>) -> bool {
@@ -292,19 +138,15 @@ impl Core {
 
     /// Writes what only memory holds of a state.
     fn write_state(&self, book: &mut Book, cut: &Cut, birth: Generation) -> Result<Option<NodeRef>> {
-        let buffer = AlignedBuffer::zeroed(RUN_BLOCKS as usize * BLOCK_LEN);
-        let (used, nodes) = (Vec::new(), Vec::new());
-        let mut sink = Sink { core: self, birth, run: None, used, buffer, nodes, nodes_len: 0 };
+        let mut sink = Sink::new(self, birth);
         let stamp = Stamp { birth, cut: cut.state.version, store: self.store };
         let mut values = Vec::new();
         unplaced(&cut.state.master, &mut values);
-        let placed = sink.place_values(&values);
-        drop(values);
+        let placed = sink.place_values(values);
         let root = placed.and_then(|()| write_dirty(&cut.state.master, stamp, &mut sink));
         // Also after a failure: what was placed stays placed, and the next checkpoint names it.
-        let written = sink.write_nodes();
-        sink.give_back()?;
-        book.written.append(&mut sink.used);
+        let (used, written) = sink.finish();
+        book.written.extend(used);
         written.and(root)
     }
 
@@ -380,11 +222,8 @@ impl Core {
 
     /// Brings the set of free blocks to the cut.
     fn settle_free(&self, book: &mut Book, cut: &Cut) -> Result<()> {
-        let deltas: Vec<(Version, Delta)> = {
-            let mut head = self.head.lock();
-            let end = head.deltas.partition_point(|(version, _)| *version <= cut.state.version);
-            head.deltas.drain(..end).collect()
-        };
+        let mut deltas = self.head.lock().take_deltas(cut.state.version);
+        deltas.sort_by_key(|(version, _)| *version);
         for (_, delta) in deltas {
             match delta {
                 Delta::Use(range) => book.free.remove(range.start, u64::from(range.count))?,

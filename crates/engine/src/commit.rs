@@ -57,7 +57,15 @@ impl Core {
 
     /// Asks for a batch and waits; writes the group it is in, if nobody else is writing one.
     pub(crate) fn commit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Result<Commit> {
-        self.submit_led(batch, durability).wait()
+        if durability != Durability::Written || self.background == Background::Manual || is_telling() {
+            return self.submit_led(batch, durability).wait();
+        }
+        // Written is quicker than handed over: whoever finds another one committing so waits for that, and then writes itself.
+        let turn = self.turn.lock();
+        let ticket = self.submit_led(batch, durability);
+        self.lead();
+        drop(turn);
+        ticket.wait()
     }
 
     /// Asks for a batch on behalf of one who will wait at once, and then writes the group if nobody else does: a ticket

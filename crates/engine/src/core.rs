@@ -1,6 +1,6 @@
 //! What all parts of an open store share.
 //!
-//! Locks, in the order in which they may be taken together: `book`, `head`, `pins`, `reuse`. The allocator's
+//! Locks, in the order in which they may be taken together: `turn`, `book`, `head`, `pins`, `reuse`. The allocator's
 //! groups, `visible` and the queues of watchers are leaves: nothing is taken while they are held.
 //!
 //! Invariants:
@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filters;
 use crate::limits::Limits;
 use crate::lock::Mutex;
+use crate::log::longest::Longest;
 use crate::log::record::Step;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
@@ -73,9 +74,6 @@ impl Past {
     }
 }
 
-/// So many may wait to be taken down by who submits next.
-const PAST_MAX: usize = 1024;
-
 /// Where the log stands after a group, and the state there: a checkpoint may cut here.
 #[derive(Clone)]
 pub(crate) struct Cut {
@@ -120,6 +118,8 @@ pub(crate) struct Head {
     /// The writer looks again soon, whether it is woken or not.
     pub writer_armed: bool,
     pub deltas: Vec<(Version, Delta)>,
+    /// Those of commits that are not the newest: what a checkpoint under way has written and they had replaced before.
+    pub late_deltas: Vec<(Version, Delta)>,
     /// What has to stay in memory until a checkpoint has placed it.
     pub dirty: Weight,
     /// A checkpoint begins above this.
@@ -148,6 +148,14 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    /// Takes the changes up to a commit; they are in order once sorted by it.
+    pub fn take_deltas(&mut self, up_to: Version) -> Vec<(Version, Delta)> {
+        let rest = self.deltas.split_off(self.deltas.partition_point(|(of, _)| *of <= up_to));
+        let mut taken = std::mem::replace(&mut self.deltas, rest);
+        taken.extend(self.late_deltas.extract_if(.., |(of, _)| *of <= up_to));
+        taken
+    }
+
     /// A node has left the newest state before it was written.
     fn forget(&mut self, (weight, born): (Weight, Version)) {
         // What a checkpoint under way writes stays until it has ended.
@@ -198,6 +206,9 @@ pub struct Core {
     pub(crate) discards: AtomicBool,
     pub(crate) book: Mutex<Book>,
     pub(crate) head: Mutex<Head>,
+    /// Whose turn it is to have a commit written that nobody syncs; nothing of it is guarded.
+    pub(crate) turn: Mutex<()>,
+    pub(crate) longest: Longest,
     /// The writer has something to do.
     pub(crate) work: Condvar,
     /// The checkpointer has something to do.
@@ -252,7 +263,7 @@ impl Core {
     /// by thread need not make two threads wait for each other.
     pub(crate) fn leave_past(&self, mut past: Vec<Past>) {
         let mut waiting = self.past.lock();
-        if waiting.len() + past.len() <= PAST_MAX {
+        if waiting.len() + past.len() <= self.limits.past_max {
             waiting.append(&mut past);
         }
         drop(waiting);
@@ -315,6 +326,12 @@ impl Core {
     /// Begins to write to the device; `end_write` tells what became of it.
     pub(crate) fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
         self.device.begin_write(buffer, offset)
+    }
+
+    /// The same for nodes and values, which are read through the page cache.
+    pub(crate) fn begin_data(&self, buffer: AlignedBuffer, offset: u64) -> Result<Writing> {
+        self.check_running()?;
+        Ok(self.device.begin_data(buffer, offset))
     }
 
     /// Waits for a write that was begun, and gives its memory back; a failure stops the store.
@@ -434,8 +451,9 @@ impl Core {
         if freed.is_empty() {
             return;
         }
-        let at = head.deltas.partition_point(|(version, _)| *version <= by);
-        head.deltas.splice(at..at, freed.iter().map(|range| (by, Delta::Free(*range))));
+        let is_late = head.deltas.last().is_some_and(|(version, _)| *version > by);
+        let deltas = if is_late { &mut head.late_deltas } else { &mut head.deltas };
+        deltas.extend(freed.iter().map(|range| (by, Delta::Free(*range))));
         if self.reuse_at_once {
             for range in freed {
                 let _ = self.allocator.release(range.start, u64::from(range.count));

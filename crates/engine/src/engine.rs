@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filters;
 use crate::limits::{FROZEN_ABOVE, Limits};
 use crate::lock::Mutex;
+use crate::log::longest::Longest;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
 use crate::promise::Promises;
@@ -371,6 +372,8 @@ pub(crate) fn new_core(
         discards: AtomicBool::new(options.discard && !options.read_only),
         book: Mutex::new(book),
         head: Mutex::new(head),
+        turn: Mutex::new(()),
+        longest: Longest::default(),
         work: Condvar::new(),
         checkpoint_work: Condvar::new(),
         reap_work: Condvar::new(),
@@ -399,7 +402,7 @@ fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &
         state,
         counters,
         requests,
-        changes: Changes::since(superblock.reserve),
+        changes: Changes::since(superblock.reserve).within(limits.memory_len),
         queue: Default::default(),
         queue_len: 0,
         in_flight: false,
@@ -409,6 +412,7 @@ fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &
         untold: 0,
         writer_armed: false,
         deltas: Vec::new(),
+        late_deltas: Vec::new(),
         dirty: Weight::default(),
         table: limits.table(superblock.blocks * BLOCK_LEN as u64),
         frozen: Version(0),

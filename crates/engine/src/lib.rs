@@ -72,6 +72,7 @@ pub use glance::{GLANCE_LEN_MAX, Glance};
 pub use grow::{GrowTo, Grown};
 pub use limits::Limits;
 pub use lock::LockWaits;
+pub use log::longest::LongestWrites;
 pub use recovery::Recovered;
 pub use repair::Repair;
 pub use report::{RunClass, SpaceReport, SpaceUse};

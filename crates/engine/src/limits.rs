@@ -17,6 +17,13 @@ const TABLE_LEN_MIN: u64 = 128 << 10;
 /// So many times the memory of its changes a checkpoint may write: a leaf for the smallest patch.
 const LEAVES_TO_CHANGES: u64 = 8;
 
+/// Of the budget of memory, states of the past may take one byte of so many, …
+const PAST_SHARE: u64 = 64;
+/// … each about so much of its own, the path that the next commit has copied, …
+const PAST_LEN: u64 = 16 << 10;
+/// … and they are never more.
+const PAST_MAX: usize = 1024;
+
 /// Sizes of an open store, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -34,6 +41,8 @@ pub struct Limits {
     pub frozen_above: usize,
     /// The budget of memory.
     pub memory_len: u64,
+    /// So many states that nobody sees any more may wait to be taken down by who submits next.
+    pub past_max: usize,
     /// A group is made durable when this much was written without.
     pub unflushed_len_max: u64,
 }
@@ -50,6 +59,7 @@ impl Limits {
             checkpoint_log_len: ring_len / 8 * 3,
             frozen_above: FROZEN_ABOVE,
             memory_len,
+            past_max: usize::try_from(memory_len / PAST_SHARE / PAST_LEN).map_or(PAST_MAX, |most| most.min(PAST_MAX)),
             unflushed_len_max: 256 << 20,
         }
     }

@@ -5,12 +5,24 @@
 //! - Room for what the bound of the smallest store of this length allows is kept back as the reserve, room for what waits
 //!   beyond that by [`Allocator::set_table`](crate::space::Allocator::set_table): data never takes what a checkpoint needs.
 
+use std::time::Duration;
+
+use crate::batch::Version;
 use crate::checkpoint::{Book, RUN_BLOCKS};
 use crate::core::{Core, Head};
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
 use crate::space::Class;
 use crate::tree::Weight;
+
+/// The longest that a commit waits for a checkpoint that has room left for it.
+const PAUSE_MAX: Duration = Duration::from_millis(1);
+/// Less is none: to wait at all takes about as long.
+const PAUSE_MIN: Duration = Duration::from_micros(20);
+/// Commits wait when so much room is left, in bytes: about as many as there are while a long checkpoint ends.
+const PACED_LEN: u64 = 8 << 20;
+/// Of the ring at most one part of so many is left then.
+const PACED_RING_SHARE: u64 = 16;
 
 /// What a checkpoint lacks, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,10 +34,33 @@ enum Room {
     Now(u64),
 }
 
+/// How long a commit waits before it takes some of the last `paced` bytes of the room up to `most`: little for long, so that
+/// what room there is gets used.
+fn pause_before(taken: u64, most: u64, paced: u64) -> Duration {
+    let left = most.saturating_sub(taken).min(paced);
+    let share = 1.0 - left as f64 / paced.max(1) as f64;
+    PAUSE_MAX.mul_f64(if most == 0 { 0.0 } else { share * share })
+}
+
 impl Core {
     /// What may wait for a checkpoint now.
     pub(crate) fn table(&self, head: &Head) -> Weight {
         self.limits.table_with(head.table, self.allocator.free_blocks() * BLOCK_LEN as u64)
+    }
+
+    /// How long the next commit waits, while a checkpoint is under way and the room for what comes meanwhile runs out: longer
+    /// and longer, rather than not at all and then for the end of the checkpoint.
+    pub(crate) fn pause(&self, head: &Head) -> Option<Duration> {
+        if head.frozen == Version(0) {
+            return None;
+        }
+        let (dirty, table, ring_len) = (head.dirty, self.table(head), self.ring.length());
+        let most = table.and_half();
+        let log_len = head.sealed.position.0.saturating_sub(head.tail.0);
+        let pause = pause_before(dirty.memory_len, most.memory_len, PACED_LEN.min(table.memory_len / 2))
+            .max(pause_before(dirty.device_len, most.device_len, PACED_LEN.min(table.device_len / 2)))
+            .max(pause_before(log_len, ring_len, PACED_LEN.min(ring_len / PACED_RING_SHARE)));
+        Some(pause).filter(|pause| *pause >= PAUSE_MIN)
     }
 
     /// Keeps from data what the next checkpoint is going to write and the reserve has no room for.
@@ -76,5 +111,17 @@ impl Core {
         let mut head = self.head.lock();
         head.table = table;
         self.keep_for_table(&head);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_the_room_is_taken_more_and_more_slowly() {
+        let pauses = [0, 900, 950, 975, 1000, u64::MAX].map(|taken| pause_before(taken, 1000, 100));
+        assert_eq!(pauses.map(|pause| pause.as_micros()), [0, 0, 250, 562, 1000, 1000]);
+        assert_eq!(pause_before(5, 0, 0), Duration::ZERO);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::device::BLOCK_LEN;
 use crate::engine::Engine;
+use crate::log::longest::LongestWrites;
 
 /// How full a store is, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,11 @@ pub struct Usage {
 }
 
 impl Engine {
+    /// The longest writes of the log that went through the page cache, since this was asked last.
+    pub fn longest_log_writes(&self) -> LongestWrites {
+        self.shared().longest.take()
+    }
+
     /// How full the store is.
     pub fn usage(&self) -> Usage {
         let book = self.shared().book.lock();

@@ -11,14 +11,15 @@
 //!   another group follows: until then nobody was promised that it outlives a power cut, so it is written anew with the
 //!   records that follow. A write of one block into the page cache is whole for whoever reads after the process ended.
 
+mod thread;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::MutexGuard;
 
 use crate::batch::{Durability, Version};
-use crate::commit::LAZY_LEN_MAX;
 use crate::core::{Core, Cut, Head, Item, OpenGroup, Past};
 use crate::device::{AlignedBuffer, BLOCK_LEN, Writing};
 use crate::engine::Background;
@@ -28,17 +29,13 @@ use crate::log::ring::Position;
 use crate::staging::Staged;
 use crate::ticket::telling;
 
-/// How long the writer waits, when idle, before it marks in the ring what is durable.
-const MARK_DELAY: Duration = Duration::from_millis(50);
-
-/// How long a commit that was told already waits in the queue for others to be written with.
-const LAZY_DELAY: Duration = Duration::from_millis(10);
-
 /// So few freed blocks are not worth a checkpoint.
 const WAITING_BLOCKS_MIN: u64 = 64;
 
-/// Memory that is kept for groups; a longer one gets its own.
+/// The least memory for groups, …
 const GROUP_BUFFER_LEN: usize = 64 << 10;
+/// … and the most that is kept; a longer one gets its own.
+const GROUP_BUFFER_LEN_MAX: usize = 2 << 20;
 
 /// A group on its way.
 pub(crate) struct Sealed {
@@ -60,6 +57,8 @@ enum Write {
         buffer: AlignedBuffer,
         /// Through the page cache: where nobody waits for the medium, or part of it is there already.
         is_cached: bool,
+        /// A checkpoint was under way when it was built.
+        is_beside: bool,
     },
     /// To wait for it.
     Begun(Begun),
@@ -139,7 +138,7 @@ impl Core {
         head.in_flight = false;
         head.unwritten = None;
         match written {
-            Ok(Some(buffer)) if buffer.len() <= GROUP_BUFFER_LEN => head.group_buffer = Some(buffer),
+            Ok(Some(buffer)) if buffer.len() <= GROUP_BUFFER_LEN_MAX => head.group_buffer = Some(buffer),
             Ok(_) => {}
             Err(error) => {
                 drop(head);
@@ -161,18 +160,20 @@ impl Core {
     fn write_whole(&self, write: Write, data: Option<Arc<Staged>>) -> Result<Option<AlignedBuffer>> {
         match (write, data) {
             (Write::Outcomes, _) => Ok(None),
-            (Write::Whole { position, buffer, is_cached: false }, Some(data)) => {
+            (Write::Whole { position, buffer, is_cached: false, .. }, Some(data)) => {
                 let offset = self.ring.offset(position);
                 let writing = self.begin_write(buffer, offset);
                 self.write_beside(writing, offset, Some(data)).map(Some)
             }
-            (Write::Whole { position, buffer, is_cached }, data) => {
+            (Write::Whole { position, buffer, is_cached, is_beside }, data) => {
                 data.map_or(Ok(()), |data| data.write_out(self))?;
                 let offset = self.ring.offset(position);
                 if is_cached {
-                    self.write_cached(&buffer, offset)?
+                    let begun = Instant::now();
+                    self.write_cached(&buffer, offset)?;
+                    self.longest.note(is_beside, begun.elapsed());
                 } else {
-                    self.write(&buffer, offset)?
+                    self.write(&buffer, offset)?;
                 }
                 Ok(Some(buffer))
             }
@@ -338,7 +339,7 @@ impl Core {
         head.open = (!sync && buffer.len() == BLOCK_LEN).then_some(group);
         let is_cached = !sync || is_cached_before;
         let data = head.unwritten.as_ref().map(|(_, staged)| Arc::clone(staged));
-        let write = Write::Whole { position, buffer, is_cached };
+        let write = Write::Whole { position, buffer, is_cached, is_beside: head.frozen > Version(0) };
         Sealed { items, version: head.sealed.state.version, write, data, sync }
     }
 
@@ -392,31 +393,6 @@ impl Core {
         }
     }
 
-    /// Marks in the ring what is durable, so that recovery can tell damage from an unfinished end.
-    pub(crate) fn write_mark(&self) -> Result<()> {
-        let (position, bytes) = {
-            let mut head = self.head.lock();
-            let position = self.ring.place(head.sealed.position, crate::device::BLOCK_LEN as u64);
-            let full = position.0 + crate::device::BLOCK_LEN as u64 - head.tail.0 > self.ring.length();
-            if full || !head.queue.is_empty() || head.in_flight {
-                return Ok(());
-            }
-            let first = Version(head.sealed.state.version.0 + 1);
-            let mark = OpenGroup { position, first, records: 0, payload_len: 0, previous: head.sealed.chain };
-            let mut bytes = AlignedBuffer::zeroed(BLOCK_LEN);
-            let header = group::seal(self.header(&head, &mark), 0, &mut bytes);
-            head.sealed.position = Position(position.0 + bytes.len() as u64);
-            head.sealed.chain = header.checksum;
-            head.open = None;
-            head.in_flight = true;
-            (position, bytes)
-        };
-        let written = self.write(&bytes, self.ring.offset(position));
-        self.head.lock().in_flight = false;
-        self.room.notify_all();
-        written
-    }
-
     fn fail_queue(&self) {
         let error = self.check_running().err().unwrap_or_else(|| Error::new(ErrorKind::Stopped, "the store stopped"));
         let items: Vec<Item> = self.head.lock().queue.drain(..).collect();
@@ -425,67 +401,18 @@ impl Core {
         }
         self.room.notify_all();
     }
-
-    /// The writer's thread.
-    pub(crate) fn run_writer(self: Arc<Core>) {
-        let mut marked = Version(0);
-        while let Some(mark) = self.next_task(marked) {
-            let done = match mark {
-                Some(flushed) => {
-                    marked = flushed;
-                    self.write_mark()
-                }
-                None => self.write_group().map(|_| ()),
-            };
-            if done.is_err() {
-                self.fail_queue();
-                return;
-            }
-        }
-    }
-
-    /// Waits for something to do: a group to write, or, when idle, a mark of what was flushed since `marked`.
-    /// None when the store is closed and nothing waits.
-    fn next_task(&self, marked: Version) -> Option<Option<Version>> {
-        let mut head = self.head.lock();
-        let (mut late, mut idle) = (false, false);
-        while self.check_running().is_ok() {
-            let waiting = !head.queue.is_empty() && !head.in_flight;
-            let lazy = head.untold == 0 && head.queue_len <= LAZY_LEN_MAX && !head.closing;
-            if waiting && (late || !lazy) {
-                break;
-            }
-            if head.closing && head.queue.is_empty() && !head.in_flight {
-                return None;
-            }
-            let due = head.flushed > marked && head.flushed == head.sealed.state.version;
-            if idle && due && !head.in_flight {
-                head.writer_armed = false;
-                return Some(Some(head.flushed));
-            }
-            let before = head.sealed.position;
-            head.writer_armed = waiting || due;
-            late = match (waiting, due) {
-                (true, _) => self.work.wait_for(&mut head, LAZY_DELAY).timed_out(),
-                (false, true) => self.work.wait_for(&mut head, MARK_DELAY).timed_out(),
-                (false, false) => {
-                    self.work.wait(&mut head);
-                    false
-                }
-            };
-            idle = late && !waiting && head.sealed.position == before;
-        }
-        head.writer_armed = false;
-        Some(None)
-    }
 }
 
 /// Memory for a group of this length; what an open group has there stays.
 fn group_memory(head: &mut Head, length: usize) -> AlignedBuffer {
-    if length > GROUP_BUFFER_LEN {
+    if length > GROUP_BUFFER_LEN_MAX {
         return AlignedBuffer::zeroed(length);
     }
-    let mut buffer = head.group_buffer.take().unwrap_or_else(|| AlignedBuffer::zeroed(GROUP_BUFFER_LEN));
+    let mut kept = head.group_buffer.take();
+    if let Some(buffer) = kept.take_if(|buffer| buffer.resize(length)) {
+        return buffer;
+    }
+    let mut buffer = AlignedBuffer::zeroed(length.next_power_of_two().max(GROUP_BUFFER_LEN));
     buffer.resize(length);
     buffer
 }

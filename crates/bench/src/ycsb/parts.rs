@@ -4,6 +4,7 @@
 //!   hundred updates.
 //! - Seek: one cursor goes from range to range; without it each range gets a new cursor.
 //! - Upper bound: a cursor knows where a range ends; without it the reader notices by the first key behind.
+//! - Log: the longest write of it for a commit that nobody syncs, while a checkpoint is under way; without it, none is.
 //! - Filter: look-ups of absent keys whose leaves are not in memory, alone and followed by the insert of the key.
 
 use super::Arguments;
@@ -20,6 +21,7 @@ use koine_engine::device::{FileDevice, OpenOptions};
 use koine_engine::{Batch, Durability, Engine, KeyRange, Operation, Options, View};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 const WITHOUT: &str = "without";
@@ -48,7 +50,7 @@ type Case = fn(&Path, Scale, bool) -> Outcome<Vec<f64>>;
 /// What is measured, in which unit, and which way is good.
 type Measured = (&'static str, &'static str, Better);
 
-const CASES: [(Case, &[Measured]); 4] = [
+const CASES: [(Case, &[Measured]); 5] = [
     (
         absorption,
         &[
@@ -56,6 +58,7 @@ const CASES: [(Case, &[Measured]); 4] = [
             ("absorption: bytes written a byte put", "bytes a byte", Better::Lower),
         ],
     ),
+    (log, &[("log: longest write beside a checkpoint", "ms", Better::Lower)]),
     (seek, &[("seek: ranges of 10 records in one view", "ranges/s", Better::Higher)]),
     (upper_bound, &[("upper bound: ranges of 10 records, cold", "ranges/s", Better::Higher)]),
     (
@@ -161,6 +164,32 @@ fn absorption(path: &Path, scale: Scale, absorbs: bool) -> Outcome<Vec<f64>> {
     let written = written_len()? - before;
     engine.close().map_err(text)?;
     Ok(vec![rate, written as f64 / (updates * RECORD_LEN) as f64])
+}
+
+fn log(path: &Path, scale: Scale, beside: bool) -> Outcome<Vec<f64>> {
+    let engine = loaded(path, Options::default().memory_len, true, scale.records)?;
+    let (values, mut numbers) = (Values::new(VALUE_LEN), Numbers::new(7));
+    let is_over = AtomicBool::new(false);
+    engine.longest_log_writes();
+    let (updated, checkpointed) = std::thread::scope(|scope| {
+        let checkpoints = scope.spawn(|| -> Outcome<()> {
+            while beside && !is_over.load(Ordering::Relaxed) {
+                engine.checkpoint().map_err(text)?;
+            }
+            Ok(())
+        });
+        let mut update =
+            |update| commit(&engine, put(Batch::new(), &values, numbers.below(scale.records) * SPREAD, update));
+        let updated = (1..=scale.updates).try_for_each(&mut update);
+        is_over.store(true, Ordering::Relaxed);
+        (updated, checkpoints.join())
+    });
+    updated?;
+    checkpointed.map_err(|_| "the thread of the checkpoints panicked".to_owned())??;
+    let longest = engine.longest_log_writes();
+    engine.close().map_err(text)?;
+    let longest = if beside { longest.beside_checkpoint } else { longest.alone };
+    Ok(vec![longest.as_secs_f64() * 1000.0])
 }
 
 fn seek(path: &Path, scale: Scale, seeks: bool) -> Outcome<Vec<f64>> {

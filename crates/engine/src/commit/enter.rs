@@ -55,6 +55,7 @@ impl Core {
         let need = blocks_needed(steps);
         let class = if draws(steps) { Class::Promised } else { Class::Data };
         let mut tries = 0;
+        self.pace()?;
         loop {
             let head = self.enter_at_once()?;
             // Where no checkpoint finds room, what takes space is refused and what gives it back goes on.
@@ -79,6 +80,19 @@ impl Core {
             tries += 1;
             self.make_room(promised + need).or_else(|error| if tries > 1 { Err(error) } else { Ok(()) })?;
         }
+    }
+
+    /// Slows down who commits while a checkpoint is under way and what waits for the next one grows, so that nobody has to
+    /// wait for the end of it.
+    fn pace(&self) -> Result<()> {
+        if self.background == Background::Manual || is_telling() {
+            return Ok(());
+        }
+        let mut head = self.enter_at_once()?;
+        if let Some(pause) = self.pause(&head) {
+            self.room.wait_for(&mut head, pause);
+        }
+        Ok(())
     }
 
     /// Whether there is room for so many blocks, with what waits for a checkpoint.

@@ -339,6 +339,15 @@ impl Device for FileDevice {
         Writing::ended(buffer, outcome)
     }
 
+    // The kernel takes pages of a file out of its cache after such a write too, but not those of a block device.
+    fn begin_data(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        if !self.is_block {
+            return self.begin_write(buffer, offset);
+        }
+        let outcome = self.write_at(&buffer, offset);
+        Writing::ended(buffer, outcome)
+    }
+
     fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let handles = self.handles_to_write()?;
         check_write(data.len(), offset, self.length.load(Ordering::Acquire))?;

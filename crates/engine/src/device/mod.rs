@@ -103,6 +103,13 @@ pub trait Device: Send + Sync {
         Writing::ended(buffer, outcome)
     }
 
+    /// As `begin_write`, for what is read through the page cache later: where that could keep older bytes the write is done
+    /// before this returns.
+    fn begin_data(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        let outcome = self.write_at(&buffer, offset);
+        Writing::ended(buffer, outcome)
+    }
+
     /// Writes as `write_at` does, through the page cache where there is one: it returns sooner and survives the end
     /// of the process, and the next `sync` takes longer. For small writes that nobody syncs at once.
     fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
@@ -190,6 +197,10 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
         (**self).begin_write(buffer, offset)
+    }
+
+    fn begin_data(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        (**self).begin_data(buffer, offset)
     }
 
     fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {

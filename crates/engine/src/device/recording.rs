@@ -135,6 +135,10 @@ impl<D: Device> Device for RecordingDevice<D> {
         })
     }
 
+    fn begin_data(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        self.begin_write(buffer, offset)
+    }
+
     // What a power cut leaves of it is the same.
     fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let event = Event::Write { offset, data: Bytes::copy_from_slice(data) };

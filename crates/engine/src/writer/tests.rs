@@ -332,3 +332,37 @@ fn a_power_cut_leaves_a_staged_value_before_or_after() {
         assert!(images > 30, "{images} images");
     }
 }
+
+#[test]
+fn memory_of_long_groups_is_used_again() {
+    let (_, engine) = store(Background::Manual);
+    let kept = || engine.shared().head.lock().group_buffer.as_ref().map(|buffer| buffer.as_ptr());
+    let commit = |count: u64, from: u64| {
+        let batch = (0..count)
+            .fold(Batch::new(), |batch, number| batch.put(SPACE, (from + number).to_be_bytes().to_vec(), vec![7; 900]));
+        engine.commit(batch, Durability::Written).unwrap();
+    };
+    commit(150, 0);
+    let first = kept();
+    assert!(first.is_some());
+    commit(120, 1000);
+    put(&engine, 2000, Durability::Written);
+    assert_eq!(kept(), first, "neither a shorter group nor one of a block needs memory of its own");
+    engine.close().unwrap();
+}
+
+#[test]
+fn threads_that_commit_without_a_sync_write_their_own_groups() {
+    let (_, engine) = store(Background::Threads);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let engine = &engine;
+            scope.spawn(move || (0..100).for_each(|number| put(engine, thread * 100 + number, Durability::Written)));
+        }
+        // Those that are synced between them wait for no turn.
+        (800..820).for_each(|number| put(&engine, number, Durability::Sync));
+    });
+    assert!((0..820).all(|number| has(&engine, number)));
+    assert!(engine.shared().turn.try_lock().is_some());
+    engine.close().unwrap();
+}

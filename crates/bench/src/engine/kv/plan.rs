@@ -182,6 +182,7 @@ fn over_memory(arguments: &Arguments, value_len: usize) -> Set {
         cell(Kind::Read { pinned: false }, Level::Written, THREADS),
         cell(Kind::Scan, Level::Written, 1),
         cell(Kind::Overwrite, Level::Written, 1),
+        cell(Kind::Overwrite, Level::Written, THREADS),
         cell(Kind::Overwrite, Level::Sync, 1),
         many,
         cell(Kind::Mixed, Level::Written, 1),
@@ -247,7 +248,7 @@ mod tests {
             {
                 assert!(rows.contains(&format!("{size}: {case}")), "{size}: {case}");
             }
-            for case in ["point read x1", "scan x1", "insert unsynced x1"] {
+            for case in ["point read x1", "scan x1", "overwrite unsynced x8", "insert unsynced x1"] {
                 assert!(rows.contains(&format!("{size} over memory: {case}")), "{size} over memory: {case}");
             }
             assert!(rows.contains(&format!("{size}: point read x1 beside LMDB")));

@@ -65,6 +65,9 @@ impl Device for Counted {
     fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
         self.device.begin_write(buffer, offset)
     }
+    fn begin_data(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
+        self.device.begin_data(buffer, offset)
+    }
     fn write_cached(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.device.write_cached(data, offset)
     }
