@@ -181,6 +181,9 @@ macro_rules! calls {
             }
         )*
 
+        /// The names of all calls that are asked of a store elsewhere: what may be asked at all.
+        pub const CALL_NAMES: &[&str] = &[$(stringify!($name)),*];
+
         /// Takes a message as what the verb asks for and tells; what is taken is put as it was.
         #[cfg(any(test, feature = "fuzzing"))]
         pub(crate) fn any_message(verb: u16, bytes: &[u8]) {

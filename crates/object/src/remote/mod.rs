@@ -15,6 +15,7 @@ mod server;
 mod types;
 mod types_identity;
 
+pub use calls::CALL_NAMES;
 pub(crate) use calls::*;
 pub use client::{LogIn, RemoteObjects};
 pub(crate) use client::{Remote, RemoteBody, RemoteReader, RemoteTransaction, RemoteWriter};

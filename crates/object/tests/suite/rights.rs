@@ -10,13 +10,13 @@ use koine_object::{
 use crate::support::{group_of, kind, put, put_into, store, user_of};
 
 /// A call as the table has it: its name, and itself over `bucket`, which holds `old` and an upload of `joined`.
-type Call = (&'static str, fn(&Objects, UploadId) -> Result<()>);
+pub type Call = (&'static str, fn(&Objects, UploadId) -> Result<()>);
 
 const OLD: ObjectName<'_> = ObjectName { bucket: "bucket", key: "old" };
 const JOINED: ObjectName<'_> = ObjectName { bucket: "bucket", key: "joined" };
 
 /// Every call.
-const CALLS: &[Call] = &[
+pub const CALLS: &[Call] = &[
     ("create bucket", |objects, _| objects.create_bucket("another").wait().map(drop)),
     ("list buckets", |objects, _| objects.list_buckets(&BucketQuery::default()).map(drop)),
     ("head bucket", |objects, _| objects.head_bucket("bucket").map(drop)),
@@ -157,7 +157,7 @@ const READER: &str = r#"{"Version": "2012-10-17", "Statement": {"Effect": "Allow
     "Principal": {"AWS": "arn:aws:iam:::user/reader"}, "Resource": "arn:aws:s3:::bucket/*"}}"#;
 
 /// The store of the table, with everybody in it.
-fn peopled() -> (Objects, UploadId) {
+pub fn peopled() -> (Objects, UploadId) {
     let (objects, upload) = ready();
     let identities = objects.identities();
     group_of(&objects, "lab", &["owner", "held", "member"]);
