@@ -32,7 +32,8 @@ use crate::limits::{BODY_LEN_MAX, Limits, SMALL_BODY_LEN_MAX};
 use crate::query::Query;
 use crate::route::{self, BodyKind};
 use crate::s3::checksums;
-use crate::s3::errors;
+use crate::s3::document::{Instead, NO_PARTS};
+use crate::s3::errors::{self, MALFORMED_XML};
 use crate::shares::{Holder, Places};
 
 /// What a call needs of a request for an object beside what the library decodes.
@@ -43,11 +44,23 @@ pub struct Asked(Arc<Sent>);
 struct Sent {
     headers: HeaderMap,
     body: Mutex<Option<IncomingBody>>,
+    document: bytes::Bytes,
+    expires: Option<String>,
 }
 
 impl Asked {
-    fn new(headers: HeaderMap, body: Option<IncomingBody>) -> Self {
-        Asked(Arc::new(Sent { headers, body: Mutex::new(body) }))
+    fn new(headers: HeaderMap, body: Option<IncomingBody>, document: bytes::Bytes, expires: Option<String>) -> Self {
+        Asked(Arc::new(Sent { headers, body: Mutex::new(body), document, expires }))
+    }
+
+    /// The document that came in place of a body.
+    pub fn document(&self) -> &[u8] {
+        &self.0.document
+    }
+
+    /// What `Expires` is to be told as: any text, which the library would read as a date.
+    pub fn expires(&self) -> Option<&str> {
+        self.0.expires.as_deref()
     }
 
     /// The headers as they were sent.
@@ -108,6 +121,9 @@ impl Asker {
 const NEEDED_BELOW: [HeaderName; 2] =
     [HeaderName::from_static("x-amz-copy-source"), HeaderName::from_static("x-amz-object-attributes")];
 
+/// The parameter that says what `Expires` is told as.
+const EXPIRES: &str = "response-expires";
+
 /// Takes requests.
 pub struct Door {
     objects: Objects,
@@ -150,7 +166,7 @@ impl Door {
         let (parts, frames) = request.into_parts();
         let (method, path) = (parts.method.clone(), parts.uri.clone());
         let mut response = match self.admit(parts, frames, connection).await {
-            Ok(request) => self.service.call(request).await?,
+            Ok(request) => finish(self.service.call(request).await?),
             Err(error) => {
                 let status = error.status_code().unwrap_or(StatusCode::BAD_REQUEST);
                 let code = error.code().as_str();
@@ -191,7 +207,11 @@ impl Door {
         if presigned {
             take_headers_from_query(&query, &mut parts.headers)?;
             query.retain(|name| !belongs_to_signature(name));
-            parts.uri = without_signature(&target)?;
+            parts.uri = without(&target, belongs_to_signature)?;
+        }
+        let expires = query.get(EXPIRES).map(str::to_owned);
+        if expires.is_some() {
+            parts.uri = without(&parts.uri, |pair| pair.split('=').next() == Some(EXPIRES))?;
         }
         let resolved = route::resolve(&parts.method, target.path(), &query, &parts.headers)?;
         asks::check(&parts.headers, resolved.gives)?;
@@ -201,15 +221,15 @@ impl Door {
         refuse_form(&parts)?;
         let promise = promise(&parts, payload, frames.size_hint().exact())?;
         let body = IncomingBody::new(frames, promise, &self.limits);
-        let (document, data) = match resolved.body {
+        // With an upload's id the checksum headers tell of the object that its parts make, not of this body.
+        let completes = parts.method == Method::POST && query.has("uploadId");
+        let (mut document, data) = match resolved.body {
             BodyKind::Data => (bytes::Bytes::new(), Some(body)),
             BodyKind::Document => {
                 if let (Some(objects), true) = (&narrowed, body.length() != Some(0)) {
                     early::check(objects, &parts.method, target.path(), &query)?;
                 }
-                // With an upload's id the checksum headers tell of the object that its parts make, not of this body.
-                let of_object = query.has("uploadId");
-                (self.gather(&parts.headers, of_object, holder, body).await?, None)
+                (self.gather(&parts.headers, query.has("uploadId"), holder, body).await?, None)
             }
         };
         if resolved.names_object {
@@ -220,7 +240,10 @@ impl Door {
                 }
             }
             let sent = std::mem::replace(&mut parts.headers, below);
-            parts.extensions.insert(Asked::new(sent, data));
+            parts.extensions.insert(Asked::new(sent, data, document.clone(), expires));
+            if completes {
+                document = bytes::Bytes::from_static(NO_PARTS);
+            }
         } else {
             for name in ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-decoded-content-length"] {
                 parts.headers.remove(name);
@@ -247,15 +270,41 @@ impl Door {
         let small = body.length().is_some_and(|length| length <= SMALL_BODY_LEN_MAX);
         let _place = if small { None } else { Some(self.documents.take_now(holder).ok_or_else(busy)?) };
         let document = body.collect(self.limits.xml_len_max).await?;
-        let mut expected = checksums::expected(headers)?;
-        if of_object {
-            expected.checksums.clear();
-        }
+        let expected = if of_object { checksums::md5_expected(headers) } else { checksums::expected(headers) };
+        let mut expected = expected?;
         // Trailers are of the body that they follow.
         expected.checksums.extend(checksums::in_trailers(headers, body.trailers())?.checksums);
         expected.verify(&document).map_err(errors::s3)?;
         Ok(document)
     }
+}
+
+/// The answer of the library, with what a call made in place of it.
+fn finish(mut response: Response<Body>) -> Response<Body> {
+    let instead = response.extensions_mut().remove::<Instead>().unwrap_or_default();
+    if let Some(status) = instead.status {
+        *response.status_mut() = status;
+    }
+    if let Some(document) = instead.body {
+        *response.body_mut() = Body::from(document);
+    }
+    if response.status() == StatusCode::BAD_REQUEST
+        && let Some(explained) = response.body().bytes().and_then(|body| explain(&body))
+    {
+        response.headers_mut().remove(http::header::CONTENT_LENGTH);
+        *response.body_mut() = Body::from(explained);
+    }
+    response
+}
+
+/// A refusal of a document or a name by the library says no more than its code.
+fn explain(body: &[u8]) -> Option<bytes::Bytes> {
+    let text = std::str::from_utf8(body).ok().filter(|text| !text.contains("<Message>"))?;
+    let words = [("MalformedXML", MALFORMED_XML), ("InvalidBucketName", "The specified bucket is not valid.")];
+    words.into_iter().find_map(|(code, words)| {
+        let code = format!("<Code>{code}</Code>");
+        text.contains(&code).then(|| text.replacen(&code, &format!("{code}<Message>{words}</Message>"), 1).into())
+    })
 }
 
 fn busy() -> S3Error {
@@ -295,12 +344,12 @@ fn take_headers_from_query(query: &Query<'_>, headers: &mut HeaderMap) -> Result
     Ok(())
 }
 
-fn without_signature(target: &Uri) -> Result<Uri, S3Error> {
-    let kept: Vec<&str> =
-        target.query().unwrap_or_default().split('&').filter(|pair| !belongs_to_signature(pair)).collect();
+/// A target without some pairs of its query.
+fn without(target: &Uri, goes: impl Fn(&str) -> bool) -> Result<Uri, S3Error> {
+    let kept: Vec<&str> = target.query().unwrap_or_default().split('&').filter(|pair| !goes(pair)).collect();
     let text: Cow<'_, str> =
         if kept.is_empty() { target.path().into() } else { format!("{}?{}", target.path(), kept.join("&")).into() };
-    text.parse().map_err(|_| S3Error::with_message(S3ErrorCode::InvalidURI, "Couldn't parse the specified URI."))
+    text.parse().map_err(|_| S3Error::with_message(S3ErrorCode::InvalidURI, "The specified URI couldn't be parsed."))
 }
 
 /// Uploads by HTML form are another protocol; the library would gather them in memory.
@@ -335,7 +384,7 @@ fn promise(parts: &Parts, payload: Payload, content_len: Option<u64>) -> Result<
     match promise.length {
         None if matches!(parts.method, Method::PUT | Method::POST) => Err(missing()),
         Some(length) if length > BODY_LEN_MAX => {
-            let message = "Your proposed upload exceeds the maximum allowed size";
+            let message = "Your proposed upload exceeds the maximum allowed object size.";
             Err(S3Error::with_message(S3ErrorCode::EntityTooLarge, message))
         }
         _ => Ok(promise),

@@ -187,7 +187,7 @@ pub fn resolve(method: &Method, path: &str, query: &Query<'_>, headers: &HeaderM
 }
 
 fn check_path(path: &str) -> Result<Target, S3Error> {
-    let invalid = || S3Error::with_message(S3ErrorCode::InvalidURI, "Couldn't parse the specified URI.");
+    let invalid = || S3Error::with_message(S3ErrorCode::InvalidURI, "The specified URI couldn't be parsed.");
     let path = path.strip_prefix('/').ok_or_else(invalid)?;
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| invalid())?;
     let Some((bucket, key)) = decoded.split_once('/') else {
@@ -197,7 +197,7 @@ fn check_path(path: &str) -> Result<Target, S3Error> {
         return Ok(if bucket.is_empty() { Target::Root } else { Target::Bucket });
     }
     if key.len() > OBJECT_KEY_LEN_MAX {
-        return Err(S3Error::with_message(S3ErrorCode::KeyTooLongError, "Your key is too long"));
+        return Err(S3Error::with_message(S3ErrorCode::KeyTooLongError, "Your key is too long."));
     }
     if climbs_above_start(key) {
         return Err(invalid());

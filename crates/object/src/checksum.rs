@@ -9,11 +9,13 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use crc_fast::CrcAlgorithm;
 use md5::Md5;
 use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256, Sha512};
+use xxhash_rust::xxh3::Xxh3Default;
+use xxhash_rust::xxh64::Xxh64;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The checksums that S3 knows beside MD5.
+/// The checksums that S3 knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChecksumAlgorithm {
     /// CRC-32 of ISO-HDLC (zip, Ethernet).
@@ -26,29 +28,46 @@ pub enum ChecksumAlgorithm {
     Sha1,
     /// SHA-256.
     Sha256,
+    /// SHA-512.
+    Sha512,
+    /// MD5.
+    Md5,
+    /// xxHash of 64 bits, seed 0.
+    Xxhash64,
+    /// XXH3 of 64 bits, seed 0.
+    Xxhash3,
+    /// XXH3 of 128 bits, seed 0.
+    Xxhash128,
 }
 
 impl ChecksumAlgorithm {
     /// All of them.
-    pub const ALL: [ChecksumAlgorithm; 5] = [
+    pub const ALL: [ChecksumAlgorithm; 10] = [
         ChecksumAlgorithm::Crc32,
         ChecksumAlgorithm::Crc32c,
         ChecksumAlgorithm::Crc64Nvme,
         ChecksumAlgorithm::Sha1,
         ChecksumAlgorithm::Sha256,
+        ChecksumAlgorithm::Sha512,
+        ChecksumAlgorithm::Md5,
+        ChecksumAlgorithm::Xxhash64,
+        ChecksumAlgorithm::Xxhash3,
+        ChecksumAlgorithm::Xxhash128,
     ];
 
     /// The length of its value in bytes.
     pub fn value_len(self) -> usize {
         match self {
             ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => 4,
-            ChecksumAlgorithm::Crc64Nvme => 8,
+            ChecksumAlgorithm::Crc64Nvme | ChecksumAlgorithm::Xxhash64 | ChecksumAlgorithm::Xxhash3 => 8,
+            ChecksumAlgorithm::Md5 | ChecksumAlgorithm::Xxhash128 => 16,
             ChecksumAlgorithm::Sha1 => 20,
             ChecksumAlgorithm::Sha256 => 32,
+            ChecksumAlgorithm::Sha512 => 64,
         }
     }
 
-    /// Its name in S3: `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1`, `SHA256`.
+    /// Its name in S3: `CRC32`, `CRC64NVME`, `SHA256`, `XXHASH3`, …
     pub fn name(self) -> &'static str {
         match self {
             ChecksumAlgorithm::Crc32 => "CRC32",
@@ -56,6 +75,11 @@ impl ChecksumAlgorithm {
             ChecksumAlgorithm::Crc64Nvme => "CRC64NVME",
             ChecksumAlgorithm::Sha1 => "SHA1",
             ChecksumAlgorithm::Sha256 => "SHA256",
+            ChecksumAlgorithm::Sha512 => "SHA512",
+            ChecksumAlgorithm::Md5 => "MD5",
+            ChecksumAlgorithm::Xxhash64 => "XXHASH64",
+            ChecksumAlgorithm::Xxhash3 => "XXHASH3",
+            ChecksumAlgorithm::Xxhash128 => "XXHASH128",
         }
     }
 
@@ -77,7 +101,7 @@ impl ChecksumAlgorithm {
         match self {
             ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => true,
             ChecksumAlgorithm::Crc64Nvme => kind == ChecksumKind::FullObject,
-            ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => kind == ChecksumKind::Composite,
+            _ => kind == ChecksumKind::Composite,
         }
     }
 
@@ -86,7 +110,7 @@ impl ChecksumAlgorithm {
             ChecksumAlgorithm::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
             ChecksumAlgorithm::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
             ChecksumAlgorithm::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
-            ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => None,
+            _ => None,
         }
     }
 }
@@ -199,7 +223,7 @@ impl Digests {
             return Err(Error::new(ErrorKind::InvalidRequest, message));
         }
         if expected.md5.is_some() && expected.md5 != self.md5 {
-            let message = "the Content-MD5 that was given is not that of the bytes received; nothing was stored";
+            let message = "The Content-MD5 you specified did not match what we received.";
             return Err(Error::new(ErrorKind::BadDigest, message));
         }
         for wanted in &expected.checksums {
@@ -209,8 +233,7 @@ impl Digests {
                 return Err(Error::new(ErrorKind::InvalidRequest, message));
             };
             if had.value != wanted.value {
-                let message =
-                    format!("the {name} checksum given is not that of the bytes received; nothing was stored");
+                let message = format!("The {name} you specified did not match the calculated checksum.");
                 return Err(Error::new(ErrorKind::BadDigest, message));
             }
         }
@@ -218,18 +241,32 @@ impl Digests {
     }
 }
 
+/// What adds up one checksum. The state of XXH3 is large, so it is boxed.
 enum Running {
     Crc(ChecksumAlgorithm, crc_fast::Digest),
     Sha1(Sha1),
     Sha256(Sha256),
+    Sha512(Sha512),
+    Md5(Md5),
+    Xxh64(Xxh64),
+    /// Of 64 bits or of 128, which differ only in how they end.
+    Xxh3(ChecksumAlgorithm, Box<Xxh3Default>),
 }
 
 impl Running {
     fn new(algorithm: ChecksumAlgorithm) -> Self {
-        match (algorithm, algorithm.crc()) {
-            (_, Some(crc)) => Running::Crc(algorithm, crc_fast::Digest::new(crc)),
-            (ChecksumAlgorithm::Sha1, None) => Running::Sha1(Sha1::new()),
-            (_, None) => Running::Sha256(Sha256::new()),
+        if let Some(crc) = algorithm.crc() {
+            return Running::Crc(algorithm, crc_fast::Digest::new(crc));
+        }
+        match algorithm {
+            ChecksumAlgorithm::Sha1 => Running::Sha1(Sha1::new()),
+            ChecksumAlgorithm::Sha512 => Running::Sha512(Sha512::new()),
+            ChecksumAlgorithm::Md5 => Running::Md5(Md5::new()),
+            ChecksumAlgorithm::Xxhash64 => Running::Xxh64(Xxh64::new(0)),
+            ChecksumAlgorithm::Xxhash3 | ChecksumAlgorithm::Xxhash128 => {
+                Running::Xxh3(algorithm, Box::new(Xxh3Default::new()))
+            }
+            _ => Running::Sha256(Sha256::new()),
         }
     }
 
@@ -238,6 +275,10 @@ impl Running {
             Running::Crc(_, digest) => digest.update(bytes),
             Running::Sha1(digest) => digest.update(bytes),
             Running::Sha256(digest) => digest.update(bytes),
+            Running::Sha512(digest) => digest.update(bytes),
+            Running::Md5(digest) => digest.update(bytes),
+            Running::Xxh64(digest) => digest.update(bytes),
+            Running::Xxh3(_, digest) => digest.update(bytes),
         }
     }
 
@@ -246,7 +287,19 @@ impl Running {
             Running::Crc(algorithm, digest) => Checksum::full(algorithm, crc_bytes(algorithm, digest.finalize())),
             Running::Sha1(digest) => Checksum::full(ChecksumAlgorithm::Sha1, digest.finalize().to_vec()),
             Running::Sha256(digest) => Checksum::full(ChecksumAlgorithm::Sha256, digest.finalize().to_vec()),
+            Running::Sha512(digest) => Checksum::full(ChecksumAlgorithm::Sha512, digest.finalize().to_vec()),
+            Running::Md5(digest) => Checksum::full(ChecksumAlgorithm::Md5, digest.finalize().to_vec()),
+            Running::Xxh64(digest) => Checksum::full(ChecksumAlgorithm::Xxhash64, digest.digest().to_be_bytes()),
+            Running::Xxh3(ChecksumAlgorithm::Xxhash128, digest) => {
+                Checksum::full(ChecksumAlgorithm::Xxhash128, digest.digest128().to_be_bytes())
+            }
+            Running::Xxh3(algorithm, digest) => Checksum::full(algorithm, digest.digest().to_be_bytes()),
         }
+    }
+
+    /// Whether it takes longer than copying, many times over.
+    fn is_slow(&self) -> bool {
+        matches!(self, Running::Sha1(_) | Running::Sha256(_) | Running::Sha512(_) | Running::Md5(_))
     }
 }
 
@@ -276,7 +329,7 @@ impl Hasher {
 
     /// Whether it has a digest that takes longer than copying, many times over.
     pub fn is_slow(&self) -> bool {
-        self.md5.is_some() || self.running.iter().any(|digest| !matches!(digest, Running::Crc(..)))
+        self.md5.is_some() || self.running.iter().any(Running::is_slow)
     }
 
     /// Adds bytes.
@@ -297,7 +350,7 @@ impl Hasher {
     }
 }
 
-/// The checksum of parts one after the other, from theirs and their lengths; `None` for SHA, which cannot.
+/// The checksum of parts one after the other, from theirs and their lengths; `None` for all but CRCs, which cannot.
 pub(crate) fn combine(algorithm: ChecksumAlgorithm, parts: &[(Vec<u8>, u64)]) -> Option<Checksum> {
     let crc = algorithm.crc()?;
     let empty = crc_fast::checksum(crc, b"");

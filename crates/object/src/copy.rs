@@ -44,7 +44,7 @@ impl Objects {
         match &options.metadata {
             CopiedMetadata::Replace { metadata, .. } => check_metadata(metadata)?,
             CopiedMetadata::Copy if from == to && options.checksum.is_none() && options.source_version.is_none() => {
-                let message = "an object can be copied onto itself only with other metadata, another checksum or from another version";
+                let message = "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
                 return Err(Error::new(ErrorKind::InvalidRequest, message));
             }
             CopiedMetadata::Copy => {}

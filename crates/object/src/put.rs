@@ -71,19 +71,28 @@ pub(crate) fn check_metadata(metadata: &[(String, String)]) -> Result<()> {
 }
 
 /// What S3 allows of tags: at most 10, each name once, of 128 characters and values of 256.
+fn invalid_tag(message: String) -> Error {
+    Error::new(ErrorKind::InvalidTag, message)
+}
+
 pub(crate) fn check_tags(tags: &[(String, String)]) -> Result<()> {
-    if tags.len() > TAGS_MAX {
-        return Err(invalid(format!("{} tags were given; {TAGS_MAX} are allowed", tags.len())));
+    check_tags_of(TAGS_MAX, tags)
+}
+
+/// Tags of something that may have so many of them.
+pub(crate) fn check_tags_of(count_max: usize, tags: &[(String, String)]) -> Result<()> {
+    if tags.len() > count_max {
+        return Err(invalid_tag(format!("{} tags were given; {count_max} are allowed", tags.len())));
     }
     for (place, (name, value)) in tags.iter().enumerate() {
         if name.is_empty() || name.chars().count() > TAG_NAME_LEN_MAX || value.chars().count() > TAG_VALUE_LEN_MAX {
             let message = format!(
                 "the tag {name:?} is too long: a name has 1 to {TAG_NAME_LEN_MAX} characters, a value at most {TAG_VALUE_LEN_MAX}"
             );
-            return Err(invalid(message));
+            return Err(invalid_tag(message));
         }
         if tags.iter().take(place).any(|(other, _)| other == name) {
-            return Err(invalid(format!("the tag {name:?} was given twice")));
+            return Err(invalid_tag(format!("the tag {name:?} was given twice")));
         }
     }
     Ok(())

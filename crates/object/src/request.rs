@@ -20,6 +20,8 @@ pub const OBJECT_KEY_LEN_MAX: usize = 1024;
 pub const METADATA_LEN_MAX: usize = 2048;
 /// The most tags of an object.
 pub const TAGS_MAX: usize = 10;
+/// The most tags of a bucket.
+pub const BUCKET_TAGS_MAX: usize = 50;
 /// The longest name of a tag, in characters.
 pub const TAG_NAME_LEN_MAX: usize = 128;
 /// The longest value of a tag, in characters.

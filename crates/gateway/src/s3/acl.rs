@@ -135,7 +135,7 @@ pub(super) fn in_headers(headers: &HeaderMap, owner: u64) -> Result<Option<Acces
     }
     match name {
         Some(_) if given => {
-            let message = "Specifying both Canned ACLs and Header Grants is not allowed";
+            let message = "Specifying both Canned ACLs and Header Grants is not allowed.";
             Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message))
         }
         Some(name) => canned(name)?.list(owner).map(Some),
@@ -207,13 +207,13 @@ fn told(front: &Front, owner: u64, list: &AccessList) -> (Owner, Vec<Grant>) {
 fn wanted(headers: &HeaderMap, document: Option<AccessControlPolicy>, owner: u64) -> Result<AccessList, S3Error> {
     match (in_headers(headers, owner)?, document) {
         (Some(_), Some(_)) => {
-            let message = "This request does not support content: its headers say what the access list is.";
+            let message = "This request does not support content.";
             Err(S3Error::with_message(S3ErrorCode::UnexpectedContent, message))
         }
         (Some(list), None) => Ok(list),
         (None, Some(document)) => in_document(document, owner),
         (None, None) => {
-            let message = "Your request was missing a required header: x-amz-acl, x-amz-grant-*, or a document";
+            let message = "Your request was missing a required header.";
             Err(S3Error::with_message(S3ErrorCode::MissingSecurityHeader, message))
         }
     }

@@ -1,94 +1,110 @@
 //! What is known of an object, in XML: its attributes.
 
-use koine_object::{Checksum as Stored, ChecksumAlgorithm as Algorithm, PartInfo, VersionId};
+use std::io::Write;
+
+use koine_object::{Checksum as Stored, ObjectInfo, PartInfo};
 use s3s::dto::*;
-use s3s::{S3Request, S3Response, S3Result};
+use s3s::xml::{SerResult, Serializer};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::checksums::kind_name;
+use super::document::{self, write_checksums, write_number, write_some};
 use super::transfer::blocking;
-use super::{Front, date, errors, open, page, version};
+use super::{Front, asked, date, errors, open, page, version, versions};
+
+/// What may be asked for.
+const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
+
+/// A page of parts.
+struct Parts {
+    count: u32,
+    page: Vec<PartInfo>,
+    after: u32,
+    limit: usize,
+    more: bool,
+}
+
+impl Parts {
+    fn new(count: u32, parts: Vec<PartInfo>, after: u32, limit: usize) -> Self {
+        let mut rest = parts.into_iter().filter(|part| part.number > after);
+        let page: Vec<_> = rest.by_ref().take(limit).collect();
+        Parts { count, page, after, limit, more: rest.next().is_some() }
+    }
+
+    fn write<W: Write>(&self, s: &mut Serializer<W>) -> SerResult {
+        s.content("IsTruncated", &self.more)?;
+        write_number(s, "MaxParts", self.limit as u64)?;
+        let last = self.page.last().map_or(self.after, |part| part.number);
+        write_number(s, "NextPartNumberMarker", u64::from(last))?;
+        write_number(s, "PartNumberMarker", u64::from(self.after))?;
+        write_number(s, "PartsCount", u64::from(self.count))?;
+        self.page.iter().try_for_each(|part| {
+            s.element("Part", |s| {
+                write_checksums(s, &part.checksums)?;
+                write_number(s, "PartNumber", u64::from(part.number))?;
+                write_number(s, "Size", part.size)
+            })
+        })
+    }
+}
+
+/// Writes what was asked for.
+fn write<W: Write>(s: &mut Serializer<W>, wanted: &[String], info: &ObjectInfo, parts: Option<&Parts>) -> SerResult {
+    let has = |name: &str| wanted.iter().any(|wanted| wanted == name);
+    // Quotes belong to the header, not to the tag.
+    write_some(s, "ETag", has("ETag").then(|| info.etag.to_string()))?;
+    if let Some(first) = info.checksums.first().filter(|_| has("Checksum")) {
+        s.element("Checksum", |s| {
+            write_checksums(s, &info.checksums)?;
+            s.content("ChecksumType", kind_name(first.kind()))
+        })?;
+    }
+    if let Some(parts) = parts {
+        s.element("ObjectParts", |s| parts.write(s))?;
+    }
+    write_some(s, "StorageClass", has("StorageClass").then_some(StorageClass::STANDARD))?;
+    if has("ObjectSize") { write_number(s, "ObjectSize", info.size) } else { Ok(()) }
+}
 
 pub(super) async fn get_object_attributes(
     front: &Front,
-    request: S3Request<GetObjectAttributesInput>,
+    mut request: S3Request<GetObjectAttributesInput>,
 ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+    let asked = asked(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
     let names = input.object_attributes.iter().flat_map(|name| name.as_str().split(',')).map(str::trim);
-    let wanted: Vec<String> = names.map(str::to_owned).collect();
-    const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
-    if wanted.is_empty() || wanted.iter().any(|name| !KNOWN.contains(&name.as_str())) {
+    let wanted: Vec<String> = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if wanted.iter().any(|name| !KNOWN.contains(&name.as_str())) {
         return Err(errors::invalid_argument("Invalid attribute name specified."));
     }
-    let has = |name: &str| wanted.iter().any(|wanted| wanted == name);
-    let limit = page::limit(input.max_parts, "max-parts")?;
-    let after = u32::try_from(input.part_number_marker.unwrap_or(0))
-        .map_err(|_| errors::invalid_argument("part-number-marker must not be negative."))?;
+    let limit = page::limit(page::number(asked.headers(), "x-amz-max-parts")?, "max-parts")?;
+    let after = page::part_after(page::number(asked.headers(), "x-amz-part-number-marker")?)?;
     let objects = front.objects.clone();
-    let (bucket, key, with_parts) = (input.bucket, input.key, has("ObjectParts"));
-    let (info, parts) = blocking(move || {
-        let reader = open(&objects, &bucket, &key, version)?;
-        let parts = if with_parts { reader.parts()? } else { Vec::new() };
-        Ok((reader.info().clone(), parts))
+    let with_parts = wanted.iter().any(|name| name == "ObjectParts");
+    let name = (input.bucket, input.key);
+    let (found, (bucket, key)) = blocking(move || {
+        let found = open(&objects, &name.0, &name.1, version).and_then(|reader| {
+            let parts = if with_parts { reader.parts()? } else { Vec::new() };
+            Ok((reader.info().clone(), parts))
+        });
+        Ok((found, name))
     })
     .await?;
-    let object_parts = info.part_count.filter(|_| with_parts).map(|count| attributes_parts(count, parts, after, limit));
-    let output = GetObjectAttributesOutput {
-        checksum: has("Checksum").then(|| whole(&info.checksums)).flatten(),
-        delete_marker: None,
-        e_tag: has("ETag").then(|| super::etag(&info.etag)),
-        last_modified: Some(date(info.modified)),
-        object_parts,
-        object_size: has("ObjectSize").then(|| i64::try_from(info.size).unwrap_or(i64::MAX)),
-        request_charged: None,
-        storage_class: has("StorageClass").then(|| StorageClass::from_static(StorageClass::STANDARD)),
-        version_id: match info.version_id {
-            VersionId::Null => None,
-            version => Some(version.to_string()),
-        },
-    };
-    Ok(S3Response::new(output))
-}
-
-/// The text of the checksum of an algorithm, where it is among those stored.
-pub(super) fn value_of(checksums: &[Stored], algorithm: Algorithm) -> Option<String> {
-    checksums.iter().find(|checksum| checksum.algorithm == algorithm).map(Stored::to_text)
-}
-
-fn whole(checksums: &[Stored]) -> Option<Checksum> {
-    let first = checksums.first()?;
-    Some(Checksum {
-        checksum_crc32: value_of(checksums, Algorithm::Crc32),
-        checksum_crc32c: value_of(checksums, Algorithm::Crc32c),
-        checksum_crc64nvme: value_of(checksums, Algorithm::Crc64Nvme),
-        checksum_sha1: value_of(checksums, Algorithm::Sha1),
-        checksum_sha256: value_of(checksums, Algorithm::Sha256),
-        checksum_type: Some(ChecksumType::from_static(kind_name(first.kind()))),
-    })
-}
-
-fn attributes_parts(count: u32, parts: Vec<PartInfo>, after: u32, limit: usize) -> GetObjectAttributesParts {
-    let mut rest = parts.into_iter().filter(|part| part.number > after).peekable();
-    let mut page = Vec::new();
-    while page.len() < limit
-        && let Some(part) = rest.next()
-    {
-        page.push(ObjectPart {
-            checksum_crc32: value_of(&part.checksums, Algorithm::Crc32),
-            checksum_crc32c: value_of(&part.checksums, Algorithm::Crc32c),
-            checksum_crc64nvme: value_of(&part.checksums, Algorithm::Crc64Nvme),
-            checksum_sha1: value_of(&part.checksums, Algorithm::Sha1),
-            checksum_sha256: value_of(&part.checksums, Algorithm::Sha256),
-            part_number: i32::try_from(part.number).ok(),
-            size: i64::try_from(part.size).ok(),
-        });
+    let (info, parts) = found.map_err(|error| versions::unread(&front.objects, (&bucket, &key), version, error))?;
+    if wanted.is_empty() {
+        let message =
+            "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty";
+        return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
     }
-    GetObjectAttributesParts {
-        is_truncated: Some(rest.peek().is_some()),
-        max_parts: i32::try_from(limit).ok(),
-        next_part_number_marker: page.last().and_then(|part| part.part_number),
-        part_number_marker: i32::try_from(after).ok(),
-        parts: Some(page),
-        total_parts_count: i32::try_from(count).ok(),
-    }
+    let parts = info.part_count.filter(|_| with_parts).map(|count| Parts::new(count, parts, after, limit));
+    let output = GetObjectAttributesOutput { last_modified: Some(date(info.modified)), ..Default::default() };
+    let mut response = S3Response::new(output);
+    super::add_version(&mut response.headers, info.version_id);
+    document::with_document(response, "GetObjectAttributesResponse", |s| write(s, &wanted, &info, parts.as_ref()))
+}
+
+/// The kind of the checksums that an object has.
+pub(super) fn kind_of(checksums: &[Stored]) -> Option<&'static str> {
+    checksums.first().map(|first| kind_name(first.kind()))
 }

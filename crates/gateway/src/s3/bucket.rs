@@ -1,12 +1,12 @@
 //! Buckets: made, listed, looked at, removed.
 
-use koine_object::BucketQuery;
+use koine_object::{BucketQuery, Versioning};
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::errors::{self, invalid_argument};
 use super::transfer::{blocking, settle};
-use super::{Front, acl, date};
+use super::{Front, REGION_DEFAULT, acl, date};
 
 /// The most buckets of one page.
 const BUCKETS_MAX: i32 = 10_000;
@@ -18,7 +18,8 @@ pub(super) async fn list_buckets(
     let input = request.input;
     let limit = input.max_buckets.unwrap_or(BUCKETS_MAX);
     let limit = usize::try_from(limit).ok().filter(|limit| (1..=BUCKETS_MAX as usize).contains(limit));
-    let limit = limit.ok_or_else(|| invalid_argument("max-buckets must be between 1 and 10000."))?;
+    let limit =
+        limit.ok_or_else(|| invalid_argument("Argument max-buckets must be an integer between 1 and 10000."))?;
     let prefix = input.prefix.unwrap_or_default();
     let after = match input.continuation_token.as_deref() {
         None => None,
@@ -52,12 +53,10 @@ pub(super) async fn create_bucket(
             return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
         }
         let constraint = configuration.location_constraint.as_ref().map(|constraint| constraint.as_str());
-        if let Some(constraint) = constraint.filter(|text| !text.is_empty() && *text != front.region) {
-            let message = format!(
-                "The location constraint '{constraint}' is not that of this store. Leave it out, or give '{}'.",
-                front.region
-            );
-            return Err(S3Error::with_message(S3ErrorCode::IllegalLocationConstraintException, message));
+        // The first region of all is never named here, as it is not where a bucket's region is told.
+        if constraint.is_some_and(|named| named != front.region || named == REGION_DEFAULT) {
+            let message = "The specified location-constraint is not valid";
+            return Err(S3Error::with_message(S3ErrorCode::InvalidLocationConstraint, message));
         }
     }
     let owner = front.asker_id();
@@ -87,6 +86,14 @@ pub(super) async fn delete_bucket(
     front: &Front,
     request: S3Request<DeleteBucketInput>,
 ) -> S3Result<S3Response<DeleteBucketOutput>> {
-    settle(front.objects.delete_bucket(&request.input.bucket)).await?;
+    let bucket = &request.input.bucket;
+    if let Err(error) = settle(front.objects.delete_bucket(bucket)).await {
+        let keeps = || front.objects.head_bucket(bucket).is_ok_and(|info| info.versioning != Versioning::Never);
+        if *error.code() == S3ErrorCode::BucketNotEmpty && keeps() {
+            let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
+            return Err(S3Error::with_message(S3ErrorCode::BucketNotEmpty, message));
+        }
+        return Err(error);
+    }
     Ok(S3Response::new(DeleteBucketOutput::default()))
 }

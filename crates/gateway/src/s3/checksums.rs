@@ -8,7 +8,6 @@ use koine_object::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 use s3s::{S3Error, S3ErrorCode};
 
 use super::errors;
-use super::errors::invalid_argument;
 
 /// The header, or trailer, of an algorithm.
 pub fn header_name(algorithm: ChecksumAlgorithm) -> &'static str {
@@ -18,6 +17,11 @@ pub fn header_name(algorithm: ChecksumAlgorithm) -> &'static str {
         ChecksumAlgorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
         ChecksumAlgorithm::Sha1 => "x-amz-checksum-sha1",
         ChecksumAlgorithm::Sha256 => "x-amz-checksum-sha256",
+        ChecksumAlgorithm::Sha512 => "x-amz-checksum-sha512",
+        ChecksumAlgorithm::Md5 => "x-amz-checksum-md5",
+        ChecksumAlgorithm::Xxhash64 => "x-amz-checksum-xxhash64",
+        ChecksumAlgorithm::Xxhash3 => "x-amz-checksum-xxhash3",
+        ChecksumAlgorithm::Xxhash128 => "x-amz-checksum-xxhash128",
     }
 }
 
@@ -39,35 +43,59 @@ pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).filter(|text| !text.is_empty())
 }
 
+/// What `Content-MD5` says of a body.
+pub fn md5_expected(headers: &HeaderMap) -> Result<Expected, S3Error> {
+    let parse = |value: &HeaderValue| Expected::parse_md5(value.to_str().unwrap_or_default()).map_err(errors::s3);
+    Ok(Expected { md5: headers.get("content-md5").map(parse).transpose()?, checksums: Vec::new() })
+}
+
 /// What headers say of a body.
 pub fn expected(headers: &HeaderMap) -> Result<Expected, S3Error> {
-    let mut expected = Expected::none();
-    if let Some(value) = text(headers, "content-md5") {
-        expected.md5 = Some(Expected::parse_md5(value).map_err(errors::s3)?);
-    }
+    let mut expected = md5_expected(headers)?;
     expected.checksums = in_headers(headers)?;
-    if expected.checksums.len() > 1 {
-        let message = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
-        return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+    if let Some(composite) = expected.checksums.iter().find(|checksum| checksum.composite_parts.is_some()) {
+        return Err(invalid_value(header_name(composite.algorithm), "header"));
     }
     Ok(expected)
 }
 
-/// The checksums that headers give.
+fn invalid_request(message: impl Into<String>) -> S3Error {
+    S3Error::with_message(S3ErrorCode::InvalidRequest, message.into())
+}
+
+fn invalid_value(name: &str, place: &str) -> S3Error {
+    invalid_request(format!("Value for {name} {place} is invalid."))
+}
+
+/// Whether a header tells how a checksum is made, not what it is.
+fn tells_how(name: &str) -> bool {
+    ["x-amz-checksum-algorithm", "x-amz-checksum-type", "x-amz-checksum-mode"].contains(&name)
+}
+
+/// The checksums that headers give: of one algorithm at most.
 pub fn in_headers(headers: &HeaderMap) -> Result<Vec<Checksum>, S3Error> {
+    let mut names = headers.keys().map(http::HeaderName::as_str);
+    let unknown = |name: &str| name.starts_with("x-amz-checksum-") && !tells_how(name) && algorithm_of(name).is_none();
+    if names.any(unknown) {
+        return Err(invalid_request("The algorithm type you specified in x-amz-checksum- header is invalid."));
+    }
+    let given = ChecksumAlgorithm::ALL.into_iter().filter(|algorithm| headers.contains_key(header_name(*algorithm)));
+    if given.count() > 1 {
+        let message = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
+        return Err(invalid_request(message));
+    }
     let mut checksums = Vec::new();
     for algorithm in ChecksumAlgorithm::ALL {
         let name = header_name(algorithm);
-        if let Some(value) = text(headers, name) {
-            checksums.push(parse(algorithm, name, value)?);
+        if let Some(value) = headers.get(name) {
+            checksums.push(parse(algorithm, name, value.to_str().unwrap_or_default(), "header")?);
         }
     }
     Ok(checksums)
 }
 
-fn parse(algorithm: ChecksumAlgorithm, name: &str, value: &str) -> Result<Checksum, S3Error> {
-    Checksum::parse(algorithm, value)
-        .map_err(|_| S3Error::with_message(S3ErrorCode::InvalidRequest, format!("Value for {name} header is invalid.")))
+fn parse(algorithm: ChecksumAlgorithm, name: &str, value: &str, place: &str) -> Result<Checksum, S3Error> {
+    Checksum::parse(algorithm, value).map_err(|_| invalid_value(name, place))
 }
 
 /// The algorithm that is to be computed although its value comes later or not at all.
@@ -75,26 +103,40 @@ pub fn announced(headers: &HeaderMap) -> Result<Option<ChecksumAlgorithm>, S3Err
     if let Some(names) = text(headers, "x-amz-trailer") {
         for name in names.split(',').map(str::trim) {
             if let Some(algorithm) = algorithm_of(name) {
-                return Ok(Some(algorithm));
+                return fits_sdk(headers, algorithm).map(Some);
             }
             if name.to_ascii_lowercase().starts_with("x-amz-checksum-") {
-                return Err(invalid_argument(format!("The checksum of the trailer {name} is not one that S3 knows.")));
+                return Err(invalid_request("The value specified in the x-amz-trailer header is not supported"));
             }
         }
     }
-    for name in ["x-amz-checksum-algorithm", "x-amz-sdk-checksum-algorithm"] {
-        if let Some(value) = text(headers, name) {
-            return named(value).map(Some);
-        }
+    if let Some(given) = ChecksumAlgorithm::ALL.into_iter().find(|given| headers.contains_key(header_name(*given))) {
+        return fits_sdk(headers, given).map(Some);
     }
-    Ok(None)
+    if let Some(value) = text(headers, SDK_ALGORITHM) {
+        named(value)?;
+        let message = "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer \
+                       headers were found.";
+        return Err(invalid_request(message));
+    }
+    text(headers, "x-amz-checksum-algorithm").map(named).transpose()
+}
+
+const SDK_ALGORITHM: &str = "x-amz-sdk-checksum-algorithm";
+
+/// The algorithm of a checksum that comes, which must be the one that the client says it computes.
+fn fits_sdk(headers: &HeaderMap, algorithm: ChecksumAlgorithm) -> Result<ChecksumAlgorithm, S3Error> {
+    match text(headers, SDK_ALGORITHM).map(named).transpose()? {
+        Some(said) if said != algorithm => Err(invalid_value(SDK_ALGORITHM, "header")),
+        _ => Ok(algorithm),
+    }
 }
 
 /// The algorithm of a name such as `CRC32C`.
 pub fn named(name: &str) -> Result<ChecksumAlgorithm, S3Error> {
     ChecksumAlgorithm::from_name(name).ok_or_else(|| {
         let message = "Checksum algorithm provided is unsupported. Please try again with any of the valid types: \
-                       [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]";
+                       [CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXHASH128, XXHASH3, XXHASH64]";
         S3Error::with_message(S3ErrorCode::InvalidRequest, message)
     })
 }
@@ -104,7 +146,7 @@ pub fn in_trailers(headers: &HeaderMap, trailers: &[(String, String)]) -> Result
     let mut expected = Expected::none();
     for (name, value) in trailers {
         if let Some(algorithm) = algorithm_of(name) {
-            expected.checksums.push(parse(algorithm, name, value)?);
+            expected.checksums.push(parse(algorithm, name, value, "trailing header")?);
         }
     }
     for name in text(headers, "x-amz-trailer").unwrap_or_default().split(',').map(str::trim) {
@@ -153,6 +195,30 @@ mod tests {
         assert_eq!(expected(&wrong).unwrap_err().code().as_str(), "InvalidRequest");
         let two = headers(&[("x-amz-checksum-crc32", "NSRBwg=="), ("x-amz-checksum-crc32c", "NSRBwg==")]);
         assert_eq!(expected(&two).unwrap_err().code().as_str(), "InvalidRequest");
+        for (pairs, code) in [
+            (&[("x-amz-checksum-foo", "NSRBwg==")][..], "InvalidRequest"),
+            (&[("x-amz-checksum-crc32", "")], "InvalidRequest"),
+            (&[("x-amz-checksum-crc32", "NSRBwg==-2")], "InvalidRequest"),
+            (&[("content-md5", "")], "InvalidDigest"),
+        ] {
+            assert_eq!(expected(&headers(pairs)).unwrap_err().code().as_str(), code, "{pairs:?}");
+        }
+        assert!(
+            expected(&headers(&[("x-amz-checksum-type", "FULL_OBJECT"), ("x-amz-checksum-mode", "ENABLED")])).is_ok()
+        );
+    }
+
+    #[test]
+    fn what_the_client_says_it_computes_must_come() {
+        let sdk = |more: &[(&'static str, &'static str)]| {
+            let said = ("x-amz-sdk-checksum-algorithm", "XXHASH3");
+            announced(&headers(&[&[said][..], more].concat())).map_err(|error| error.message().unwrap().to_owned())
+        };
         assert!(announced(&headers(&[("x-amz-sdk-checksum-algorithm", "MD4")])).is_err());
+        assert!(sdk(&[]).unwrap_err().contains("no corresponding"));
+        assert_eq!(sdk(&[("x-amz-trailer", "x-amz-checksum-xxhash3")]), Ok(Some(ChecksumAlgorithm::Xxhash3)));
+        assert_eq!(sdk(&[("x-amz-checksum-xxhash3", "x")]), Ok(Some(ChecksumAlgorithm::Xxhash3)));
+        assert!(sdk(&[("x-amz-checksum-md5", "x")]).unwrap_err().contains("x-amz-sdk-checksum-algorithm"));
+        assert!(sdk(&[("x-amz-trailer", "x-amz-checksum-md4")]).unwrap_err().contains("not supported"));
     }
 }

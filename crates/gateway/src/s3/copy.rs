@@ -1,18 +1,17 @@
 //! Objects and parts made from other objects, without copying their data.
 
 use http::HeaderMap;
-use koine_object::{
-    ByteRange, Checksum as Stored, ChecksumAlgorithm as Algorithm, CopiedMetadata, CopyOptions, ObjectName, VersionId,
-};
+use koine_object::{ByteRange, CopiedMetadata, CopyOptions, ObjectName, VersionId};
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::attributes::value_of;
-use super::checksums::{self, kind_name, text};
+use super::attributes;
+use super::checksums::{self, text};
+use super::document::{self, write_checksums, write_some};
 use super::put::{content_headers, metadata, request_id};
 use super::transfer::{blocking, settle};
 use super::{
-    Front, add_version, asked, date, errors, etag, multipart, put_condition, range, read_condition, tagging, version,
+    Front, add_version, asked, date, errors, multipart, put_condition, range, read_condition, tagging, version,
 };
 
 /// Where the bytes come from.
@@ -70,28 +69,15 @@ pub(super) async fn copy_object(
     })
     .await?;
     let object = settle(pending).await?;
-    let result = CopyObjectResult {
-        checksum_crc32: value_of(&object.checksums, Algorithm::Crc32),
-        checksum_crc32c: value_of(&object.checksums, Algorithm::Crc32c),
-        checksum_crc64nvme: value_of(&object.checksums, Algorithm::Crc64Nvme),
-        checksum_sha1: value_of(&object.checksums, Algorithm::Sha1),
-        checksum_sha256: value_of(&object.checksums, Algorithm::Sha256),
-        checksum_type: checksum_type(&object.checksums),
-        e_tag: Some(etag(&object.etag)),
-        last_modified: Some(date(object.modified)),
-    };
-    let output = CopyObjectOutput {
-        copy_object_result: Some(result),
-        copy_source_version_id: copied_version,
-        ..Default::default()
-    };
+    let output = CopyObjectOutput { copy_source_version_id: copied_version, ..Default::default() };
     let mut response = S3Response::new(output);
     add_version(&mut response.headers, object.version_id);
-    Ok(response)
-}
-
-fn checksum_type(checksums: &[Stored]) -> Option<ChecksumType> {
-    checksums.first().map(|first| ChecksumType::from_static(kind_name(first.kind())))
+    document::with_document(response, "CopyObjectResult", |s| {
+        s.content("ETag", &format!("\"{}\"", object.etag))?;
+        s.timestamp("LastModified", &date(object.modified), TimestampFormat::DateTime)?;
+        write_some(s, "ChecksumType", attributes::kind_of(&object.checksums))?;
+        write_checksums(s, &object.checksums)
+    })
 }
 
 pub(super) async fn upload_part_copy(
@@ -104,7 +90,7 @@ pub(super) async fn upload_part_copy(
     let from = source(input.copy_source)?;
     let copied_version = from.version.map(|version| version.to_string());
     let number = multipart::part_number(input.part_number)?;
-    let upload = multipart::upload_id(&input.upload_id)?;
+    let upload = multipart::upload_id(&input.upload_id);
     let condition = read_condition(headers, "x-amz-copy-source-");
     let asked_range = text(headers, "x-amz-copy-source-range").map(|header| {
         range::parse_copied(header).ok_or_else(|| {
@@ -126,20 +112,15 @@ pub(super) async fn upload_part_copy(
         })
     })
     .await?;
-    let part = settle(pending).await?;
-    let result = CopyPartResult {
-        checksum_crc32: value_of(&part.checksums, Algorithm::Crc32),
-        checksum_crc32c: value_of(&part.checksums, Algorithm::Crc32c),
-        checksum_crc64nvme: value_of(&part.checksums, Algorithm::Crc64Nvme),
-        checksum_sha1: value_of(&part.checksums, Algorithm::Sha1),
-        checksum_sha256: value_of(&part.checksums, Algorithm::Sha256),
-        e_tag: Some(etag(&part.etag)),
-        last_modified: Some(date(part.modified)),
-    };
-    let output = UploadPartCopyOutput {
-        copy_part_result: Some(result),
-        copy_source_version_id: copied_version,
-        ..Default::default()
-    };
-    Ok(S3Response::new(output))
+    let part = settle(pending).await.map_err(|error| match *error.code() {
+        // Of a copy the range is an argument.
+        S3ErrorCode::InvalidRange => errors::invalid_argument(error.message().unwrap_or_default()),
+        _ => error,
+    })?;
+    let output = UploadPartCopyOutput { copy_source_version_id: copied_version, ..Default::default() };
+    document::with_document(S3Response::new(output), "CopyPartResult", |s| {
+        s.content("ETag", &format!("\"{}\"", part.etag))?;
+        s.timestamp("LastModified", &date(part.modified), TimestampFormat::DateTime)?;
+        write_checksums(s, &part.checksums)
+    })
 }

@@ -85,7 +85,7 @@ not_set! {
     get_bucket_website: GetBucketWebsiteInput => GetBucketWebsiteOutput,
         NoSuchWebsiteConfiguration, "The specified bucket does not have a website configuration";
     get_object_lock_configuration: GetObjectLockConfigurationInput => GetObjectLockConfigurationOutput,
-        ObjectLockConfigurationNotFoundError, "Object Lock configuration does not exist for this bucket";
+        ObjectLockConfigurationNotFoundError, "Object Lock configuration does not exist for this bucket.";
 }
 
 /// Locks of an object, in a bucket that was made without them.

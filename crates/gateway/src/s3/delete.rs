@@ -1,12 +1,12 @@
 //! Objects are deleted, one or many at once.
 
-use koine_object::{DeleteOptions, Deleted, EtagMatch, ObjectName, PutCondition, VersionId};
+use koine_object::{ChecksumAlgorithm, DeleteOptions, Deleted, EtagMatch, ObjectName, PutCondition, VersionId};
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::checksums::text;
+use super::checksums::{header_name, text};
 use super::transfer::{blocking, settle};
-use super::{Front, add_version, asked, errors, version};
+use super::{Front, add_version, asked, errors, tell_version, version};
 use crate::limits::DELETE_MANY_MAX;
 
 pub(super) async fn delete_object(
@@ -20,8 +20,9 @@ pub(super) async fn delete_object(
     let deleted = delete(front, (&input.bucket, &input.key), version, if_match).await?;
     let output = DeleteObjectOutput { delete_marker: deleted.marker.then_some(true), ..Default::default() };
     let mut response = S3Response::new(output);
-    if let Some(version) = deleted.version {
-        add_version(&mut response.headers, version);
+    if let Some(told) = deleted.version {
+        let tell = if deleted.marker || version.is_some() { tell_version } else { add_version };
+        tell(&mut response.headers, told);
     }
     Ok(response)
 }
@@ -54,17 +55,15 @@ pub(super) async fn delete_objects(
     request: S3Request<DeleteObjectsInput>,
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {
     let given = |name: &str| text(&request.headers, name).is_some();
-    let digests = ["content-md5", "x-amz-checksum-crc32", "x-amz-checksum-crc32c", "x-amz-checksum-crc64nvme"];
-    let more = ["x-amz-checksum-sha1", "x-amz-checksum-sha256", "x-amz-trailer"];
-    if !digests.into_iter().chain(more).any(given) {
+    let sums = ChecksumAlgorithm::ALL.map(header_name);
+    if !sums.into_iter().chain(["content-md5", "x-amz-trailer"]).any(given) {
         let message = "Missing required header for this request: Content-MD5 OR x-amz-checksum-*";
         return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
     }
     let input = request.input;
     let (bucket, entries) = (input.bucket, input.delete.objects);
     if entries.is_empty() || entries.len() > DELETE_MANY_MAX {
-        let message = "The XML you provided was not well-formed or did not validate against our published schema";
-        return Err(S3Error::with_message(S3ErrorCode::MalformedXML, message));
+        return Err(errors::malformed_xml());
     }
     let quiet = input.delete.quiet.unwrap_or(false);
     let (mut deleted, mut failed) = (Vec::new(), Vec::new());

@@ -26,6 +26,57 @@ pub fn invalid_argument(message: impl Into<String>) -> S3Error {
     S3Error::with_message(S3ErrorCode::InvalidArgument, message.into())
 }
 
+/// A document that is not what it should be.
+pub fn malformed_xml() -> S3Error {
+    S3Error::with_message(S3ErrorCode::MalformedXML, MALFORMED_XML)
+}
+
+/// What S3 says of a document that is not what it should be.
+pub const MALFORMED_XML: &str =
+    "The XML you provided was not well-formed or did not validate against our published schema.";
+
+/// The words of S3 for errors that it describes always alike. Clients compare them; of other errors the store's own
+/// explanation is told.
+fn fixed(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::NoSuchBucket => "The specified bucket does not exist.",
+        ErrorKind::NoSuchKey => "The specified key does not exist.",
+        ErrorKind::NoSuchUpload => {
+            "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have been \
+             aborted or completed."
+        }
+        ErrorKind::NoSuchPart => "The requested partnumber is not satisfiable.",
+        ErrorKind::NoSuchVersion => "The specified version does not exist.",
+        ErrorKind::NoSuchPolicy => "The bucket policy does not exist.",
+        ErrorKind::PreconditionFailed => "At least one of the pre-conditions you specified did not hold.",
+        ErrorKind::NotModified => "Not Modified",
+        ErrorKind::BucketAlreadyOwnedByYou => {
+            "Your previous request to create the named bucket succeeded and you already own it."
+        }
+        ErrorKind::BucketAlreadyExists => {
+            "The requested bucket name is not available. The bucket name can not be an existing collection, and the \
+             bucket namespace is shared by all users of the system. Please select a different name and try again."
+        }
+        ErrorKind::BucketNotEmpty => "The bucket you tried to delete is not empty.",
+        ErrorKind::InvalidBucketName => "The specified bucket is not valid.",
+        ErrorKind::InvalidDigest => "The Content-Md5 you specified is not valid.",
+        ErrorKind::EntityTooSmall => "Your proposed upload is smaller than the minimum allowed size",
+        ErrorKind::EntityTooLarge => "Your proposed upload exceeds the maximum allowed object size.",
+        // S3 has two spaces there.
+        ErrorKind::InvalidPart => {
+            "One or more of the specified parts could not be found.  The part may not have been uploaded, or the \
+             specified entity tag may not match the part's entity tag."
+        }
+        ErrorKind::InvalidPartOrder => {
+            "The list of parts was not in ascending order. Parts must be ordered by part number."
+        }
+        ErrorKind::KeyTooLong => "Your key is too long.",
+        ErrorKind::MetadataTooLarge => "Your metadata headers exceed the maximum allowed metadata size",
+        ErrorKind::Busy => "Please reduce your request rate.",
+        _ => return None,
+    })
+}
+
 /// What S3 calls an error.
 pub fn s3(error: Error) -> S3Error {
     use http::StatusCode as Status;
@@ -33,7 +84,10 @@ pub fn s3(error: Error) -> S3Error {
         ErrorKind::NoSuchBucket => S3ErrorCode::NoSuchBucket,
         ErrorKind::NoSuchKey => S3ErrorCode::NoSuchKey,
         ErrorKind::NoSuchUpload => S3ErrorCode::NoSuchUpload,
-        ErrorKind::NoSuchPart => return coded("InvalidPartNumber", Status::RANGE_NOT_SATISFIABLE, error.message()),
+        ErrorKind::NoSuchPart => {
+            let message = fixed(error.kind()).unwrap_or_default();
+            return coded("InvalidPartNumber", Status::RANGE_NOT_SATISFIABLE, message);
+        }
         ErrorKind::NoSuchVersion => S3ErrorCode::NoSuchVersion,
         ErrorKind::NoSuchPolicy => S3ErrorCode::NoSuchBucketPolicy,
         ErrorKind::NoSuchSnapshot | ErrorKind::NoSuchIndex => return named("NoSuchResource", 404, &error),
@@ -85,7 +139,7 @@ pub fn s3(error: Error) -> S3Error {
             return S3Error::with_message(S3ErrorCode::InternalError, message);
         }
     };
-    S3Error::with_message(code, error.message().to_owned())
+    S3Error::with_message(code, fixed(error.kind()).unwrap_or(error.message()).to_owned())
 }
 
 #[cfg(test)]
@@ -124,6 +178,20 @@ mod tests {
             let error = s3(Error::new(kind, "why"));
             assert_eq!(error.code().as_str(), code);
             assert_eq!(error.status_code().unwrap(), status, "{code}");
+        }
+    }
+
+    #[test]
+    fn errors_are_told_in_the_words_of_s3() {
+        for (kind, message) in [
+            (ErrorKind::NoSuchBucket, "The specified bucket does not exist."),
+            (ErrorKind::NoSuchKey, "The specified key does not exist."),
+            (ErrorKind::NoSuchPart, "The requested partnumber is not satisfiable."),
+            (ErrorKind::PreconditionFailed, "At least one of the pre-conditions you specified did not hold."),
+            (ErrorKind::MalformedPolicy, "why"),
+            (ErrorKind::QuotaExceeded, "why"),
+        ] {
+            assert_eq!(s3(Error::new(kind, "why")).message(), Some(message));
         }
     }
 

@@ -6,15 +6,18 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use koine_object::{Caller, Error, ErrorKind, ObjectInfo, ObjectReader, PartInfo, VersionId};
 use s3s::dto::{GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput, StreamingBlob};
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::checksums::{self, text};
+use super::document::with_status;
+use super::multipart::part_number;
 use super::range::{self, Ranged};
 use super::transfer::{Download, blocking, read};
-use super::{Front, add_version, asked, errors, open, read_condition, version, versions};
+use super::{Front, add_version, asked, errors, open, read_condition, tell_version, version, versions};
+use crate::door::Asked;
 use crate::limits::PIECE_LEN;
 
 /// Which bytes a request is about.
@@ -34,7 +37,8 @@ pub(super) async fn get_object(
     let asked = asked(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
-    let overridden = input.response_expires.is_some() || overrides(&input).iter().any(|(_, value)| value.is_some());
+    input.part_number.map(part_number).transpose()?;
+    let overridden = asked.expires().is_some() || overrides(&input).iter().any(|(_, value)| value.is_some());
     if overridden && *front.objects.caller() == Caller::Everyone {
         // Who opened an object to everybody did not open what it says it is.
         let message = "Request specific response headers cannot be used for anonymous GET requests.";
@@ -56,6 +60,9 @@ pub(super) async fn get_object(
         StreamingBlob::new(Download::new(&front.transfers, reader, selection.offset, selection.length).await?)
     };
     let mut headers = object_headers(asked.headers(), reader.info(), &selection);
+    if version.is_some() {
+        tell_version(&mut headers, reader.info().version_id);
+    }
     // The library puts overrides first and these after them.
     for (name, value) in overrides(&input) {
         if let Some(value) = value {
@@ -64,9 +71,7 @@ pub(super) async fn get_object(
             headers.insert(name, value);
         }
     }
-    if input.response_expires.is_some() {
-        headers.remove(header::EXPIRES);
-    }
+    set_expires(&mut headers, &asked)?;
     let output = GetObjectOutput { body: Some(body), content_range: selection.range, ..Default::default() };
     Ok(S3Response::with_headers(output, headers))
 }
@@ -78,10 +83,14 @@ pub(super) async fn head_object(
     let asked = asked(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
+    input.part_number.map(part_number).transpose()?;
     let reader = Arc::new(find(front, (&input.bucket, &input.key), version)?);
     check_condition(asked.headers(), reader.info())?;
     let selection = select(&reader, asked.headers(), input.part_number).await?;
     let mut headers = object_headers(asked.headers(), reader.info(), &selection);
+    if version.is_some() {
+        tell_version(&mut headers, reader.info().version_id);
+    }
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(selection.length));
     let overrides = [
         (header::CONTENT_TYPE, input.response_content_type),
@@ -95,8 +104,21 @@ pub(super) async fn head_object(
             headers.insert(name, value);
         }
     }
+    set_expires(&mut headers, &asked)?;
+    let partial = selection.range.is_some();
     let output = HeadObjectOutput { content_range: selection.range, ..Default::default() };
-    Ok(S3Response::with_headers(output, headers))
+    let response = S3Response::with_headers(output, headers);
+    Ok(if partial { with_status(response, StatusCode::PARTIAL_CONTENT) } else { response })
+}
+
+/// `Expires`, as a request wants it told: any text, as S3 has it.
+fn set_expires(headers: &mut HeaderMap, asked: &Asked) -> Result<(), S3Error> {
+    if let Some(expires) = asked.expires() {
+        let value = HeaderValue::try_from(expires)
+            .map_err(|_| errors::invalid_argument("A response header that was asked for is malformed."))?;
+        headers.insert(header::EXPIRES, value);
+    }
+    Ok(())
 }
 
 fn find(front: &Front, (bucket, key): (&str, &str), version: Option<VersionId>) -> Result<ObjectReader, S3Error> {
@@ -156,13 +178,10 @@ async fn select(reader: &Arc<ObjectReader>, headers: &HeaderMap, part: Option<i3
 
 async fn select_part(reader: &Arc<ObjectReader>, number: i32) -> Result<Selection, S3Error> {
     let unknown = || {
-        let message = "The requested partnumber is not satisfiable";
+        let message = "The requested partnumber is not satisfiable.";
         errors::coded("InvalidPartNumber", http::StatusCode::RANGE_NOT_SATISFIABLE, message)
     };
-    let number = u32::try_from(number)
-        .ok()
-        .filter(|number| (1..=10_000).contains(number))
-        .ok_or_else(|| errors::invalid_argument("Part number must be an integer between 1 and 10000, inclusive"))?;
+    let number = part_number(number)?;
     let size = reader.info().size;
     if reader.info().part_count.is_none() {
         let whole =

@@ -12,6 +12,7 @@ pub mod checksums;
 mod copy;
 mod defaults;
 mod delete;
+pub mod document;
 pub mod errors;
 mod get;
 mod list;
@@ -96,10 +97,17 @@ fn past_the_door() -> S3Error {
     S3Error::with_message(S3ErrorCode::InternalError, "A request came past the door.")
 }
 
-/// The version that a request names.
+/// The version that a request names. What looks like the id of a version, of this store or another, is told as one
+/// that is none; what cannot be an id is wrong.
 fn version(text: Option<&str>) -> Result<Option<VersionId>, S3Error> {
-    let invalid = |_| S3Error::with_message(S3ErrorCode::InvalidArgument, "Invalid version id specified");
-    text.map(|text| text.parse().map_err(invalid)).transpose()
+    let Some(text) = text else { return Ok(None) };
+    let looks_like_one = (16..=1024).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    match text.parse() {
+        Ok(version) => Ok(Some(version)),
+        // Versions are numbered by the time: none has this number.
+        Err(_) if looks_like_one => Ok(Some(VersionId::Number(0))),
+        Err(_) => Err(S3Error::with_message(S3ErrorCode::InvalidArgument, "Invalid version id specified")),
+    }
 }
 
 /// An object: the newest version, or the one that a request names.
@@ -112,7 +120,14 @@ fn open(objects: &Objects, bucket: &str, key: &str, version: Option<VersionId>) 
 
 /// Tells the version of an object, where it has an id of its own.
 fn add_version(headers: &mut HeaderMap, version: VersionId) {
-    if let (VersionId::Number(_), Ok(value)) = (version, HeaderValue::try_from(version.to_string())) {
+    if let VersionId::Number(_) = version {
+        tell_version(headers, version);
+    }
+}
+
+/// Tells a version, also the one that is `null`.
+fn tell_version(headers: &mut HeaderMap, version: VersionId) {
+    if let Ok(value) = HeaderValue::try_from(version.to_string()) {
         headers.insert(HeaderName::from_static("x-amz-version-id"), value);
     }
 }
@@ -123,7 +138,7 @@ fn put_condition(headers: &HeaderMap) -> Result<PutCondition, S3Error> {
         None => false,
         Some(value) if value.trim() == "*" => true,
         Some(_) => {
-            let message = "A header you provided implies functionality that is not implemented: If-None-Match of a write takes * only.";
+            let message = "A header you provided implies functionality that is not implemented.";
             return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
         }
     };

@@ -1,14 +1,19 @@
 //! Uploads in parts: begun, filled, listed, completed or aborted.
 
+use std::io::Write;
+
+use http::HeaderMap;
 use koine_object::{
     Checksum as Stored, ChecksumAlgorithm as Algorithm, ChecksumKind, CompleteOptions, CompletedPart as Completed,
     EtagKind, ObjectName, PartInfo, PartOptions, UploadId, UploadInfo, UploadOptions, UploadQuery,
 };
 use s3s::dto::*;
+use s3s::xml::{SerResult, Serializer};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::attributes::value_of;
+use super::attributes;
 use super::checksums::{self, kind_name, text};
+use super::document::{self, NamedPart, write_checksums, write_number, write_some};
 use super::page::{self, Names};
 use super::put::{content_headers, metadata, no_body};
 use super::transfer::{blocking, receive, settle};
@@ -20,24 +25,22 @@ pub(super) fn part_number(number: i32) -> Result<u32, S3Error> {
     u32::try_from(number)
         .ok()
         .filter(|number| (1..=PART_NUMBER_MAX as u32).contains(number))
-        .ok_or_else(|| errors::invalid_argument("Part number must be an integer between 1 and 10000, inclusive"))
+        .ok_or_else(|| errors::invalid_argument("Part number must be an integer between 1 and 10000, inclusive."))
 }
 
-/// An upload's id; what cannot be one is an upload that does not exist.
-pub(super) fn upload_id(text: &str) -> Result<UploadId, S3Error> {
-    text.parse().map_err(|_| {
-        let message = "The specified multipart upload does not exist. The upload ID may be invalid, or the upload \
-                       may have been aborted or completed.";
-        S3Error::with_message(S3ErrorCode::NoSuchUpload, message)
-    })
+/// An upload's id. What cannot be one is told as an upload that does not exist, in its turn after buckets and rights.
+pub(super) fn upload_id(text: &str) -> UploadId {
+    text.parse().unwrap_or(UploadId([0; 16]))
 }
 
 fn kind(name: &str) -> Result<ChecksumKind, S3Error> {
-    match name {
-        "FULL_OBJECT" => Ok(ChecksumKind::FullObject),
-        "COMPOSITE" => Ok(ChecksumKind::Composite),
-        _ => Err(errors::invalid_argument("x-amz-checksum-type must be FULL_OBJECT or COMPOSITE.")),
-    }
+    let kinds = [ChecksumKind::FullObject, ChecksumKind::Composite];
+    let found = kinds.into_iter().find(|kind| kind_name(*kind).eq_ignore_ascii_case(name));
+    found.ok_or_else(|| invalid_request("Value for x-amz-checksum-type header is invalid."))
+}
+
+fn invalid_request(message: impl Into<String>) -> S3Error {
+    S3Error::with_message(S3ErrorCode::InvalidRequest, message.into())
 }
 
 pub(super) async fn create_multipart_upload(
@@ -51,7 +54,14 @@ pub(super) async fn create_multipart_upload(
     let algorithm = text(headers, "x-amz-checksum-algorithm").map(checksums::named).transpose()?;
     if kind.is_some() && algorithm.is_none() {
         let message = "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.";
-        return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
+        return Err(invalid_request(message));
+    }
+    if let (Some(algorithm), Some(kind)) = (algorithm, kind)
+        && !algorithm.allows(kind)
+    {
+        let (kind, algorithm) = (kind_name(kind), algorithm.name().to_ascii_lowercase());
+        let message = format!("The {kind} checksum type cannot be used with the {algorithm} checksum algorithm.");
+        return Err(invalid_request(message));
     }
     let options = UploadOptions {
         headers: content_headers(headers),
@@ -81,12 +91,15 @@ pub(super) async fn upload_part(
     let mut body = asked.take_body().ok_or_else(no_body)?;
     let input = request.input;
     let number = part_number(input.part_number)?;
-    let upload = upload_id(&input.upload_id)?;
+    let upload = upload_id(&input.upload_id);
     let options = PartOptions {
         length: body.length(),
         expected: checksums::expected(headers)?,
         checksum: checksums::announced(headers)?,
     };
+    if options.checksum.is_none() && options.expected.checksums.is_empty() {
+        needs_no_checksum(front, (&input.bucket, &input.key), upload).await?;
+    }
     let name = ObjectName::new(&input.bucket, &input.key);
     let writer = front.objects.put_part(name, upload, number, options).map_err(errors::s3)?;
     let writer = receive(&front.transfers, writer, &mut body).await?;
@@ -103,27 +116,77 @@ pub(super) async fn upload_part(
     Ok(response)
 }
 
-fn completed(part: CompletedPart) -> Result<Completed, S3Error> {
-    let malformed = || {
-        let message = "The XML you provided was not well-formed or did not validate against our published schema";
-        S3Error::with_message(S3ErrorCode::MalformedXML, message)
+/// A part of an upload whose checksum is composed of its parts' brings one.
+async fn needs_no_checksum(front: &Front, (bucket, key): (&str, &str), upload: UploadId) -> Result<(), S3Error> {
+    let (objects, name) = (front.objects.clone(), (bucket.to_owned(), key.to_owned()));
+    // Who may not see the upload learns from the part why.
+    let begun = blocking(move || Ok(objects.list_parts(ObjectName::new(&name.0, &name.1), upload, 0, 1).ok())).await?;
+    match begun.map(|page| page.upload).filter(|upload| upload.checksum_asked).map(|upload| upload.checksum) {
+        Some((algorithm, ChecksumKind::Composite)) => Err(invalid_request(format!(
+            "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: null",
+            algorithm.name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn completed(part: NamedPart) -> Result<Completed, S3Error> {
+    let number = part.number.ok_or_else(errors::malformed_xml)?;
+    let etag = part.etag.ok_or_else(errors::malformed_xml)?;
+    let number = u32::try_from(number)
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| errors::invalid_argument("PartNumber must be >= 1"))?;
+    let parse = |(algorithm, text): &(Algorithm, String)| match Stored::parse(*algorithm, text) {
+        Ok(checksum) if checksum.composite_parts.is_none() && part.checksums.len() == 1 => Ok(checksum),
+        _ => Err(errors::invalid_argument("Invalid Base64 or multiple checksums present in request")),
     };
-    let number = part_number(part.part_number.ok_or_else(malformed)?)?;
-    let etag = part.e_tag.ok_or_else(malformed)?.value().to_owned();
-    let given = [
-        (Algorithm::Crc32, part.checksum_crc32),
-        (Algorithm::Crc32c, part.checksum_crc32c),
-        (Algorithm::Crc64Nvme, part.checksum_crc64nvme),
-        (Algorithm::Sha1, part.checksum_sha1),
-        (Algorithm::Sha256, part.checksum_sha256),
-    ];
-    let mut checksums = Vec::new();
-    for (algorithm, text) in given {
-        if let Some(text) = text {
-            checksums.push(Stored::parse(algorithm, &text).map_err(errors::s3)?);
+    let checksums = part.checksums.iter().map(parse).collect::<Result<_, _>>()?;
+    Ok(Completed { number, etag: etag.trim().trim_matches('"').to_owned(), checksums })
+}
+
+/// A completion has the checksums that the upload was begun for.
+fn check_fits(begun: &UploadInfo, kind: Option<ChecksumKind>, parts: &[Completed]) -> Result<(), S3Error> {
+    let (algorithm, begun_kind) = begun.checksum;
+    if kind.is_some_and(|kind| !begun.checksum_asked || kind != begun_kind) {
+        let mode = if begun.checksum_asked { kind_name(begun_kind) } else { "null" };
+        return Err(invalid_request(format!(
+            "The upload was created using the {mode} checksum mode. The complete request must use the same checksum mode."
+        )));
+    }
+    if !begun.checksum_asked {
+        return Ok(());
+    }
+    for part in parts {
+        let Some(given) = part.checksums.first() else {
+            if begun_kind == ChecksumKind::FullObject {
+                continue;
+            }
+            let (algorithm, number) = (algorithm.name().to_ascii_lowercase(), part.number);
+            return Err(invalid_request(format!(
+                "The upload was created using a {algorithm} checksum. The complete request must include the checksum \
+                 for each part. It was missing for part {number} in the request."
+            )));
+        };
+        if given.algorithm != algorithm {
+            let (name, number) = (given.algorithm.name().to_ascii_lowercase(), part.number);
+            let message = format!("The {name} you specified for part {number} did not match what we received.");
+            return Err(S3Error::with_message(S3ErrorCode::BadDigest, message));
         }
     }
-    Ok(Completed { number, etag, checksums })
+    Ok(())
+}
+
+/// The size that the object is to have.
+fn object_size(headers: &HeaderMap) -> Result<Option<u64>, S3Error> {
+    let Some(value) = headers.get("x-amz-mp-object-size") else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    match text.parse::<i64>() {
+        Ok(size) => u64::try_from(size)
+            .map(Some)
+            .map_err(|_| invalid_request(format!("Value for x-amz-mp-object-size header is less than zero: '{size}'"))),
+        Err(_) => Err(invalid_request(format!("Value for x-amz-mp-object-size header is invalid: '{text}'"))),
+    }
 }
 
 pub(super) async fn complete_multipart_upload(
@@ -133,43 +196,46 @@ pub(super) async fn complete_multipart_upload(
     let asked = asked(&mut request)?;
     let headers = asked.headers();
     let input = request.input;
-    let upload = upload_id(&input.upload_id)?;
-    let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
+    let upload = upload_id(&input.upload_id);
+    let parts = document::parts_named(asked.document())?;
     if parts.is_empty() || parts.len() > PART_NUMBER_MAX as usize {
-        let message = "The XML you provided was not well-formed or did not validate against our published schema";
-        return Err(S3Error::with_message(S3ErrorCode::MalformedXML, message));
+        return Err(errors::malformed_xml());
     }
-    let size = text(headers, "x-amz-mp-object-size")
-        .map(|text| text.parse().map_err(|_| errors::invalid_argument("x-amz-mp-object-size is not a number.")));
+    let kind = text(headers, "x-amz-checksum-type").map(kind).transpose()?;
     let options = CompleteOptions {
         parts: parts.into_iter().map(completed).collect::<Result<_, _>>()?,
         all_parts: false,
         condition: put_condition(headers)?,
         expected: checksums::in_headers(headers)?,
-        size: size.transpose()?,
+        size: object_size(headers)?,
     };
+    let objects = front.objects.clone();
+    let (bucket, key) = (input.bucket.clone(), input.key.clone());
+    let (begun, options) = blocking(move || {
+        // Who may not see the upload learns from the completion why.
+        let begun = objects.list_parts(ObjectName::new(&bucket, &key), upload, 0, 1).ok().map(|page| page.upload);
+        Ok((begun, options))
+    })
+    .await?;
+    if let Some(begun) = begun {
+        check_fits(&begun, kind, &options.parts)?;
+    }
     let objects = front.objects.clone();
     let (bucket, key) = (input.bucket.clone(), input.key.clone());
     let pending =
         blocking(move || Ok(objects.complete_upload(ObjectName::new(&bucket, &key), upload, options))).await?;
     let object = settle(pending).await?;
     let host = text(headers, "host").unwrap_or_default();
-    let output = CompleteMultipartUploadOutput {
-        location: Some(format!("http://{host}/{}/{}", input.bucket, input.key)),
-        bucket: Some(input.bucket),
-        key: Some(input.key),
-        checksum_crc32: value_of(&object.checksums, Algorithm::Crc32),
-        checksum_crc32c: value_of(&object.checksums, Algorithm::Crc32c),
-        checksum_crc64nvme: value_of(&object.checksums, Algorithm::Crc64Nvme),
-        checksum_sha1: value_of(&object.checksums, Algorithm::Sha1),
-        checksum_sha256: value_of(&object.checksums, Algorithm::Sha256),
-        checksum_type: object.checksums.first().map(|first| ChecksumType::from_static(kind_name(first.kind()))),
-        e_tag: Some(etag(&object.etag)),
-        ..Default::default()
-    };
-    let mut response = S3Response::new(output);
+    let mut response = S3Response::new(CompleteMultipartUploadOutput::default());
     add_version(&mut response.headers, object.version_id);
-    Ok(response)
+    document::with_document(response, "CompleteMultipartUploadResult", |s| {
+        s.content("Location", &format!("http://{host}/{}/{}", input.bucket, input.key))?;
+        s.content("Bucket", &input.bucket)?;
+        s.content("Key", &input.key)?;
+        s.content("ETag", &format!("\"{}\"", object.etag))?;
+        write_checksums(s, &object.checksums)?;
+        write_some(s, "ChecksumType", attributes::kind_of(&object.checksums))
+    })
 }
 
 pub(super) async fn abort_multipart_upload(
@@ -177,7 +243,7 @@ pub(super) async fn abort_multipart_upload(
     request: S3Request<AbortMultipartUploadInput>,
 ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
     let input = request.input;
-    let upload = upload_id(&input.upload_id)?;
+    let upload = upload_id(&input.upload_id);
     let objects = front.objects.clone();
     let pending =
         blocking(move || Ok(objects.abort_upload(ObjectName::new(&input.bucket, &input.key), upload))).await?;
@@ -185,18 +251,21 @@ pub(super) async fn abort_multipart_upload(
     Ok(S3Response::new(AbortMultipartUploadOutput::default()))
 }
 
-fn listed(part: PartInfo) -> Part {
-    Part {
-        checksum_crc32: value_of(&part.checksums, Algorithm::Crc32),
-        checksum_crc32c: value_of(&part.checksums, Algorithm::Crc32c),
-        checksum_crc64nvme: value_of(&part.checksums, Algorithm::Crc64Nvme),
-        checksum_sha1: value_of(&part.checksums, Algorithm::Sha1),
-        checksum_sha256: value_of(&part.checksums, Algorithm::Sha256),
-        e_tag: Some(etag(&part.etag)),
-        last_modified: Some(date(part.modified)),
-        part_number: i32::try_from(part.number).ok(),
-        size: i64::try_from(part.size).ok(),
-    }
+fn write_user<W: Write>(s: &mut Serializer<W>, name: &str, user: Owner) -> SerResult {
+    s.element(name, |s| {
+        write_some(s, "ID", user.id)?;
+        write_some(s, "DisplayName", user.display_name)
+    })
+}
+
+fn write_part<W: Write>(s: &mut Serializer<W>, part: &PartInfo) -> SerResult {
+    s.element("Part", |s| {
+        write_number(s, "PartNumber", u64::from(part.number))?;
+        s.timestamp("LastModified", &date(part.modified), TimestampFormat::DateTime)?;
+        s.content("ETag", &format!("\"{}\"", part.etag))?;
+        write_number(s, "Size", part.size)?;
+        write_checksums(s, &part.checksums)
+    })
 }
 
 /// The checksum of an upload, as it is told: only what the client asked for.
@@ -214,31 +283,33 @@ pub(super) async fn list_parts(
     request: S3Request<ListPartsInput>,
 ) -> S3Result<S3Response<ListPartsOutput>> {
     let input = request.input;
-    let upload = upload_id(&input.upload_id)?;
+    let upload = upload_id(&input.upload_id);
     let limit = page::limit(input.max_parts, "max-parts")?;
-    let after = u32::try_from(input.part_number_marker.unwrap_or(0))
-        .map_err(|_| errors::invalid_argument("part-number-marker must not be negative."))?;
+    let after = page::part_after(input.part_number_marker)?;
     let objects = front.objects.clone();
     let (bucket, key) = (input.bucket.clone(), input.key.clone());
     let page = blocking(move || objects.list_parts(ObjectName::new(&bucket, &key), upload, after, limit)).await?;
     let (checksum_algorithm, checksum_type) = told(&page.upload);
-    let output = ListPartsOutput {
-        bucket: Some(input.bucket),
-        checksum_algorithm,
-        checksum_type,
-        initiator: Some(front.initiator()),
-        is_truncated: Some(page.next.is_some()),
-        key: Some(input.key),
-        max_parts: i32::try_from(limit).ok(),
-        next_part_number_marker: page.next.and_then(|next| i32::try_from(next).ok()),
-        owner: Some(front.owner()),
-        part_number_marker: i32::try_from(after).ok(),
-        parts: Some(page.parts.into_iter().map(listed).collect()),
-        storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
-        upload_id: Some(input.upload_id),
-        ..Default::default()
-    };
-    Ok(S3Response::new(output))
+    let next = page.next.unwrap_or_else(|| page.parts.last().map_or(0, |part| part.number));
+    document::with_document(S3Response::new(ListPartsOutput::default()), "ListPartsResult", |s| {
+        s.content("Bucket", &input.bucket)?;
+        s.content("Key", &input.key)?;
+        s.content("UploadId", &input.upload_id)?;
+        write_user(s, "Initiator", front.owner())?;
+        write_user(s, "Owner", front.owner())?;
+        s.content("StorageClass", StorageClass::STANDARD)?;
+        write_number(s, "PartNumberMarker", u64::from(after))?;
+        write_number(s, "NextPartNumberMarker", u64::from(next))?;
+        write_number(s, "MaxParts", limit as u64)?;
+        s.content("IsTruncated", &page.next.is_some())?;
+        page.parts.iter().try_for_each(|part| write_part(s, part))?;
+        write_some(s, "ChecksumAlgorithm", checksum_algorithm)?;
+        write_some(s, "ChecksumType", checksum_type)
+    })
+}
+
+fn parse_marker(text: &str) -> Result<UploadId, S3Error> {
+    text.parse().map_err(|_| errors::invalid_argument("Invalid uploadId marker"))
 }
 
 pub(super) async fn list_multipart_uploads(
@@ -254,7 +325,7 @@ pub(super) async fn list_multipart_uploads(
     let query = UploadQuery {
         prefix: input.prefix.clone().unwrap_or_default(),
         delimiter: input.delimiter.clone().unwrap_or_default(),
-        upload_after: upload_after.map(upload_id).transpose()?,
+        upload_after: upload_after.map(parse_marker).transpose()?,
         key_after,
         limit,
     };

@@ -16,9 +16,26 @@ const NAME: &AsciiSet = &UNRESERVED_ONLY.remove(b'/');
 /// How many entries a page has: as asked for, at most [`PAGE_LEN_MAX`].
 pub fn limit(asked: Option<i32>, parameter: &str) -> Result<usize, S3Error> {
     let asked = asked.unwrap_or(PAGE_LEN_MAX as i32);
-    let limit = usize::try_from(asked)
-        .map_err(|_| invalid_argument(format!("Argument {parameter} must be an integer between 0 and 2147483647")))?;
+    let limit = usize::try_from(asked).map_err(|_| out_of_range(parameter))?;
     Ok(limit.min(PAGE_LEN_MAX))
+}
+
+/// The number of the part after which a page begins.
+pub fn part_after(marker: Option<i32>) -> Result<u32, S3Error> {
+    u32::try_from(marker.unwrap_or(0)).map_err(|_| out_of_range("part-number-marker"))
+}
+
+fn out_of_range(parameter: &str) -> S3Error {
+    invalid_argument(format!("Argument {parameter} must be an integer between 0 and 2147483647"))
+}
+
+/// A number that a header gives.
+pub fn number(headers: &http::HeaderMap, name: &str) -> Result<Option<i32>, S3Error> {
+    let parse = |value: &http::HeaderValue| {
+        let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+        number.filter(|number| *number >= 0).ok_or_else(|| out_of_range(name))
+    };
+    headers.get(name).map(parse).transpose()
 }
 
 /// A token that names where the next page begins.

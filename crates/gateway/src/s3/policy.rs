@@ -7,6 +7,7 @@ use koine_object::Objects;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
+use super::document::with_status;
 use super::transfer::settle;
 use super::{Front, errors};
 
@@ -24,7 +25,7 @@ pub(super) async fn put_bucket_policy(
 ) -> S3Result<S3Response<PutBucketPolicyOutput>> {
     let input = request.input;
     settle(front.objects.identities().set_bucket_policy(&input.bucket, Some(&input.policy))).await?;
-    Ok(S3Response::new(PutBucketPolicyOutput::default()))
+    Ok(with_status(S3Response::new(PutBucketPolicyOutput::default()), http::StatusCode::NO_CONTENT))
 }
 
 pub(super) async fn delete_bucket_policy(
@@ -111,7 +112,15 @@ pub(super) async fn put_bucket_ownership_controls(
     let preferred =
         |rule: &OwnershipControlsRule| rule.object_ownership.as_str() == ObjectOwnership::BUCKET_OWNER_PREFERRED;
     let rules = request.input.ownership_controls.rules;
-    if rules.is_empty() || !rules.iter().all(preferred) {
+    const KNOWN: [&str; 3] = [
+        ObjectOwnership::BUCKET_OWNER_PREFERRED,
+        ObjectOwnership::BUCKET_OWNER_ENFORCED,
+        ObjectOwnership::OBJECT_WRITER,
+    ];
+    if rules.len() != 1 || !rules.iter().all(|rule| KNOWN.contains(&rule.object_ownership.as_str())) {
+        return Err(errors::malformed_xml());
+    }
+    if !rules.iter().all(preferred) {
         let message = "An ObjectOwnership other than BucketOwnerPreferred is not implemented.";
         return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
     }

@@ -4,7 +4,7 @@
 //! - The object appears only after the whole body came and everything that was promised of it held.
 
 use http::HeaderMap;
-use koine_object::{ContentHeaders, EtagKind, ObjectInfo, PutOptions, RequestId};
+use koine_object::{ChecksumAlgorithm, ContentHeaders, EtagKind, ObjectInfo, PutOptions, RequestId};
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use sha2::{Digest, Sha256};
@@ -100,10 +100,9 @@ pub(super) fn request_id(front: &Front, bucket: &str, key: &str, asked: &crate::
     let headers = asked.headers();
     let invocation = text(headers, "amz-sdk-invocation-id")?;
     let mut hash = Sha256::new();
-    let checksum = ["content-md5", "x-amz-checksum-crc32", "x-amz-checksum-crc32c", "x-amz-checksum-crc64nvme"];
-    let more = ["x-amz-checksum-sha1", "x-amz-checksum-sha256", "x-amz-content-sha256", "if-match", "if-none-match"];
-    let given = ["x-amz-tagging", "x-amz-acl"];
-    let fields = checksum.iter().chain(&more).chain(&given).map(|name| text(headers, name).unwrap_or_default());
+    let sums = ChecksumAlgorithm::ALL.map(checksums::header_name);
+    let given = ["content-md5", "x-amz-content-sha256", "if-match", "if-none-match", "x-amz-tagging", "x-amz-acl"];
+    let fields = sums.iter().chain(&given).map(|name| text(headers, name).unwrap_or_default());
     // A name that somebody else gave to a request is not the same name.
     let caller = format!("{:?}", front.objects.caller());
     for field in [front.owner_name.as_str(), caller.as_str(), bucket, key, invocation].into_iter().chain(fields) {

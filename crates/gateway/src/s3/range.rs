@@ -20,27 +20,24 @@ pub enum Ranged {
 }
 
 /// Reads a `Range` header against an object of `size` bytes. S3 gives the whole object for several ranges at once, and
-/// for what is not a range.
+/// for what is not a range. Of an empty object the last bytes are the whole.
 pub fn parse(header: Option<&str>, size: u64) -> Ranged {
-    let Some((first, last)) =
-        header.and_then(|text| text.trim().strip_prefix("bytes=")).and_then(|text| text.split_once('-'))
+    let Some((first, last)) = header.and_then(|text| text.strip_prefix("bytes=")).and_then(|text| text.split_once('-'))
     else {
         return Ranged::Whole;
     };
     match (number(first), number(last)) {
         (Some(first), Some(last)) if first > last => Ranged::Whole,
-        (Some(first), last) if last.is_some() || text_is_empty(header) => within(first, last.unwrap_or(u64::MAX), size),
-        (None, Some(count)) if first.trim().is_empty() => match size.saturating_sub(count) {
-            _ if count == 0 || size == 0 => Ranged::Unsatisfiable,
-            offset => Ranged::Part { offset, length: size - offset },
-        },
+        (Some(first), Some(last)) => within(first, last, size),
+        (Some(first), None) if last.is_empty() => within(first, u64::MAX, size),
+        (None, Some(0)) if first.is_empty() => Ranged::Unsatisfiable,
+        (None, Some(_)) if first.is_empty() && size == 0 => Ranged::Whole,
+        (None, Some(count)) if first.is_empty() => {
+            let offset = size.saturating_sub(count);
+            Ranged::Part { offset, length: size - offset }
+        }
         _ => Ranged::Whole,
     }
-}
-
-/// Whether nothing follows the dash.
-fn text_is_empty(header: Option<&str>) -> bool {
-    header.is_some_and(|text| text.trim().ends_with('-'))
 }
 
 fn within(first: u64, last: u64, size: u64) -> Ranged {
@@ -50,15 +47,15 @@ fn within(first: u64, last: u64, size: u64) -> Ranged {
     Ranged::Part { offset: first, length: last.min(size - 1) - first + 1 }
 }
 
+/// Digits alone, zeros before them or not.
 fn number(text: &str) -> Option<u64> {
-    let text = text.trim();
     // More digits than fit mean a place past every object.
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().unwrap_or(u64::MAX))
 }
 
 /// `bytes=first-last`, both given, as copying a part wants it: first byte and last.
 pub fn parse_copied(header: &str) -> Option<(u64, u64)> {
-    let (first, last) = header.trim().strip_prefix("bytes=")?.split_once('-')?;
+    let (first, last) = header.strip_prefix("bytes=")?.split_once('-')?;
     let (first, last) = (number(first)?, number(last)?);
     (first <= last).then_some((first, last))
 }
@@ -85,6 +82,13 @@ mod tests {
         assert_eq!(parse(Some("bytes=99999999999999999999999-"), 10), Ranged::Unsatisfiable);
         assert_eq!(parse(Some("bytes=0-"), 0), Ranged::Unsatisfiable);
         assert_eq!(parse(Some("bytes=-0"), 10), Ranged::Unsatisfiable);
+        assert_eq!(parse(Some("bytes=00-01"), 10), part(0, 2));
+        assert_eq!(parse(Some("bytes=-0"), 0), Ranged::Unsatisfiable);
+        assert_eq!(parse(Some("bytes=00-01"), 0), Ranged::Unsatisfiable);
+        assert_eq!(parse(Some("bytes=-1"), 0), Ranged::Whole);
+        for whole in ["bytes= -1", "bytes=0 -1", "bytes=--1", "bytes=0--1", "bytes=+1-2", " bytes=0-1"] {
+            assert_eq!(parse(Some(whole), 10), Ranged::Whole, "{whole}");
+        }
         for whole in ["bytes=5-2", "bytes=0-1,4-5", "bytes=", "bytes=-", "bytes=a-b", "lines=0-1", "", "bytes=1-x"] {
             assert_eq!(parse(Some(whole), 10), Ranged::Whole, "{whole}");
         }

@@ -6,18 +6,55 @@ use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::checksums::text;
+use super::document::with_status;
 use super::transfer::settle;
 use super::{Front, errors, open, version};
 use crate::query::Query;
 
 type Pairs = Vec<(String, String)>;
 
-fn in_document(set: TagSet) -> Result<Pairs, S3Error> {
-    let malformed = || {
-        let message = "The XML you provided was not well-formed or did not validate against our published schema";
-        S3Error::with_message(S3ErrorCode::MalformedXML, message)
-    };
-    set.into_iter().map(|tag| tag.key.zip(tag.value).ok_or_else(malformed)).collect()
+/// The most tags of an object and of a bucket, and how S3 says so.
+const OF_OBJECT: (usize, &str) = (10, "Object tags cannot be greater than 10");
+const OF_BUCKET: (usize, &str) = (50, "Bucket tag count cannot be greater than 50");
+const NAME_LEN_MAX: usize = 128;
+const VALUE_LEN_MAX: usize = 256;
+
+fn invalid_tag(message: &'static str) -> S3Error {
+    S3Error::with_message(S3ErrorCode::InvalidTag, message)
+}
+
+/// Letters, digits, spaces and a few signs, as S3 has it.
+fn is_plain(text: &str) -> bool {
+    let taken = |sign: char| sign.is_alphanumeric() || "_.:/=+-@".contains(sign);
+    text.chars().all(|sign| taken(sign) || sign.is_whitespace() && !sign.is_control())
+}
+
+/// What is wrong with tags that a document gives.
+fn check(tags: &[(String, String)], (count_max, too_many): (usize, &'static str)) -> Result<(), S3Error> {
+    if tags.len() > count_max {
+        return Err(errors::coded("BadRequest", http::StatusCode::BAD_REQUEST, too_many));
+    }
+    for (place, (name, value)) in tags.iter().enumerate() {
+        if name.is_empty() || name.chars().count() > NAME_LEN_MAX || !is_plain(name) {
+            return Err(invalid_tag("The TagKey you have provided is invalid"));
+        }
+        if value.chars().count() > VALUE_LEN_MAX || !is_plain(value) {
+            return Err(invalid_tag("The TagValue you have provided is invalid"));
+        }
+        if tags.iter().take(place).any(|(other, _)| other == name) {
+            return Err(invalid_tag("Cannot provide multiple Tags with the same key"));
+        }
+    }
+    Ok(())
+}
+
+fn in_document(set: TagSet, limit: (usize, &'static str)) -> Result<Pairs, S3Error> {
+    let tags: Pairs = set
+        .into_iter()
+        .map(|tag| tag.key.zip(tag.value).ok_or_else(errors::malformed_xml))
+        .collect::<Result<_, _>>()?;
+    check(&tags, limit)?;
+    Ok(tags)
 }
 
 fn told(tags: Pairs) -> TagSet {
@@ -33,7 +70,13 @@ pub(super) fn in_header(headers: &HeaderMap) -> Result<Pairs, S3Error> {
     };
     let Some(value) = headers.get("x-amz-tagging") else { return Ok(Vec::new()) };
     let query = Query::parse(Some(value.to_str().map_err(|_| malformed())?)).map_err(|_| malformed())?;
-    Ok(query.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    let tags: Pairs = query.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let twice = |(place, pair): (usize, &(String, String))| tags.iter().take(place).any(|other| other.0 == pair.0);
+    if tags.iter().any(|pair| pair.0.is_empty()) || tags.iter().enumerate().any(twice) {
+        return Err(malformed());
+    }
+    check(&tags, OF_OBJECT)?;
+    Ok(tags)
 }
 
 /// What the tags of a copy are: those of the source, unless they are given anew.
@@ -82,7 +125,7 @@ pub(super) async fn put_object_tagging(
     request: S3Request<PutObjectTaggingInput>,
 ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
     let input = request.input;
-    let tags = in_document(input.tagging.tag_set)?;
+    let tags = in_document(input.tagging.tag_set, OF_OBJECT)?;
     set(front, (&input.bucket, &input.key), input.version_id.as_deref(), tags).await?;
     Ok(S3Response::new(PutObjectTaggingOutput { version_id: input.version_id }))
 }
@@ -102,7 +145,7 @@ pub(super) async fn get_bucket_tagging(
 ) -> S3Result<S3Response<GetBucketTaggingOutput>> {
     let tags = front.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?.tags;
     if tags.is_empty() {
-        return Err(S3Error::with_message(S3ErrorCode::NoSuchTagSet, "The TagSet does not exist"));
+        return Err(S3Error::with_message(S3ErrorCode::NoSuchTagSet, "The TagSet does not exist."));
     }
     Ok(S3Response::new(GetBucketTaggingOutput { tag_set: told(tags) }))
 }
@@ -116,9 +159,9 @@ pub(super) async fn put_bucket_tagging(
     front: &Front,
     request: S3Request<PutBucketTaggingInput>,
 ) -> S3Result<S3Response<PutBucketTaggingOutput>> {
-    let tags = in_document(request.input.tagging.tag_set)?;
+    let tags = in_document(request.input.tagging.tag_set, OF_BUCKET)?;
     set_of_bucket(front, &request.input.bucket, tags).await?;
-    Ok(S3Response::new(PutBucketTaggingOutput::default()))
+    Ok(with_status(S3Response::new(PutBucketTaggingOutput::default()), http::StatusCode::NO_CONTENT))
 }
 
 pub(super) async fn delete_bucket_tagging(

@@ -106,7 +106,8 @@ pub(super) async fn put_bucket_versioning(
     let versioning = match status.as_ref().map(BucketVersioningStatus::as_str) {
         Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
         Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
-        _ => {
+        Some(_) => return Err(errors::malformed_xml()),
+        None => {
             let message = "The Versioning element must have a Status, which is Enabled or Suspended.";
             return Err(S3Error::with_message(S3ErrorCode::IllegalVersioningConfigurationException, message));
         }
@@ -139,7 +140,7 @@ pub(super) fn unread(
         None => errors::s3(error),
         Some(_) => {
             headers.insert(header::ALLOW, HeaderValue::from_static("DELETE"));
-            let message = "The specified method is not allowed against this resource: the version is a delete marker.";
+            let message = "The specified method is not allowed against this resource.";
             let mut told = S3Error::with_message(S3ErrorCode::MethodNotAllowed, message);
             told.set_status_code(StatusCode::METHOD_NOT_ALLOWED);
             told

@@ -3,6 +3,7 @@
 mod actions;
 mod answers;
 mod bodies;
+mod compatibility;
 mod extremes;
 mod fairness;
 mod keys;

@@ -13,10 +13,10 @@ use crate::keys;
 use crate::lookup::find_bucket;
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::put::{check_metadata, check_tags};
+use crate::put::{check_metadata, check_tags_of};
 use crate::record::BucketRecord;
 use crate::remote;
-use crate::request::BucketChange;
+use crate::request::{BUCKET_TAGS_MAX, BucketChange};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
@@ -66,7 +66,7 @@ impl Verb for SetBucket {
         }
         if let Some(change) = &self.change.tags {
             change.apply(&mut record.tags);
-            check_tags(&record.tags)?;
+            check_tags_of(BUCKET_TAGS_MAX, &record.tags)?;
         }
         txn.put(keys::CATALOGUE, keys::bucket(&self.bucket), Bytes::from(record.encode()));
         self.record = Some(record);

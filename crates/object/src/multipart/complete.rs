@@ -179,7 +179,10 @@ impl Complete {
         let size = parts.iter().try_fold(0u64, |sum, (_, part)| sum.checked_add(part.size));
         let size = size.ok_or_else(|| Error::new(ErrorKind::EntityTooLarge, "the parts together are too large"))?;
         if self.options.size.is_some_and(|wanted| wanted != size) {
-            let message = format!("the parts together have {size} bytes, which is not the size given");
+            let wanted = self.options.size.unwrap_or_default();
+            let message = format!(
+                "The provided 'x-amz-mp-object-size' header value {wanted} does not match what was computed: {size}"
+            );
             return Err(Error::new(ErrorKind::InvalidRequest, message));
         }
         let checksum = joined_checksum(&upload, parts)?;
@@ -265,7 +268,7 @@ fn verify(checksum: &Checksum, expected: &[Checksum]) -> Result<()> {
         }
         let count_differs = wanted.composite_parts.is_some() && wanted.composite_parts != checksum.composite_parts;
         if wanted.value != checksum.value || count_differs {
-            let message = format!("the {name} checksum given is not that of the parts together; nothing was stored");
+            let message = format!("The {name} you specified did not match the calculated checksum.");
             return Err(Error::new(ErrorKind::BadDigest, message));
         }
     }

@@ -154,7 +154,7 @@ impl Objects {
         let whole = ByteRange { offset: 0, length: object.size };
         let range = range.unwrap_or(whole);
         if range.offset.checked_add(range.length).is_none_or(|end| end > object.size) {
-            let message = format!("the range ends after the source's {} bytes", object.size);
+            let message = format!("Range specified is not valid for source object of size: {}", object.size);
             return Err(Error::new(ErrorKind::InvalidRange, message));
         }
         if range.length > BODY_LEN_MAX {
@@ -198,8 +198,11 @@ fn stored(checksums: &[Checksum], algorithm: ChecksumAlgorithm) -> Option<Vec<Ch
 fn check_algorithms(upload: &UploadRecord, given: &[Checksum]) -> Result<()> {
     let fits = given.is_empty() || given.iter().any(|checksum| checksum.algorithm == upload.algorithm);
     if upload.asked && !fits {
-        let message =
-            format!("the upload was begun for {} checksums and the part has another", upload.algorithm.name());
+        let actual = given.first().map_or("null", |checksum| checksum.algorithm.name());
+        let message = format!(
+            "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {actual}",
+            upload.algorithm.name()
+        );
         return Err(Error::new(ErrorKind::InvalidRequest, message));
     }
     Ok(())

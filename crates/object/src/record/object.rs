@@ -314,6 +314,11 @@ pub(super) fn algorithm_code(algorithm: ChecksumAlgorithm) -> u8 {
         ChecksumAlgorithm::Crc64Nvme => 3,
         ChecksumAlgorithm::Sha1 => 4,
         ChecksumAlgorithm::Sha256 => 5,
+        ChecksumAlgorithm::Sha512 => 6,
+        ChecksumAlgorithm::Md5 => 7,
+        ChecksumAlgorithm::Xxhash64 => 8,
+        ChecksumAlgorithm::Xxhash3 => 9,
+        ChecksumAlgorithm::Xxhash128 => 10,
     }
 }
 

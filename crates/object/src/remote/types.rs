@@ -80,7 +80,10 @@ structures! {
 }
 
 choices! {
-    ChecksumAlgorithm { 1 Crc32, 2 Crc32c, 3 Crc64Nvme, 4 Sha1, 5 Sha256 }
+    ChecksumAlgorithm {
+        1 Crc32, 2 Crc32c, 3 Crc64Nvme, 4 Sha1, 5 Sha256,
+        6 Sha512, 7 Md5, 8 Xxhash64, 9 Xxhash3, 10 Xxhash128,
+    }
     EtagMatch { 0 Any, 1 OneOf(tags) }
     CopiedMetadata { 0 Copy, 1 Replace { headers, metadata } }
     MetadataChange { 0 Replace(all), 1 Merge { set, remove } }

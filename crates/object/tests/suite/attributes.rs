@@ -88,9 +88,9 @@ fn attributes_have_limits_and_a_change_past_them_changes_nothing() {
         pairs(&[("", "x")]),
         pairs(&[("a", "1"), ("a", "2")]),
     ] {
-        assert_eq!(kind(set(&objects, "key", tagged(wrong.clone()))), ErrorKind::InvalidArgument);
+        assert_eq!(kind(set(&objects, "key", tagged(wrong.clone()))), ErrorKind::InvalidTag);
         let with_put = PutOptions { tags: wrong, ..PutOptions::default() };
-        assert_eq!(kind(put_with(&objects, "key", b"other", with_put)), ErrorKind::InvalidArgument);
+        assert_eq!(kind(put_with(&objects, "key", b"other", with_put)), ErrorKind::InvalidTag);
     }
     assert_eq!(objects.head("bucket", "key").unwrap(), before);
     assert_eq!(set(&objects, "key", tagged(many(10))).unwrap().tags, many(10));

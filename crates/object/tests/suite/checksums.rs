@@ -5,15 +5,47 @@ use md5::Digest;
 
 use crate::support::{kind, options, put_with, store};
 
-/// Of `123456789`, the input of the catalogue of CRCs; SHA and MD5 by coreutils.
+/// Of `123456789`, the input of the catalogue of CRCs; SHA and MD5 by coreutils, xxHash by its own library.
 const NINE: &[u8] = b"123456789";
-const KNOWN: [(ChecksumAlgorithm, &str); 5] = [
+const KNOWN: [(ChecksumAlgorithm, &str); 10] = [
     (ChecksumAlgorithm::Crc32, "cbf43926"),
     (ChecksumAlgorithm::Crc32c, "e3069283"),
     (ChecksumAlgorithm::Crc64Nvme, "ae8b14860a799888"),
     (ChecksumAlgorithm::Sha1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
     (ChecksumAlgorithm::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+    (
+        ChecksumAlgorithm::Sha512,
+        "d9e6762dd1c8eaf6d61b3c6192fc408d4d6d5f1176d0c29169bc24e71c3f274ad27fcd5811b313d681f7e55ec02d73d499c95455b6b5bb503acf574fba8ffe85",
+    ),
+    (ChecksumAlgorithm::Md5, "25f9e794323b453885f5181f1b624d0b"),
+    (ChecksumAlgorithm::Xxhash64, "8cb841db40e6ae83"),
+    (ChecksumAlgorithm::Xxhash3, "72dcb18b67a17dff"),
+    (ChecksumAlgorithm::Xxhash128, "33119477ede5dcd5e9716427681d5860"),
 ];
+/// Of the bytes 0, 1, …, 250, 0, … , 1000 of them: longer than what xxHash takes at once.
+const LONG: [(ChecksumAlgorithm, &str); 5] = [
+    (
+        ChecksumAlgorithm::Sha512,
+        "5096498d96f50f9a137c4db5b8b0cd38383ad55350fb5a98805fedc31fa1262f1f0cf4d6f12d7ecd8dedd933a4c9126344fe22e937a8ad35fdeae1e876ae698b",
+    ),
+    (ChecksumAlgorithm::Md5, "a24f1e3ef66950e1327f210e3997ba2c"),
+    (ChecksumAlgorithm::Xxhash64, "f306f04aa88b54d3"),
+    (ChecksumAlgorithm::Xxhash3, "33ef703fb2b20ed1"),
+    (ChecksumAlgorithm::Xxhash128, "18bf41bc8229e27733ef703fb2b20ed1"),
+];
+
+#[test]
+fn values_of_more_bytes_are_those_known_elsewhere() {
+    let objects = store();
+    let body: Vec<u8> = (0..1000_u32).map(|place| (place % 251) as u8).collect();
+    for (algorithm, value) in LONG {
+        let mut writer = objects.put("bucket", "key", options(algorithm)).unwrap();
+        body.chunks(77).for_each(|piece| writer.write(piece).unwrap());
+        let info = writer.finish(&Expected::none()).wait().unwrap();
+        assert_eq!(info.checksums, [Checksum::full(algorithm, hex::decode(value).unwrap())]);
+        assert_eq!(objects.head("bucket", "key").unwrap().checksums, info.checksums);
+    }
+}
 
 #[test]
 fn values_are_those_known_elsewhere() {

@@ -40,7 +40,10 @@ fn metadata_and_tags_of_a_bucket_have_the_limits_of_objects() {
     let twice = MetadataChange::Replace(pairs(&[("a", "1"), ("a", "2")]));
     assert_eq!(
         kind(set(&objects, BucketChange { tags: Some(twice), ..BucketChange::default() })),
-        ErrorKind::InvalidArgument
+        ErrorKind::InvalidTag
     );
+    let tags = |count: u32| MetadataChange::Replace((0..count).map(|n| (n.to_string(), String::new())).collect());
+    let many = BucketChange { tags: Some(tags(51)), ..BucketChange::default() };
+    assert_eq!(kind(set(&objects, many)), ErrorKind::InvalidTag);
     assert_eq!(kv_of(&objects).view().unwrap().version(), version);
 }
