@@ -12,7 +12,8 @@ import time
 import pytest
 
 from harness import clients
-from harness.server import Server, clean_environment, die_with_parent, koine, program
+from harness.expect import refused
+from harness.server import SECRET, Server, clean_environment, die_with_parent, koine, program, root_environment
 
 
 def test_a_first_start_makes_store_and_credentials_and_a_second_finds_both(tmp_path):
@@ -169,3 +170,32 @@ def test_stat_tells_people_and_scripts(tmp_path):
     told = json.loads(koine("--json", "stat", store).stdout)
     assert told["store"] == str(store) and told["total"] >= 60 << 20
     assert "64 MiB" in koine("stat", store).stdout
+
+
+@pytest.mark.parametrize("level", ["info", "trace,s3s=trace"])
+def test_the_log_tells_refusals_and_deletions_and_nothing_that_users_gave(tmp_path, level):
+    store = tmp_path / "store.koine"
+    with Server(store, env=root_environment() | {"KOINE_LOG": level}) as server:
+        root = clients.s3(server.url)
+        run = lambda *args: koine("--json", *args, "--store", store)
+        run("group", "add", "lab")
+        run("user", "add", "bob", "--group", "lab")
+        key = json.loads(run("user", "key", "add", "bob").stdout.splitlines()[-1])
+        bob = clients.s3(server.url, access=key["access_key"], secret=key["secret"])
+        root.create_bucket(Bucket="closed")
+        root.put_object(Bucket="closed", Key="k", Body=b"canary", Metadata={"colour": "canary"}, Tagging="team=canary", ContentType="text/canary")
+        root.put_object_tagging(Bucket="closed", Key="k", Tagging={"TagSet": [{"Key": "canary", "Value": "canary"}]})
+        assert root.head_object(Bucket="closed", Key="k")["Metadata"] == {"colour": "canary"}
+        assert root.get_object_tagging(Bucket="closed", Key="k")["TagSet"][0]["Key"] == "canary"
+        upload = root.create_multipart_upload(Bucket="closed", Key="u", Metadata={"colour": "canary"})["UploadId"]
+        root.abort_multipart_upload(Bucket="closed", Key="u", UploadId=upload)
+        with refused("AccessDenied", 403):
+            bob.get_object(Bucket="closed", Key="k")
+        root.delete_objects(Bucket="closed", Delete={"Objects": [{"Key": "k"}]})
+        root.delete_bucket(Bucket="closed")
+        log = server.log_path.read_text()
+        assert re.search(r'refused action="s3:GetObject" on="closed/k" by="bob \(\w{16}\) from 127.0.0.1" rule="nothing allows it"', log), log
+        for what in ("the object closed/k", "an upload of closed/u under way", "the bucket closed"):
+            assert f'deleted what="{what}"' in log, log
+        assert "canary" not in log and SECRET not in log and key["secret"] not in log
+        assert server.stop() == 0

@@ -261,7 +261,7 @@ impl Verb for DeleteBucket {
         if self.snapshots { rights.bucket(Action::Snapshot, &self.bucket) } else { Ok(()) }
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
         let record = find_bucket(txn, &self.bucket)?;
         let space = record.space;
         let names = KeyRange::prefix(keys::names_prefix(""));
@@ -279,6 +279,7 @@ impl Verb for DeleteBucket {
         drop_snapshots(txn, &record)?;
         ownership::delete_bucket(txn, &self.bucket, &record);
         txn.then(Operation::DropSpace { space });
+        scope.removes(|| format!("the bucket {}", self.bucket));
         Ok(Applied::Changed)
     }
 

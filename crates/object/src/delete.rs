@@ -85,6 +85,9 @@ impl Verb for Delete {
         let standing = find_object(txn, bucket.space, &self.key)?;
         self.options.condition.check(&self.key, standing.as_ref())?;
         self.deleted = delete(txn, scope, (&bucket, &self.key), standing.as_ref())?;
+        if self.deleted.existed {
+            scope.removes(|| format!("the object {}/{}", self.bucket, self.key));
+        }
         Ok(if self.deleted.changed() { Applied::Changed } else { Applied::Done(self.deleted) })
     }
 
@@ -130,7 +133,11 @@ impl Verb for DeleteMany {
             let may =
                 |txn: &mut Transaction| scope.may(txn, |rights| rights.object(Action::DeleteObject, &self.bucket, key));
             let one = keys::check_object_key(key).and_then(|()| may(txn));
-            found.insert(key, one.and_then(|()| find_object(txn, bucket.space, key)));
+            let standing = one.and_then(|()| find_object(txn, bucket.space, key));
+            if matches!(standing, Ok(Some(_))) {
+                scope.removes(|| format!("the object {}/{key}", self.bucket));
+            }
+            found.insert(key, standing);
         }
         let mut outcomes: HashMap<&str, Result<Deleted>> = HashMap::new();
         for key in &self.keys {

@@ -15,6 +15,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
+
 use koine_env::{Random, Timestamp};
 use koine_kv::{Batch, Commit, ErrorKind as KvErrorKind, RequestId, Transaction, request_of_attempt};
 
@@ -23,7 +25,7 @@ use crate::info::ObjectId;
 use crate::objects::Objects;
 use crate::pending::{Pending, Step};
 use crate::quota;
-use crate::rights::{self, Caller, Rights, ownership};
+use crate::rights::{self, Allowed, Caller, Removal, Rights, ownership};
 use crate::turns::{Asked, Turn};
 
 /// After so many refusals the caller is told of a conflict. Each means that somebody else made progress.
@@ -37,12 +39,22 @@ pub(crate) struct Scope<'a> {
     /// Who the verb is done for; it may do what the verb needs.
     pub caller: &'a Caller,
     objects: &'a Objects,
+    /// What allowed the caller what it does.
+    allowed: RefCell<Allowed>,
+    /// What it takes away.
+    removals: RefCell<Vec<Removal>>,
 }
 
 impl Scope<'_> {
     /// Whether the caller may do something that the verb does for a part of what it is given, each by itself.
     pub fn may(&self, txn: &mut Transaction, needs: impl FnOnce(&mut Rights<'_>) -> Result<()>) -> Result<()> {
-        rights::ask(txn, self.objects, needs)
+        self.allowed.replace(rights::ask(txn, self.objects, needs)?);
+        Ok(())
+    }
+
+    /// The verb takes something away: the log says so once it is committed. `what` names it, and tells nothing else of it.
+    pub fn removes(&self, what: impl FnOnce() -> String) {
+        self.removals.borrow_mut().extend(Removal::of(&self.allowed.borrow(), what));
     }
 
     pub fn draw_u64(&self) -> u64 {
@@ -111,7 +123,7 @@ pub(crate) fn run<V: Verb>(objects: &Objects, verb: V) -> Pending<V::Outcome> {
 
 /// What a verb would commit, for who commits it together with other changes.
 pub(crate) fn plan<V: Verb>(objects: &Objects, verb: &mut V) -> Result<Batch> {
-    begin(objects, verb).map(|(txn, _)| txn.into_batch())
+    begin(objects, verb).map(|(txn, _, _)| txn.into_batch())
 }
 
 /// The next attempt of a verb that was refused.
@@ -135,27 +147,35 @@ fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32, turn: Option<Turn
     }
     match begin(&objects, &mut verb) {
         Err(error) => Step::Done(Err(error)),
-        Ok((_, Applied::Done(outcome))) => Step::Done(Ok(outcome)),
-        Ok((txn, Applied::Changed)) => submit(objects, verb, txn.into_batch(), (count, turn), None),
-        Ok((_, Applied::Doubtful(batch, error))) if count == 0 && verb.request().is_some() => {
-            submit(objects, verb, batch, (count, turn), Some(error))
+        Ok((_, Applied::Done(outcome), _)) => Step::Done(Ok(outcome)),
+        Ok((txn, Applied::Changed, removals)) => {
+            submit(objects, (verb, removals), txn.into_batch(), (count, turn), None)
         }
-        Ok((_, Applied::Doubtful(_, error))) => Step::Done(Err(error)),
+        Ok((_, Applied::Doubtful(batch, error), _)) if count == 0 && verb.request().is_some() => {
+            submit(objects, (verb, Vec::new()), batch, (count, turn), Some(error))
+        }
+        Ok((_, Applied::Doubtful(_, error), _)) => Step::Done(Err(error)),
     }
 }
 
-fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Applied<V::Outcome>)> {
+fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Applied<V::Outcome>, Vec<Removal>)> {
     objects.check_not_pinned()?;
     let mut txn = Transaction::begin(&**objects.kv())?;
-    let applied = perform(objects, &mut txn, verb)?;
-    Ok((txn, applied))
+    let (applied, removals) = perform(objects, &mut txn, verb)?;
+    Ok((txn, applied, removals))
 }
 
-/// Applies a verb in a transaction, once its caller was found to be allowed what it needs.
-pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &mut V) -> Result<Applied<V::Outcome>> {
+/// Applies a verb in a transaction, once its caller was found to be allowed what it needs. What it takes away is told by
+/// who commits.
+pub(crate) fn perform<V: Verb>(
+    objects: &Objects,
+    txn: &mut Transaction,
+    verb: &mut V,
+) -> Result<(Applied<V::Outcome>, Vec<Removal>)> {
     ownership::check_expected(txn, objects.circumstances())?;
-    rights::ask(txn, objects, |rights| verb.needs(rights))?;
-    let scope = Scope { now: objects.now(), random: objects.random(), caller: objects.caller(), objects };
+    let allowed = RefCell::new(rights::ask(txn, objects, |rights| verb.needs(rights))?);
+    let (now, random, caller) = (objects.now(), objects.random(), objects.caller());
+    let scope = Scope { now, random, caller, objects, allowed, removals: RefCell::default() };
     let (mark, before) = (txn.mark(), txn.operations().len());
     let applied = verb.apply(txn, &scope).and_then(|applied| {
         if matches!(applied, Applied::Changed) {
@@ -163,7 +183,8 @@ pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &
         }
         Ok(applied)
     });
-    applied.map_err(|error| {
+    let removals = scope.removals.into_inner();
+    applied.map(|applied| (applied, removals)).map_err(|error| {
         txn.back_to(mark);
         rights::hide(txn, objects, error, |rights| verb.needs(rights))
     })
@@ -171,7 +192,7 @@ pub(crate) fn perform<V: Verb>(objects: &Objects, txn: &mut Transaction, verb: &
 
 fn submit<V: Verb>(
     objects: Objects,
-    verb: V,
+    (verb, removals): (V, Vec<Removal>),
     mut batch: Batch,
     (count, turn): (u32, Option<Turn>),
     doubt: Option<Error>,
@@ -179,7 +200,10 @@ fn submit<V: Verb>(
     batch.request = verb.request().map(|request| request_of_attempt(request, count));
     let ticket = koine_kv::awaited(|| objects.kv().submit(batch, objects.durability()));
     let then = move |outcome: koine_kv::Result<Commit>| match (outcome, doubt) {
-        (Ok(commit), _) => Step::Done(verb.committed(&objects, commit)),
+        (Ok(commit), _) => {
+            removals.into_iter().for_each(Removal::tell);
+            Step::Done(verb.committed(&objects, commit))
+        }
         (Err(error), Some(doubt)) if error.kind() == KvErrorKind::Refused => Step::Done(Err(doubt)),
         (Err(error), None) if error.kind() == KvErrorKind::Refused => again(objects, verb, count + 1, turn),
         (Err(error), _) => Step::Done(Err(error.into())),

@@ -22,6 +22,11 @@ use clap::Args;
 use koine::{OpenOptions, SealingKey, Store};
 use koine_gateway::{Credentials, Gateway, GatewayOptions, Secret};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -43,7 +48,8 @@ const EXAMPLES: &str = "Examples:
 
 The first start makes random root credentials and shows them once; without a terminal it writes
 them to STORE.credentials, for its owner only. KOINE_ROOT_USER and KOINE_ROOT_PASSWORD win at each
-start and are not stored. KOINE_LOG sets what is logged: error, warn (default), info or debug.
+start and are not stored. KOINE_LOG sets what is logged: error, warn (default), info (also what was
+refused by which rule, and what was deleted, by whom) or debug.
 The secrets of S3 keys are sealed with a key in STORE.sealing, made with the first of them: keep a copy of it
 apart from the store (see koine identity). It is read anew by itself when it has changed.
 SIGHUP makes it take what was added to its device (see koine grow).
@@ -157,11 +163,62 @@ pub fn stop_signal() -> Outcome<impl Future<Output = ()>> {
 }
 
 /// Warnings go to the standard error, and what else `KOINE_LOG` asks for.
+///
+/// Nothing of the protocol library is logged, whatever is asked for: it tells requests whole, with the metadata that users
+/// gave. The door and the store tell what is to be known of them.
 pub fn log_to_stderr() -> Outcome {
-    // The protocol library logs whole bodies that it cannot read; the door logs what it refuses.
-    let filter = std::env::var("KOINE_LOG").unwrap_or_else(|_| "warn,s3s=off".to_owned());
-    let filter = tracing_subscriber::EnvFilter::try_new(&filter)
-        .map_err(|error| Failure::usage(format!("KOINE_LOG={filter}: {error}; use error, warn, info or debug")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let filter = std::env::var("KOINE_LOG").unwrap_or_else(|_| "warn".to_owned());
+    log_to(&filter, std::io::stderr)?.init();
     Ok(())
+}
+
+fn log_to(
+    filter: &str,
+    writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
+) -> Outcome<impl SubscriberInitExt> {
+    let asked = EnvFilter::try_new(filter)
+        .map_err(|error| Failure::usage(format!("KOINE_LOG={filter}: {error}; use error, warn, info or debug")))?;
+    let of_library = |target: &str| target == "s3s" || target.starts_with("s3s::");
+    let ours = filter_fn(move |metadata| !of_library(metadata.target()));
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(false);
+    Ok(tracing_subscriber::registry().with(asked).with(ours).with(lines))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("the log").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_protocol_library_says_nothing_whatever_is_asked_for() {
+        for filter in ["trace", "trace,s3s=trace", "s3s::ops=trace,info", "s3s[call]=trace,info"] {
+            let log = Log::default();
+            let writer = log.clone();
+            let guard = log_to(filter, move || writer.clone()).expect("a filter").set_default();
+            tracing::info!("of the store");
+            tracing::error!(target: "s3s::ops", "metadata of a user");
+            tracing::error_span!(target: "s3s", "call", request = "secret").in_scope(|| tracing::info!("within"));
+            drop(guard);
+            let text = String::from_utf8(log.0.lock().expect("the log").clone()).expect("text");
+            assert!(text.contains("of the store") && text.contains("within"), "{filter}: {text}");
+            assert!(!text.contains("metadata") && !text.contains("secret"), "{filter}: {text}");
+        }
+        assert!(log_to("a=b=c", io::sink).is_err());
+    }
 }

@@ -129,11 +129,12 @@ impl Verb for DeleteSnapshot {
         rights.bucket(Action::Snapshot, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
         let record = find_bucket(txn, &self.bucket)?;
         let space = find_snapshot(txn, &record, &self.snapshot)?.space;
         txn.delete(keys::CATALOGUE, keys::snapshot(record.id(), &self.snapshot));
         txn.then(Operation::DropSpace { space });
+        scope.removes(|| format!("the snapshot {}@{}", self.bucket, self.snapshot));
         Ok(Applied::Changed)
     }
 

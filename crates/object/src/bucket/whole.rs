@@ -127,6 +127,10 @@ impl Verb for ReplaceContent {
         };
         txn.then(Operation::DropSpace { space: record.space });
         txn.then(make);
+        scope.removes(|| match &self.snapshot {
+            None => format!("all that the bucket {} held", self.bucket),
+            Some(name) => format!("what the bucket {} held, for its snapshot {name}", self.bucket),
+        });
         let record = BucketRecord { indexes, ..record.in_space(space) };
         txn.put(keys::CATALOGUE, keys::bucket(&self.bucket), Bytes::from(record.encode()));
         Ok(Applied::Changed)

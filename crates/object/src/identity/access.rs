@@ -145,13 +145,14 @@ impl Identities {
         change(
             &self.objects,
             move |rights| rights.administer_user(&needed, true),
-            move |txn, _| {
+            move |txn, scope| {
                 let id = if find::is_root(&user) { ROOT } else { find::user(txn, &user)?.0 };
                 if txn.stat(CATALOGUE, &keys::access_key_of(id, &access_key))?.is_none() {
                     return Err(no_such_key(&access_key));
                 }
                 txn.delete(CATALOGUE, keys::access_key(&access_key));
                 txn.delete(CATALOGUE, keys::access_key_of(id, &access_key));
+                scope.removes(|| format!("an access key of the user {user}"));
                 Ok(())
             },
         )

@@ -88,6 +88,7 @@ impl Identities {
                 let key = keys::bucket_policy(record.id());
                 let Some((policy, text)) = parsed.as_ref().zip(document.clone()) else {
                     txn.delete(CATALOGUE, key);
+                    scope.removes(|| format!("the policy of the bucket {bucket}"));
                     return Ok(());
                 };
                 if policy.is_public() {

@@ -19,6 +19,7 @@ use crate::objects::Objects;
 use crate::record::{BucketRecord, GroupRecord, State, UserRecord};
 use crate::remote;
 use crate::rights::{ROOT, find_group, ownership, read_id, user};
+use crate::verb::Scope;
 
 /// How many keys, tokens, members and buckets one batch takes.
 const BATCH: usize = 1000;
@@ -43,13 +44,13 @@ impl Identities {
             let step = change(
                 &self.objects,
                 move |rights| rights.administer_user(&needed, false),
-                move |txn, _| {
+                move |txn, scope| {
                     let (id, record) = find::user(txn, &user)?;
                     if !keys_of(txn, &keys::bucket_of_owner(id, ""), 1)?.is_empty() {
                         let message = format!("the user {user:?} owns buckets; give them to somebody else first");
                         return Err(Error::new(ErrorKind::NotEmpty, message));
                     }
-                    remove_user(txn, id, record)
+                    remove_user(txn, scope, id, record)
                 },
             );
             if step.wait()? {
@@ -78,7 +79,8 @@ impl Identities {
         let id = shut.wait()?;
         let mut deleted = DeletedGroup::default();
         loop {
-            let step = change(&self.objects, |rights| rights.administer(), move |txn, _| step_of_group(txn, id));
+            let step =
+                change(&self.objects, |rights| rights.administer(), move |txn, scope| step_of_group(txn, scope, id));
             match step.wait()? {
                 Step::Bucket => deleted.buckets += 1,
                 Step::User => deleted.users += 1,
@@ -102,11 +104,11 @@ impl Objects {
             let step = change(
                 self,
                 move |rights| rights.administer_group(&needed),
-                move |txn, _| {
+                move |txn, scope| {
                     let id = find::owning_group(txn, &group)?;
                     let Some(key) = next_bucket(txn, id, &from)? else { return Ok(None) };
                     let name = keys::text_after_id(&key)?;
-                    drop_bucket(txn, &name, id, &key)?;
+                    drop_bucket(txn, scope, &name, (id, &key))?;
                     Ok(Some(name))
                 },
             );
@@ -137,15 +139,15 @@ enum Step {
     Last,
 }
 
-fn step_of_group(txn: &mut Transaction, group: u64) -> Result<Step> {
+fn step_of_group(txn: &mut Transaction, scope: &Scope<'_>, group: u64) -> Result<Step> {
     if let Some(key) = keys_of(txn, &keys::bucket_of_group(group, ""), 1)?.first() {
-        drop_bucket(txn, &keys::text_after_id(key)?, group, key)?;
+        drop_bucket(txn, scope, &keys::text_after_id(key)?, (group, key))?;
         return Ok(Step::Bucket);
     }
     if let Some(key) = keys_of(txn, &keys::members(group), 1)?.first() {
         let id = keys::last_id(key)?;
         return match user(txn, id)? {
-            Some(record) if record.home == group => remove_resident(txn, id, record),
+            Some(record) if record.home == group => remove_resident(txn, scope, id, record),
             Some(mut record) => {
                 record.groups.retain(|known| *known != group);
                 put_user(txn, id, &record);
@@ -162,12 +164,13 @@ fn step_of_group(txn: &mut Transaction, group: u64) -> Result<Step> {
     if let Some(record) = crate::rights::group(txn, group)? {
         txn.delete(CATALOGUE, keys::group(group));
         txn.delete(CATALOGUE, keys::group_name(&record.name));
+        scope.removes(|| format!("the group {}", record.name));
     }
     Ok(Step::Last)
 }
 
 /// A bucket goes with all that it holds and its snapshots.
-fn drop_bucket(txn: &mut Transaction, name: &str, group: u64, key: &[u8]) -> Result<()> {
+fn drop_bucket(txn: &mut Transaction, scope: &Scope<'_>, name: &str, (group, key): (u64, &[u8])) -> Result<()> {
     let record = match find_bucket(txn, name) {
         Ok(record) if record.group == group => record,
         // A key that leads to no bucket of the group is left over.
@@ -184,14 +187,15 @@ fn drop_bucket(txn: &mut Transaction, name: &str, group: u64, key: &[u8]) -> Res
     drop_snapshots(txn, &record)?;
     ownership::delete_bucket(txn, name, &record);
     txn.then(Operation::DropSpace { space: record.space });
+    scope.removes(|| format!("the bucket {name} with all that it held"));
     Ok(())
 }
 
 /// A user of a group that is being deleted: what it owns in other groups becomes root's, then it goes.
-fn remove_resident(txn: &mut Transaction, id: u64, record: UserRecord) -> Result<Step> {
+fn remove_resident(txn: &mut Transaction, scope: &Scope<'_>, id: u64, record: UserRecord) -> Result<Step> {
     let owned = keys_of(txn, &keys::bucket_of_owner(id, ""), BATCH)?;
     if owned.is_empty() {
-        return Ok(if remove_user(txn, id, record)? { Step::User } else { Step::Other });
+        return Ok(if remove_user(txn, scope, id, record)? { Step::User } else { Step::Other });
     }
     for key in owned {
         let name = keys::text_after_id(&key)?;
@@ -209,7 +213,7 @@ fn remove_resident(txn: &mut Transaction, id: u64, record: UserRecord) -> Result
 
 /// Takes a user with its keys, tokens, memberships and uids; with many keys and tokens some of them, and shuts it out.
 /// Whether it is gone.
-fn remove_user(txn: &mut Transaction, id: u64, record: UserRecord) -> Result<bool> {
+fn remove_user(txn: &mut Transaction, scope: &Scope<'_>, id: u64, record: UserRecord) -> Result<bool> {
     let access = keys_of(txn, &keys::access_key_of(id, ""), BATCH)?;
     let tokens = keys_of(txn, &keys::tokens_of(id), BATCH)?;
     let more = access.len() == BATCH || tokens.len() == BATCH;
@@ -236,5 +240,6 @@ fn remove_user(txn: &mut Transaction, id: u64, record: UserRecord) -> Result<boo
     }
     txn.delete(CATALOGUE, keys::user(id));
     txn.delete(CATALOGUE, keys::user_name(&record.name));
+    scope.removes(|| format!("the user {}, with its keys and tokens", record.name));
     Ok(true)
 }

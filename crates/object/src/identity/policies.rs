@@ -39,6 +39,7 @@ impl Identities {
                     there.ok_or_else(|| no_such_policy(&name))?;
                     check_unused(txn, &name)?;
                     txn.delete(CATALOGUE, key);
+                    scope.removes(|| format!("the policy {name}"));
                     return Ok(());
                 };
                 let (created, kept) = there.map_or((scope.now, Vec::new()), |there| (there.created, there.kept));

@@ -152,12 +152,13 @@ impl Verb for AbortUpload {
         rights.upload(Action::AbortMultipartUpload, &self.bucket, &self.key, self.id)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let space = bucket.space;
         find_upload(txn, space, &self.key, self.id)?;
         let bytes = complete::read_parts(txn, space, self.id)?.values().map(|part| part.size).sum();
         drop_upload(txn, &bucket, &self.key, self.id, bytes)?;
+        scope.removes(|| format!("an upload of {}/{} under way", self.bucket, self.key));
         Ok(Applied::Changed)
     }
 

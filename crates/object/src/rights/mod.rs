@@ -8,16 +8,18 @@
 //! - The store's owner is asked nothing: for it no need is even told.
 //! - What is read from an older version of the store (a pin, an open reader or transaction) is judged by the newest
 //!   rules of the very bucket and object that this version has: never by those of others that took their names since.
-//! - What is refused says so without telling whether the name is there.
+//! - What is refused says so without telling whether the name is there; the log has the rule that refused it.
 
 mod action;
 mod caller;
 mod judge;
 mod list;
+mod log;
 pub(crate) mod ownership;
 mod policy;
 mod who;
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -42,6 +44,7 @@ pub(crate) use caller::{Credential, ROOT};
 pub(crate) use judge::principal;
 pub use judge::{Decision, Rule};
 pub use list::{AccessList, GRANTS_MAX, Grant, Grantee};
+pub(crate) use log::{Allowed, Removal};
 pub use policy::POLICY_LEN_MAX;
 pub(crate) use policy::Policy;
 pub(crate) use who::{find_group, find_user, group, read_id, user};
@@ -61,6 +64,8 @@ pub(crate) struct Rights<'a> {
     buckets: Vec<String>,
     /// What is asked for in the place of an action.
     stand_ins: StandIns,
+    /// What allowed the last thing that was asked for.
+    rule: Option<Rule>,
 }
 
 /// Actions that a call of the library asks for, and what a door's call that is made of it asks for instead: as telling
@@ -80,6 +85,7 @@ impl<'a> Rights<'a> {
             who: None,
             buckets: Vec::new(),
             stand_ins: objects.stand_ins(),
+            rule: None,
         }
     }
 
@@ -150,9 +156,11 @@ impl<'a> Rights<'a> {
         }
         let stand_in = self.stand_ins.iter().find(|(asked, _)| *asked == action);
         for action in stand_in.map_or(std::slice::from_ref(&action), |(_, instead)| instead) {
-            if !self.judge(*action, on)?.allowed {
-                return Err(refused(action.name(), &on.to_string()));
+            let Decision { allowed, rule } = self.judge(*action, on)?;
+            if !allowed {
+                return Err(self.refuse(action.name(), &on, &rule));
             }
+            self.rule = Some(rule);
         }
         Ok(())
     }
@@ -275,7 +283,10 @@ impl<'a> Rights<'a> {
 
     /// What only who owns the device may do.
     pub fn own_the_device(&mut self) -> Result<()> {
-        if self.caller.is_owner() { Ok(()) } else { Err(refused("this", "the store: it is for who owns the device")) }
+        if self.caller.is_owner() {
+            return Ok(());
+        }
+        Err(self.refuse("this", &"the store: it is for who owns the device", &Rule::Nothing))
     }
 
     /// What only the store's owner and root may do.
@@ -283,7 +294,12 @@ impl<'a> Rights<'a> {
         if self.caller.is_owner() || matches!(self.who()?, Who::Root) {
             return Ok(());
         }
-        Err(refused("this", "the store: it is its owner's"))
+        Err(self.refuse("this", &"the store: it is its owner's", &Rule::Nothing))
+    }
+
+    fn refuse(&self, action: &str, on: &dyn fmt::Display, rule: &Rule) -> Error {
+        self.tell_refused(action, on, rule);
+        Error::new(ErrorKind::AccessDenied, format!("the caller may not do {action} on {on}"))
     }
 
     /// An error as the caller may see it: that a name is absent is told to who may list the bucket alone.
@@ -297,22 +313,23 @@ impl<'a> Rights<'a> {
     }
 }
 
-fn refused(action: &str, on: &str) -> Error {
-    Error::new(ErrorKind::AccessDenied, format!("the caller may not do {action} on {on}"))
-}
-
 /// Whether an error tells what is not there to those who may see what is.
 fn is_absence(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NoSuchKey | ErrorKind::NoSuchVersion)
 }
 
-/// Asks what a verb needs, in its own transaction.
+/// Asks what a verb needs, in its own transaction; tells what allowed it.
 pub(crate) fn ask(
     txn: &mut Transaction,
     objects: &Objects,
     needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
-) -> Result<()> {
-    if objects.caller().is_owner() { Ok(()) } else { needs(&mut Rights::new(txn, objects)) }
+) -> Result<Allowed> {
+    if objects.caller().is_owner() {
+        return Ok(Allowed::to_owner());
+    }
+    let mut rights = Rights::new(txn, objects);
+    needs(&mut rights)?;
+    Ok(rights.allowed())
 }
 
 /// The error of a verb as its caller may see it.

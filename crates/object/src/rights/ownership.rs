@@ -62,6 +62,7 @@ pub(crate) fn check_expected(from: &mut (impl Lookup + ?Sized), circumstances: &
             Ok(record) if expected.owner == Some(record.owner) => {}
             Ok(_) => {
                 let message = format!("the bucket {:?} has another owner than the request expects", expected.bucket);
+                tracing::info!(bucket = ?expected.bucket, "refused: it has another owner than the request expects");
                 return Err(Error::new(ErrorKind::AccessDenied, message));
             }
             // The call itself tells, to who may know.

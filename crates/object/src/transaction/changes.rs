@@ -160,7 +160,9 @@ impl Transaction<'_> {
 
     /// The same, and tells what is known of it before the commit.
     fn change_telling<V: Verb, T>(&mut self, mut verb: V, tell: impl FnOnce(&V) -> T) -> Result<T> {
-        match perform(self.objects, &mut self.below, &mut verb)? {
+        let (applied, removals) = perform(self.objects, &mut self.below, &mut verb)?;
+        self.removals.extend(removals);
+        match applied {
             Applied::Changed | Applied::Done(_) => Ok(tell(&verb)),
             Applied::Doubtful(_, error) => Err(error),
         }

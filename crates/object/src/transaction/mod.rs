@@ -26,6 +26,7 @@ use crate::etag::EtagKind;
 use crate::objects::Objects;
 use crate::put::invalid;
 use crate::remote::{self, Remote, RemoteBody, RemoteTransaction, RemoteWriter};
+use crate::rights::Removal;
 
 /// The most changes, and the most conditions, of a transaction.
 pub const TRANSACTION_CHANGES_MAX: usize = BATCH_OPERATIONS_MAX;
@@ -121,6 +122,8 @@ pub struct Transaction<'a> {
     there: Option<RemoteTransaction>,
     /// The version whose rules were asked last, beside those that the transaction reads.
     judged: Version,
+    /// What it takes away.
+    removals: Vec<Removal>,
 }
 
 impl fmt::Debug for Transaction<'_> {
@@ -150,7 +153,7 @@ impl Objects {
         let there = Some(RemoteTransaction::begin(remote, request)?);
         let nothing = MemoryKv::new(MemoryOptions::default());
         let below = KvTransaction::begin(&nothing)?;
-        let mut transaction = Transaction { objects: self, below, there, judged: Version(0) };
+        let mut transaction = Transaction { objects: self, below, there, judged: Version(0), removals: Vec::new() };
         loop {
             let outcome = body(&mut transaction);
             let end = match &outcome {
@@ -194,21 +197,26 @@ impl Objects {
             }
             let below = KvTransaction::begin(&**self.kv())?;
             let version = below.view().version();
-            let mut transaction = Transaction { objects: self, below, there: None, judged: version };
+            let mut transaction =
+                Transaction { objects: self, below, there: None, judged: version, removals: Vec::new() };
             let value = match body(&mut transaction) {
                 Ok(value) => value,
                 // The view was taken back while the body ran: a newer one may do.
                 Err(error) if error.kind() == ErrorKind::Expired => continue,
                 Err(error) => return Err(error),
             };
-            let mut batch = transaction.below.into_batch();
+            let Transaction { below, removals, .. } = transaction;
+            let mut batch = below.into_batch();
             if batch.operations.is_empty() {
                 return Ok((value, Commit { version, repeated: false }));
             }
             check_size(&batch)?;
             batch.request = request.map(|request| request_of_attempt(request, attempt));
             match self.kv().commit(batch, self.durability()) {
-                Ok(commit) => return Ok((value, commit)),
+                Ok(commit) => {
+                    removals.into_iter().for_each(Removal::tell);
+                    return Ok((value, commit));
+                }
                 Err(error) if error.kind() == KvErrorKind::Refused => {}
                 Err(error) => return Err(error.into()),
             }

@@ -89,7 +89,7 @@ impl Transaction<'_> {
     /// Asks by the rules that the transaction reads, as conditions of its commit, and by those of this moment: what is
     /// read is given before there is a commit.
     fn ask(&mut self, needs: impl Fn(&mut Rights<'_>) -> Result<()>) -> Result<()> {
-        rights::ask(&mut self.below, self.objects, &needs)?;
+        let _ = rights::ask(&mut self.below, self.objects, &needs)?;
         self.objects.ask_again(self.below.view(), &mut self.judged, needs)
     }
 }

@@ -36,7 +36,7 @@ fn begin(objects: &Objects) -> Transaction {
 
 /// Adds a verb that changes something.
 fn add<V: Verb>(objects: &Objects, txn: &mut Transaction, mut verb: V) {
-    assert!(matches!(perform(objects, txn, &mut verb).unwrap(), Applied::Changed));
+    assert!(matches!(perform(objects, txn, &mut verb).unwrap().0, Applied::Changed));
 }
 
 fn commit(objects: &Objects, txn: Transaction) -> koine_kv::Result<Commit> {
@@ -71,7 +71,7 @@ fn verbs_of_one_transaction_see_each_other_and_are_one_commit() {
     add(&objects, &mut txn, copy(a, ObjectName::new("two", "c")));
     add(&objects, &mut txn, delete("one", "a"));
     // It is gone for those that follow, and nobody else has seen it.
-    let again = perform(&objects, &mut txn, &mut delete("one", "a")).unwrap();
+    let again = perform(&objects, &mut txn, &mut delete("one", "a")).unwrap().0;
     assert!(matches!(again, Applied::Done(deleted) if !deleted.existed));
     assert!(objects.list("one", &ListQuery { limit: 9, ..ListQuery::default() }).unwrap().objects.is_empty());
     let commit = commit(&objects, txn).unwrap();

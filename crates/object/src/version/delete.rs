@@ -130,7 +130,7 @@ impl Verb for DeleteVersion {
         rights.version(Action::DeleteObjectVersion, &self.bucket, &self.key, self.version)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<Deleted>> {
+    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Deleted>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let found = find_version(txn, bucket.space, &self.key, self.version)?;
         match found.ok_or_else(|| no_such_version(&self.key, self.version))? {
@@ -143,6 +143,7 @@ impl Verb for DeleteVersion {
                 self.delete_older(txn, &bucket, number, &record)?;
             }
         }
+        scope.removes(|| format!("the version {} of the object {}/{}", self.version, self.bucket, self.key));
         Ok(Applied::Changed)
     }
 

@@ -16,6 +16,7 @@ mod files;
 mod identities;
 mod identity;
 mod listing;
+mod logs;
 mod matrix;
 mod multipart;
 mod names;
