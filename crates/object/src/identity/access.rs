@@ -68,7 +68,7 @@ impl Identities {
         if let Some(remote) = self.objects.remote() {
             return remote.begin::<remote::CreateKey>((user.to_owned(), options));
         }
-        let checked = options.policy.as_deref().map_or(Ok(()), |text| Policy::of_identity(text)?.check_new().map(drop));
+        let checked = options.policy.as_deref().map_or(Ok(()), |text| Policy::to_set(text, false).map(drop));
         let given = options.given.as_ref().map_or(Ok(()), |(key, secret)| check_given(key, secret));
         if let Err(error) = checked.and(given) {
             return Pending::ready(Err(error));

@@ -73,7 +73,7 @@ impl Identities {
         if let Some(remote) = self.objects.remote() {
             return remote.begin::<remote::SetBucketPolicy>((bucket.to_owned(), document.map(str::to_owned)));
         }
-        let parsed = document.map(|text| Policy::of_bucket(text)?.check_new()).transpose();
+        let parsed = document.map(|text| Policy::to_set(text, true)).transpose();
         let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(error) => return Pending::ready(Err(error)),

@@ -24,7 +24,7 @@ impl Identities {
         if let Some(remote) = self.objects.remote() {
             return remote.begin::<remote::SetPolicy>((name.to_owned(), document.map(str::to_owned)));
         }
-        let checked = document.map_or(Ok(()), |text| Policy::of_identity(text)?.check_new().map(drop));
+        let checked = document.map_or(Ok(()), |text| Policy::to_set(text, false).map(drop));
         if let Err(error) = keys::check_name("policy", name).and(checked) {
             return Pending::ready(Err(error));
         }

@@ -22,19 +22,21 @@ fn malformed(message: impl std::fmt::Display) -> Error {
 impl Policy {
     /// Reads a policy of a user, a group, a key or a token: it names no principal.
     pub fn of_identity(text: &str) -> Result<Self> {
-        Policy::parse(text, false)
+        Policy::read(text, false, |text| serde_json::from_str(text))
     }
 
     /// Reads a policy of a bucket: each statement names its principals, and resources of this bucket alone.
     pub fn of_bucket(text: &str) -> Result<Self> {
-        Policy::parse(text, true)
+        Policy::read(text, true, |text| serde_json::from_str(text))
     }
 
-    /// Refuses what a policy that is set must not have: actions that nobody has, and patterns that cost too much whenever
-    /// they are asked. One that is there already is asked whatever it has.
-    pub fn check_new(self) -> Result<Self> {
-        self.check_actions()?;
-        self.check_cost()
+    /// Reads a policy that is to be set, of a bucket or not. It must not have a name twice in an object, actions that
+    /// nobody has, and patterns that cost too much whenever they are asked. One that is there already is asked
+    /// whatever it has: who it is about goes on to get in.
+    pub fn to_set(text: &str, of_bucket: bool) -> Result<Self> {
+        let policy = Policy::read(text, of_bucket, |text| serde_json::from_str(text).map(|Unique(value)| value))?;
+        policy.check_actions()?;
+        policy.check_cost()
     }
 
     pub(super) fn check_cost(self) -> Result<Self> {
@@ -51,11 +53,11 @@ impl Policy {
         Ok(self)
     }
 
-    fn parse(text: &str, of_bucket: bool) -> Result<Self> {
+    fn read(text: &str, of_bucket: bool, parse: fn(&str) -> serde_json::Result<Value>) -> Result<Self> {
         if text.len() > POLICY_LEN_MAX {
             return Err(malformed(format!("it has {} bytes; {POLICY_LEN_MAX} are allowed", text.len())));
         }
-        let Unique(value) = serde_json::from_str(text).map_err(malformed)?;
+        let value = parse(text).map_err(malformed)?;
         let document = value.as_object().ok_or_else(|| malformed("it is no object"))?;
         only(document, &["Version", "Id", "Statement"])?;
         let variables = match document.get("Version").map(Value::as_str) {

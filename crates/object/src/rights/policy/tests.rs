@@ -152,7 +152,24 @@ fn what_is_not_understood_is_refused() {
         &policy(r#""Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::${colour}""#),
         &format!("{}{}", policy(good), " ".repeat(POLICY_LEN_MAX)),
     ] {
-        assert_eq!(Policy::of_identity(bad).unwrap_err().kind(), ErrorKind::MalformedPolicy, "{bad}");
+        assert_eq!(Policy::to_set(bad, false).unwrap_err().kind(), ErrorKind::MalformedPolicy, "{bad}");
+    }
+}
+
+#[test]
+fn a_name_that_is_there_twice_is_refused_when_a_policy_is_set_and_shuts_nobody_out_later() {
+    let plain = policy(r#""Effect": "Allow", "Action": "s3:GetObject", "Resource": "*""#);
+    assert!(Policy::to_set(&plain, false).is_ok());
+    for twice in [
+        plain.replace("\"Effect", r#""Effect": "Deny", "Effect"#),
+        plain.replace("\"Effect", r#""\u0045ffect": "Deny", "Effect"#),
+        plain.replacen('{', r#"{"Version": "2012-10-17", "#, 1),
+        plain.replace("\"*\"", r#""*", "Condition": {"StringEquals": {"aws:username": "a", "aws:username": "b"}}"#),
+    ] {
+        let refused = Policy::to_set(&twice, false).unwrap_err();
+        assert!(refused.message().contains("is there twice"), "{twice}: {refused}");
+        // One that was set before names were looked at goes on as it was.
+        assert!(Policy::of_identity(&twice).is_ok(), "{twice}");
     }
 }
 
