@@ -426,7 +426,8 @@ impl Core {
             head.deltas.push((version, Delta::Use(range)));
         }
         let mut freed = applied.freed;
-        let values = Weight { memory_len: applied.bytes_in_memory, device_len: applied.bytes_in_memory };
+        let values =
+            Weight { memory_len: applied.bytes_in_memory, device_len: applied.bytes_in_memory, ..Weight::default() };
         head.dirty = (head.dirty + applied.gained + values).without(applied.lost);
         self.keep_for_table(head);
         for replaced in &applied.replaced {

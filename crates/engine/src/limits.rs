@@ -17,6 +17,8 @@ const TABLE_LEN_MIN: u64 = 128 << 10;
 /// So many times the memory of its changes a checkpoint may write: a leaf for the smallest patch.
 const LEAVES_TO_CHANGES: u64 = 8;
 
+/// Of the budget of memory, inner nodes that changes have opened may take one byte of so many before they count.
+const INNER_SHARE: u64 = 8;
 /// Of the budget of memory, states of the past may take one byte of so many, …
 const PAST_SHARE: u64 = 64;
 /// … each about so much of its own, the path that the next commit has copied, …
@@ -69,7 +71,8 @@ impl Limits {
     pub fn table(&self, store_len: u64) -> Weight {
         let memory_len = (self.memory_len / 4).max(TABLE_LEN_MIN);
         let of_large = (store_len / 64).min(memory_len * LEAVES_TO_CHANGES);
-        Weight { memory_len, device_len: (store_len / 16).min(memory_len).max(of_large).max(TABLE_LEN_MIN) }
+        let device_len = (store_len / 16).min(memory_len).max(of_large).max(TABLE_LEN_MIN);
+        Weight { memory_len, inner_len: self.memory_len / INNER_SHARE, device_len }
     }
 
     /// The same where this much is free: what the reserve has no room for then goes to half of that.
@@ -79,7 +82,7 @@ impl Limits {
     }
 
     /// What the cache of nodes may take. With the fullest table, and an eighth for buffers of streams, an eighth of the
-    /// budget is left for what is on its way to the log and to the device.
+    /// budget is left for inner nodes that changes have opened, and for what is on its way to the log and to the device.
     pub fn cache_len(memory_len: u64) -> u64 {
         memory_len / 8 * 3
     }

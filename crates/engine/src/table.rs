@@ -57,7 +57,7 @@ impl Core {
         let (dirty, table, ring_len) = (head.dirty, self.table(head), self.ring.length());
         let most = table.and_half();
         let log_len = head.sealed.position.0.saturating_sub(head.tail.0);
-        let pause = pause_before(dirty.memory_len, most.memory_len, PACED_LEN.min(table.memory_len / 2))
+        let pause = pause_before(dirty.counted_len(most), most.memory_len, PACED_LEN.min(table.memory_len / 2))
             .max(pause_before(dirty.device_len, most.device_len, PACED_LEN.min(table.device_len / 2)))
             .max(pause_before(log_len, ring_len, PACED_LEN.min(ring_len / PACED_RING_SHARE)));
         Some(pause).filter(|pause| *pause >= PAUSE_MIN)
@@ -92,7 +92,8 @@ impl Core {
         };
         let blocks = dirty.device_len / BLOCK_LEN as u64;
         let need = blocks + u64::from(RUN_BLOCKS);
-        let room_alone = dirty.memory_len < table.memory_len / 2 && log_len < self.limits.checkpoint_log_len / 2;
+        let room_alone =
+            dirty.counted_len(table) < table.memory_len / 2 && log_len < self.limits.checkpoint_log_len / 2;
         if !self.allocator.admits(need, Class::Checkpoint) {
             Room::Now(need)
         } else if dirty.device_len > table.device_len && room_alone {

@@ -102,3 +102,37 @@ fn a_checkpoint_waits_for_none_of_its_writes_alone() {
     assert!(engine.check(&mut |_| {}).unwrap().is_sound());
     engine.close().unwrap();
 }
+
+#[test]
+fn inner_nodes_that_changes_open_are_no_reason_for_a_checkpoint() {
+    let device = Arc::new(MemoryDevice::fixed(64 << 20));
+    Engine::format(device.as_ref(), FormatOptions::default(), &SeededRandom::new(1)).unwrap();
+    let options = Options { background: Background::Manual, memory_len: 4 << 20, ..Options::default() };
+    let engine = Engine::open(device, options).unwrap();
+    let key = |number: u64| format!("{number:0200}");
+    let commit = |batch| {
+        engine.commit(batch, Durability::Memory).unwrap();
+    };
+    commit(Batch::new().then(Operation::CreateSpace { space: SPACE }));
+    for from in (0..20_000).step_by(1000) {
+        commit((from..from + 1000).fold(Batch::new(), |batch, number| batch.put(SPACE, key(number), "old")));
+    }
+    engine.checkpoint().unwrap();
+    // The first state in memory that takes more than the bound: one change in each leaf, and all inner nodes.
+    let weigh = || {
+        let head = engine.shared().head.lock();
+        (head.dirty, engine.shared().table(&head))
+    };
+    let updated = (0..20_000).step_by(20).find(|number| {
+        commit(Batch::new().put(SPACE, key(*number), "new"));
+        let (dirty, table) = weigh();
+        dirty.memory_len > table.memory_len
+    });
+    let (dirty, table) = weigh();
+    assert!(updated.is_some() && dirty.inner_len > table.memory_len / 4, "{dirty:?} of {table:?}");
+    assert!(!dirty.exceeds(table), "{dirty:?} of {table:?}");
+    engine.checkpoint().unwrap();
+    let (dirty, _) = weigh();
+    assert_eq!((dirty.memory_len, dirty.inner_len), (0, 0));
+    engine.close().unwrap();
+}

@@ -478,6 +478,7 @@ fn a_store_that_is_read_only_tells_what_is_shared_once_too() {
     done(&writer, Operation::CloneSpace { from: LIVE, to: SpaceId(22) });
     settle(&writer);
     drop(writer);
+    device.reopen();
     let options = Options { background: Background::Manual, read_only: true, ..Options::default() };
     let reader = Engine::open(device, options).unwrap();
     let (stream, _) = bytes_of(reader.export(&[]).unwrap());

@@ -17,7 +17,7 @@ use crate::value::{Generation, Value};
 use crate::{Error, Result, Version};
 
 /// What a node weighs that is not there.
-const NOTHING: Weight = Weight { memory_len: 0, device_len: 0 };
+const NOTHING: Weight = Weight { memory_len: 0, inner_len: 0, device_len: 0 };
 
 /// One or more changes that are kept or dropped together.
 pub struct Edit<'a> {

@@ -256,8 +256,10 @@ impl Node {
 
     /// What a node that has no place yet is counted as until it has one.
     pub fn weight(&self) -> Weight {
+        let memory_len = (self.memory_len() + OPEN_LEN) as u64;
         Weight {
-            memory_len: (self.memory_len() + OPEN_LEN) as u64,
+            memory_len,
+            inner_len: if self.level > 0 { memory_len } else { 0 },
             device_len: self.size.encoded_len.next_multiple_of(BLOCK_LEN) as u64,
         }
     }

@@ -1,6 +1,8 @@
 //! What changes take until a checkpoint has placed them.
 //!
 //! Two sums that differ: a patch over a leaf of 16 KiB takes little memory and, at the checkpoint, a leaf's blocks.
+//!
+//! Inner nodes are bounded apart: in a large store changes anywhere open all of them, which a checkpoint ends for a moment only.
 
 use std::ops::{Add, AddAssign};
 
@@ -9,6 +11,8 @@ use std::ops::{Add, AddAssign};
 pub struct Weight {
     /// In memory, about.
     pub memory_len: u64,
+    /// What of that inner nodes take; of a bound, so much of them as is not counted.
+    pub inner_len: u64,
     /// On the device at most, in whole blocks.
     pub device_len: u64,
 }
@@ -18,18 +22,24 @@ impl Weight {
     pub fn without(self, other: Weight) -> Weight {
         Weight {
             memory_len: self.memory_len.saturating_sub(other.memory_len),
+            inner_len: self.inner_len.saturating_sub(other.inner_len),
             device_len: self.device_len.saturating_sub(other.device_len),
         }
     }
 
     /// Whether either sum is above that of a bound.
     pub fn exceeds(&self, bound: Weight) -> bool {
-        self.memory_len > bound.memory_len || self.device_len > bound.device_len
+        self.counted_len(bound) > bound.memory_len || self.device_len > bound.device_len
     }
 
-    /// Half as much again.
+    /// What of the memory counts against a bound.
+    pub fn counted_len(&self, bound: Weight) -> u64 {
+        self.memory_len.saturating_sub(self.inner_len.min(bound.inner_len))
+    }
+
+    /// Half as much again; no more inner nodes.
     pub fn and_half(self) -> Weight {
-        Weight { memory_len: self.memory_len / 2 * 3, device_len: self.device_len / 2 * 3 }
+        Weight { memory_len: self.memory_len / 2 * 3, device_len: self.device_len / 2 * 3, ..self }
     }
 }
 
@@ -38,6 +48,7 @@ impl Add for Weight {
     fn add(self, other: Weight) -> Weight {
         Weight {
             memory_len: self.memory_len.saturating_add(other.memory_len),
+            inner_len: self.inner_len.saturating_add(other.inner_len),
             device_len: self.device_len.saturating_add(other.device_len),
         }
     }
@@ -46,5 +57,22 @@ impl Add for Weight {
 impl AddAssign for Weight {
     fn add_assign(&mut self, other: Weight) {
         *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inner_nodes_count_above_a_bound_of_their_own() {
+        let bound = Weight { memory_len: 100, inner_len: 50, device_len: 1000 };
+        let weight = |memory_len, inner_len| Weight { memory_len, inner_len, device_len: 7 };
+        assert!(!weight(150, 50).exceeds(bound) && weight(151, 50).exceeds(bound));
+        assert!(!weight(100, 0).exceeds(bound) && weight(101, 0).exceeds(bound));
+        assert!(weight(170, 170).exceeds(bound), "all of them are inner nodes, and too many");
+        assert!(!weight(200, 60).exceeds(bound.and_half()) && weight(201, 60).exceeds(bound.and_half()));
+        let rest = (weight(150, 50) + weight(10, 5)).without(weight(20, 20));
+        assert_eq!(rest, Weight { memory_len: 140, inner_len: 35, device_len: 7 });
     }
 }
