@@ -23,6 +23,8 @@ fn action(method: &Method, query: &Query<'_>, of_object: bool) -> Option<Action>
         (&Method::PUT, false) if has("acl") => Some(Action::PutBucketAcl),
         (&Method::PUT, false) if has("policy") => Some(Action::PutBucketPolicy),
         (&Method::PUT, false) if has("tagging") => Some(Action::PutBucketTagging),
+        (&Method::PUT, false) if has("publicAccessBlock") => Some(Action::PutBucketPublicAccessBlock),
+        (&Method::PUT, false) if has("ownershipControls") => Some(Action::PutBucketOwnershipControls),
         (&Method::PUT, false) if has("versioning") => Some(Action::PutBucketVersioning),
         (&Method::PUT, false) if query.pairs().all(|(name, _)| name == "x-id") => Some(Action::CreateBucket),
         (&Method::PUT, true) if has("acl") => Some(Action::PutObjectAcl),

@@ -253,6 +253,8 @@ async fn rights_are_asked_before_a_body_is_read() {
                 ("PUT", "/bucket?acl".to_owned()),
                 ("PUT", "/bucket?tagging".to_owned()),
                 ("PUT", "/bucket?versioning".to_owned()),
+                ("PUT", "/bucket?publicAccessBlock".to_owned()),
+                ("PUT", "/bucket?ownershipControls".to_owned()),
                 ("PUT", "/bucket/key?acl".to_owned()),
                 ("PUT", "/bucket/key?tagging".to_owned()),
                 ("POST", format!("/bucket/key?uploadId={:032x}", n)),
