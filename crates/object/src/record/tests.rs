@@ -15,11 +15,24 @@ use crate::rights::{AccessList, Grant, Grantee};
 use crate::search::Indexed;
 use crate::version::Versioning;
 
+#[test]
+fn algorithms_have_the_codes_that_they_always_had() {
+    let codes = ChecksumAlgorithm::ALL.map(super::object::algorithm_code);
+    assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    for code in 0..=u8::MAX {
+        assert_eq!(super::object::algorithm_of(code).is_ok(), codes.contains(&code));
+    }
+}
+
 fn checksum() -> impl Strategy<Value = Checksum> {
     let algorithm = proptest::sample::select(ChecksumAlgorithm::ALL.to_vec());
-    (algorithm, any::<[u8; 32]>(), proptest::option::of(1u32..)).prop_map(|(algorithm, value, composite_parts)| {
-        Checksum { algorithm, value: value[..algorithm.value_len()].to_vec(), composite_parts }
-    })
+    (algorithm, proptest::collection::vec(any::<u8>(), 64), proptest::option::of(1u32..)).prop_map(
+        |(algorithm, value, composite_parts)| Checksum {
+            algorithm,
+            value: value[..algorithm.value_len()].to_vec(),
+            composite_parts,
+        },
+    )
 }
 
 fn etag() -> impl Strategy<Value = ETag> {
