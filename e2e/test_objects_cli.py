@@ -1,6 +1,7 @@
 """Objects on the command line: buckets, copies, patterns, uploads in parts; a store opened here, and one that a server holds."""
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -50,6 +51,34 @@ def test_buckets_come_and_go(cli, tmp_path):
     assert [line["name"] for line in told(cli("--json", "ls", "koine://"))] == ["third"]
     assert cli("info", "koine://first", check=False).returncode == 4
     assert cli("rb", "koine://first", check=False).returncode == 4
+
+
+def test_what_cannot_be_copied_is_named_and_the_rest_is_copied(cli, tmp_path):
+    folder = tmp_path / "in"
+    (folder / "d").mkdir(parents=True)
+    for name in ("a.txt", "b.tmp", "d/c.txt", "d/e.tmp"):
+        (folder / name).write_text(name)
+    (folder / "dangling").symlink_to("nowhere")
+    (folder / "d" / "up").symlink_to("..")
+    os.mkfifo(folder / "pipe")
+    done = cli("--json", "cp", "-r", folder, "koine://first/in", check=False)
+    assert done.returncode == 1
+    lines = told(done)
+    assert sorted(line["name"].rsplit("/", 1)[1] for line in lines if line.get("type") == "left_out") == ["dangling", "pipe", "up"]
+    [summary] = [line for line in lines if line.get("type") == "summary"]
+    assert (summary["copied"], summary["failed"]) == (4, 3)
+    assert "a link to nothing" in done.stderr and "a pipe" in done.stderr
+    # Only some names; and nothing at all, told.
+    dry = told(cli("--json", "cp", "-r", "--dry-run", "--no-follow-links", "--include", "*.t*", "--exclude", "d/e*",
+                   folder, "koine://first/some", check=False))
+    assert [line["to"].split("/some/")[1] for line in dry if line.get("type") == "would_copy"] == ["a.txt", "b.tmp", "d/c.txt"]
+    assert cli("ls", "koine://first/some/", check=False).stdout == ""
+    # Down: a key that can be no file is named, and keeps nothing from the rest.
+    put(cli, tmp_path, "in/../odd", b"odd")
+    done = cli("--json", "cp", "-r", "--exclude", "*.tmp", "koine://first/in", tmp_path / "out", check=False)
+    assert done.returncode == 1
+    assert [line["name"] for line in told(done) if line.get("type") == "left_out"] == ["koine://first/in/../odd"]
+    assert sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*")) == ["a.txt", "d/c.txt"]
 
 
 def test_a_folder_goes_in_and_comes_back_and_is_not_sent_twice(cli, tmp_path):

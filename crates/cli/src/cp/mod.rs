@@ -9,6 +9,7 @@ mod beside;
 mod checksum;
 mod copy;
 mod download;
+mod folder;
 pub mod plan;
 mod segment;
 mod store;
@@ -33,19 +34,21 @@ use crate::location::{Door, Location};
 use crate::object::range::Range;
 use crate::output::{Output, printable};
 use crate::size;
-use plan::{Job, Reading};
+use plan::{Filter, Job, LeftOut, Plan, Reading};
 
 const EXAMPLES: &str = "Examples:
   koine cp --store store.koine photo.jpg koine://photos/2026/     one file into a store
   koine cp -r ./photos koine://photos                             a folder and all below it
   koine cp 'koine://photos/2026/*.jpg' ./new/                     all objects of such a name
+  koine cp -r --exclude '*.tmp' --dry-run ./photos koine://photos says what would be copied, temporary files left out
   koine cp -r --resume koine://photos ./photos                    goes on where it was interrupted
   koine cp --range 0-99 koine://a/log koine://b/log --offset 500  100 bytes of one object into another, without copying
   koine cp --version ID koine://photos/a.jpg koine://photos/a.jpg   what was put over or deleted is there again
   koine cp -r s3://photos s3://backup/photos                      between buckets, inside an S3 server
 
 Checksums are verified at both ends. Copies between names of one store share their bytes: they cost the same whatever the length.
-Over S3 files above --part-size travel in parts, several at once.";
+Over S3 files above --part-size travel in parts, several at once.
+What cannot be copied (links to nothing, pipes, sockets, what may not be read) is named; the rest is copied, and the exit code is 1.";
 
 /// The fewest bytes of a part that S3 takes.
 const PART_LEN_MIN: u64 = 5 << 20;
@@ -65,6 +68,18 @@ pub struct CpArgs {
     /// Everything below FROM.
     #[arg(short, long)]
     recursive: bool,
+    /// Only names below FROM that fit; `*` stands for any text, `/` included. May be given several times.
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// No names below FROM that fit. May be given several times, and counts more than --include.
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Say what would be copied, and copy nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Pass links in folders over; else they are followed.
+    #[arg(long)]
+    no_follow_links: bool,
     /// Keys are names as they stand, whatever `*`, `?` and `[` there are in them.
     #[arg(long)]
     exact: bool,
@@ -183,8 +198,18 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
         let closed = holder.close();
         return done.and(closed);
     }
-    let reading = Reading { recursive: args.recursive, exact: args.exact };
-    let jobs = plan::jobs(&holder, &from, &to, reading)?;
+    let reading = Reading {
+        recursive: args.recursive,
+        exact: args.exact,
+        follow: !args.no_follow_links,
+        filter: Filter::new(&args.include, &args.exclude)?,
+    };
+    let Plan { jobs, left_out } = plan::plan(&holder, &from, &to, &reading)?;
+    if args.dry_run {
+        let told = tell_plan(&Plan { jobs, left_out }, output);
+        return told.and(holder.close());
+    }
+    let left = tell_left_out(&left_out, output)?;
     let total = jobs.iter().map(|job| job.size).sum();
     let bar = output.bytes_bar(total, &printable(&args.from.join(" ")));
     let began = Instant::now();
@@ -198,9 +223,34 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
         Holder::Store(opened) => store::run_all(args, opened.objects(), &bar, jobs, output),
     };
     bar.finish_and_clear();
-    let told = result.and_then(|summary| summary.tell(began.elapsed().as_secs_f64(), output));
+    let told = result.and_then(|mut summary| {
+        summary.failed += left;
+        summary.tell(began.elapsed().as_secs_f64(), output)
+    });
     let closed = holder.close();
     told.and(closed)
+}
+
+/// Names what is not copied; how many.
+fn tell_left_out(left_out: &[LeftOut], output: Output) -> Outcome<u64> {
+    for LeftOut { name, reason } in left_out {
+        eprintln!("koine: {}: {reason}", printable(name));
+        output.json(&json!({ "type": "left_out", "name": name, "reason": reason }))?;
+    }
+    Ok(left_out.len() as u64)
+}
+
+/// What would be done.
+fn tell_plan(plan: &Plan, output: Output) -> Outcome {
+    for Job { from, to, size } in &plan.jobs {
+        let (from, to) = (from.to_string(), to.to_string());
+        output.people(format!("would copy {} to {}, {}", printable(&from), printable(&to), size::show(*size)))?;
+        output.json(&json!({ "type": "would_copy", "from": from, "to": to, "bytes": size }))?;
+    }
+    match tell_left_out(&plan.left_out, output)? {
+        0 => Ok(()),
+        some => Err(Failure::failed(format!("{some} could not be copied"))),
+    }
 }
 
 /// What became of all jobs.

@@ -5,8 +5,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use super::folder::{Found, Walk};
 use crate::client::Listed;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::holder::Holder;
 use crate::location::{Door, Location};
 use crate::pattern::Pattern;
@@ -22,17 +23,68 @@ pub struct Job {
     pub size: u64,
 }
 
+/// Something that was meant and cannot be copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// What it is called.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// What a command means.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The copies.
+    pub jobs: Vec<Job>,
+    /// What is not copied, though it was meant.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Which names below a folder or prefix are copied: those that fit an `include`, where there is one, and no `exclude`.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    include: Vec<glob::Pattern>,
+    exclude: Vec<glob::Pattern>,
+}
+
+impl Filter {
+    /// Reads patterns: `*` stands for any text, `/` included.
+    pub fn new(include: &[String], exclude: &[String]) -> Outcome<Self> {
+        let parse = |text: &String| {
+            glob::Pattern::new(text).map_err(|error| Failure::usage(format!("{text:?} is no pattern: {error}")))
+        };
+        let all = |texts: &[String]| texts.iter().map(parse).collect::<Outcome<Vec<_>>>();
+        Ok(Filter { include: all(include)?, exclude: all(exclude)? })
+    }
+
+    /// Whether nothing is asked of names.
+    pub fn takes_all(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
+    }
+
+    /// Whether a name, below what is copied, is.
+    pub fn takes(&self, name: &str) -> bool {
+        let fits = |patterns: &[glob::Pattern]| patterns.iter().any(|pattern| pattern.matches(name));
+        (self.include.is_empty() || fits(&self.include)) && !fits(&self.exclude)
+    }
+}
+
 /// How names are read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reading {
     /// Everything below a name.
     pub recursive: bool,
     /// No key is a pattern.
     pub exact: bool,
+    /// Links in folders are followed.
+    pub follow: bool,
+    /// Which of the names below.
+    pub filter: Filter,
 }
 
 /// The copies that `cp FROM… TO` means.
-pub fn jobs(holder: &Holder, from: &[Location], to: &Location, reading: Reading) -> Outcome<Vec<Job>> {
+pub fn plan(holder: &Holder, from: &[Location], to: &Location, reading: &Reading) -> Outcome<Plan> {
     if let Location::Object { door, bucket, .. } = to
         && bucket.is_empty()
     {
@@ -40,11 +92,21 @@ pub fn jobs(holder: &Holder, from: &[Location], to: &Location, reading: Reading)
     }
     // More than one thing goes into a folder, so that none of them writes over another.
     let folder = from.len() > 1;
-    let mut jobs = Vec::new();
+    let mut plan = Plan::default();
     for from in from {
-        jobs.extend(jobs_of(holder, from, &if folder { into_folder(to) } else { to.clone() }, reading)?);
+        let to = if folder { into_folder(to) } else { to.clone() };
+        match plan_of(holder, from, &to, reading) {
+            Ok(more) => {
+                plan.jobs.extend(more.jobs);
+                plan.left_out.extend(more.left_out);
+            }
+            Err(failure) if folder && failure.exit == Exit::Missing => {
+                plan.left_out.push(LeftOut { name: from.to_string(), reason: failure.message });
+            }
+            Err(failure) => return Err(failure),
+        }
     }
-    Ok(jobs)
+    Ok(plan)
 }
 
 /// A target that is a folder whatever is there.
@@ -57,7 +119,7 @@ fn into_folder(to: &Location) -> Location {
     }
 }
 
-fn jobs_of(holder: &Holder, from: &Location, to: &Location, reading: Reading) -> Outcome<Vec<Job>> {
+fn plan_of(holder: &Holder, from: &Location, to: &Location, reading: &Reading) -> Outcome<Plan> {
     match (from, to) {
         (Location::Local(_), Location::Local(_)) => Err(Failure::usage(
             "both sides are local; one must be koine://BUCKET/KEY or s3://BUCKET/KEY (the system's cp copies files)",
@@ -68,9 +130,9 @@ fn jobs_of(holder: &Holder, from: &Location, to: &Location, reading: Reading) ->
         (Location::Object { door, .. }, Location::Object { door: other, .. }) if door != other => {
             Err(Failure::usage("between a store and an S3 server objects go by way of files: copy them down, then up"))
         }
-        (Location::Local(path), to) => uploads(path, to, reading.recursive),
+        (Location::Local(path), to) => uploads(path, to, reading),
         (Location::Object { door, bucket, key }, _) => {
-            let source = Source { holder, door: *door, bucket };
+            let source = Source { holder, door: *door, bucket, filter: &reading.filter };
             let pattern = if reading.exact { None } else { Pattern::parse(key)? };
             match pattern {
                 Some(pattern) => source.matches(&pattern, to),
@@ -80,7 +142,8 @@ fn jobs_of(holder: &Holder, from: &Location, to: &Location, reading: Reading) ->
                 }
                 None => {
                     let size = holder.size(bucket, key)?;
-                    Ok(vec![Job { from: from.clone(), to: single_target(key, to)?, size }])
+                    let job = Job { from: from.clone(), to: single_target(key, to)?, size };
+                    Ok(Plan { jobs: vec![job], left_out: Vec::new() })
                 }
             }
         }
@@ -107,37 +170,34 @@ struct Source<'a> {
     holder: &'a Holder,
     door: Door,
     bucket: &'a str,
+    filter: &'a Filter,
 }
 
 impl Source<'_> {
     /// Everything below a prefix.
-    fn below(&self, prefix: &str, to: &Location) -> Outcome<Vec<Job>> {
+    fn below(&self, prefix: &str, to: &Location) -> Outcome<Plan> {
         let prefix = as_folder(prefix);
-        let jobs = self.listed(&prefix, to, |key| key.strip_prefix(prefix.as_str()))?;
-        if jobs.is_empty() {
+        let plan = self.listed(&prefix, to, |key| key.strip_prefix(prefix.as_str()))?;
+        if plan.jobs.is_empty() && plan.left_out.is_empty() && self.filter.takes_all() {
             let name = format!("{}{}/{prefix}", self.door.scheme(), self.bucket);
             return Err(Failure::missing(format!("{name}: no key begins so")));
         }
-        Ok(jobs)
+        Ok(plan)
     }
 
     /// Everything that a pattern takes.
-    fn matches(&self, pattern: &Pattern, to: &Location) -> Outcome<Vec<Job>> {
-        let jobs = self.listed(pattern.prefix(), to, |key| pattern.takes(key).then(|| pattern.below(key)))?;
-        if jobs.is_empty() { Err(pattern.nothing(self.door, self.bucket)) } else { Ok(jobs) }
+    fn matches(&self, pattern: &Pattern, to: &Location) -> Outcome<Plan> {
+        let plan = self.listed(pattern.prefix(), to, |key| pattern.takes(key).then(|| pattern.below(key)))?;
+        let nothing = plan.jobs.is_empty() && plan.left_out.is_empty() && self.filter.takes_all();
+        if nothing { Err(pattern.nothing(self.door, self.bucket)) } else { Ok(plan) }
     }
 
     /// Every key under a prefix of which `rest` gives what it is called below the target.
-    fn listed(
-        &self,
-        prefix: &str,
-        to: &Location,
-        rest: impl for<'k> Fn(&'k str) -> Option<&'k str>,
-    ) -> Outcome<Vec<Job>> {
-        let mut jobs = Vec::new();
+    fn listed(&self, prefix: &str, to: &Location, rest: impl for<'k> Fn(&'k str) -> Option<&'k str>) -> Outcome<Plan> {
+        let mut plan = Plan::default();
         self.holder.each(self.bucket, prefix, |entry| {
             let Listed::Object { key, size, .. } = entry else { return Ok(()) };
-            let Some(rest) = rest(&key) else { return Ok(()) };
+            let Some(rest) = rest(&key).filter(|rest| self.filter.takes(rest)) else { return Ok(()) };
             let to = match to {
                 Location::Object { door, bucket, key: target } => Location::Object {
                     door: *door,
@@ -146,51 +206,47 @@ impl Source<'_> {
                 },
                 // A key that ends with a slash marks a folder; there is no file to make of it.
                 Location::Local(_) if rest.is_empty() || (rest.ends_with('/') && size == 0) => return Ok(()),
-                Location::Local(path) => Location::Local(below(path, rest)?),
+                Location::Local(path) => match below(path, rest) {
+                    Ok(path) => Location::Local(path),
+                    Err(failure) => {
+                        let name = format!("{}{}/{key}", self.door.scheme(), self.bucket);
+                        plan.left_out.push(LeftOut { name, reason: failure.message });
+                        return Ok(());
+                    }
+                },
             };
             let from = Location::Object { door: self.door, bucket: self.bucket.to_owned(), key: key.clone() };
-            jobs.push(Job { from, to, size });
+            plan.jobs.push(Job { from, to, size });
             Ok(())
         })?;
-        Ok(jobs)
+        Ok(plan)
     }
 }
 
-fn uploads(path: &Path, to: &Location, recursive: bool) -> Outcome<Vec<Job>> {
+fn uploads(path: &Path, to: &Location, reading: &Reading) -> Outcome<Plan> {
     let metadata = std::fs::metadata(path).map_err(|error| Failure::io(path.display(), &error))?;
-    if metadata.is_dir() && !recursive {
+    if metadata.is_dir() && !reading.recursive {
         return Err(Failure::usage(format!("{} is a folder; add --recursive", path.display())));
     }
-    let mut jobs = Vec::new();
+    let (mut jobs, mut left_out) = (Vec::new(), Vec::new());
     match to {
         Location::Object { door, bucket, key } if metadata.is_dir() => {
-            walk(path, &as_folder(key), (*door, bucket), &mut jobs)?;
+            let prefix = as_folder(key);
+            let mut found = |found: Found| {
+                if reading.filter.takes(&found.name) {
+                    let key = format!("{prefix}{}", found.name);
+                    let to = Location::Object { door: *door, bucket: bucket.clone(), key };
+                    jobs.push(Job { from: Location::Local(found.path), to, size: found.size });
+                }
+            };
+            Walk { follow: reading.follow, found: &mut found, left_out: &mut left_out }.run(path);
         }
         _ => {
             let to = single_target(&file_name(path)?, to)?;
             jobs.push(Job { from: Location::Local(path.to_owned()), to, size: metadata.len() });
         }
     }
-    Ok(jobs)
-}
-
-/// Every file below a folder, in order of names; links are followed, what is neither file nor folder is left out.
-fn walk(folder: &Path, prefix: &str, (door, bucket): (Door, &str), jobs: &mut Vec<Job>) -> Outcome {
-    let failed = |error| Failure::io(folder.display(), &error);
-    let mut entries = std::fs::read_dir(folder).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let path = entry.path();
-        let metadata = std::fs::metadata(&path).map_err(|error| Failure::io(path.display(), &error))?;
-        let key = format!("{prefix}{}", file_name(&path)?);
-        if metadata.is_dir() {
-            walk(&path, &format!("{key}/"), (door, bucket), jobs)?;
-        } else if metadata.is_file() {
-            let to = Location::Object { door, bucket: bucket.to_owned(), key };
-            jobs.push(Job { from: Location::Local(path), to, size: metadata.len() });
-        }
-    }
-    Ok(())
+    Ok(Plan { jobs, left_out })
 }
 
 /// A prefix as a folder: empty, or with a slash at its end.
@@ -262,9 +318,25 @@ mod tests {
         std::fs::create_dir(folder.path().join("d")).expect("a folder inside");
         std::fs::write(folder.path().join("d/b +"), b"12").expect("a file");
         std::fs::write(folder.path().join("a"), b"1").expect("a file");
-        assert!(uploads(folder.path(), &s3("k", "p"), false).is_err());
-        let jobs = uploads(folder.path(), &s3("k", "p"), true).expect("jobs");
-        let found: Vec<(Location, u64)> = jobs.into_iter().map(|job| (job.to, job.size)).collect();
+        assert!(uploads(folder.path(), &s3("k", "p"), &Reading::default()).is_err());
+        let reading = Reading { recursive: true, follow: true, ..Reading::default() };
+        let plan = uploads(folder.path(), &s3("k", "p"), &reading).expect("a plan");
+        let found: Vec<(Location, u64)> = plan.jobs.into_iter().map(|job| (job.to, job.size)).collect();
         assert_eq!(found, [(s3("k", "p/a"), 1), (s3("k", "p/d/b +"), 2)]);
+    }
+
+    #[test]
+    fn names_are_taken_that_fit_an_include_and_no_exclude() {
+        let check = |include: &[&str], exclude: &[&str], taken: &[&str]| {
+            let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+            let filter = Filter::new(&texts(include), &texts(exclude)).expect("patterns");
+            let names = ["a.jpg", "d/b.jpg", "d/c.txt", "e"];
+            assert_eq!(names.into_iter().filter(|name| filter.takes(name)).collect::<Vec<_>>(), taken);
+        };
+        check(&[], &[], &["a.jpg", "d/b.jpg", "d/c.txt", "e"]);
+        check(&["*.jpg"], &[], &["a.jpg", "d/b.jpg"]);
+        check(&[], &["d/*"], &["a.jpg", "e"]);
+        check(&["*.jpg", "e"], &["d/*"], &["a.jpg", "e"]);
+        assert!(Filter::new(&["[".to_owned()], &[]).is_err());
     }
 }

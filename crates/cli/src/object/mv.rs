@@ -86,8 +86,8 @@ fn move_all(args: &MvArgs, holder: &Holder, from: &[Location], to: &Location, ou
     {
         return Ok(());
     }
-    let reading = Reading { recursive: args.recursive, exact: args.exact };
-    for job in plan::jobs(holder, from, to, reading)? {
+    let reading = Reading { recursive: args.recursive, exact: args.exact, ..Reading::default() };
+    for job in plan::plan(holder, from, to, &reading)?.jobs {
         let (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) =
             (&job.from, &job.to)
         else {
