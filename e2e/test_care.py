@@ -114,6 +114,30 @@ def test_scrub_keeps_its_rate_and_goes_on_where_it_was(store, tmp_path):
     assert not kept.exists()
 
 
+def test_looking_changes_no_byte_of_a_store_that_was_not_closed(store):
+    with Server(store) as server:
+        s3 = clients.s3(server.url)
+        s3.put_object(Bucket="data", Key="last", Body=b"not in a checkpoint")
+        server.kill()
+    before = store.read_bytes()
+    reach = ["--store", store]
+    assert "last" in koine("ls", "koine://data", *reach).stdout
+    for command in [["ls", "koine://", *reach], ["info", "koine://data/last", *reach], ["snapshot", "ls", "koine://data", *reach],
+                    ["ls", "--versions", "koine://data", *reach], ["spaces", store], ["stat", store, "--space"],
+                    ["kv", "scan", store, "--space", "16"], ["scrub", store], ["check", store]]:
+        koine(*command)
+        assert store.read_bytes() == before, command
+
+
+def test_a_store_without_buckets_is_listed_and_stays_without(tmp_path):
+    store = tmp_path / "new.koine"
+    koine("format", store, "--size", "32MiB")
+    before = store.read_bytes()
+    assert koine("ls", "koine://", "--store", store).stdout == ""
+    assert koine("ls", "koine://data", "--store", store, check=False).returncode != 0
+    assert store.read_bytes() == before
+
+
 def test_a_store_in_use_is_left_to_its_server(store):
     with Server(store) as server:
         for command in [["scrub", store], ["stat", store, "--space"], ["salvage", store, "--to", f"{store}.new"]]:

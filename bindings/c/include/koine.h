@@ -36,6 +36,7 @@ extern "C" {
 typedef struct koine_store koine_store;
 typedef struct koine_object koine_object;
 typedef struct koine_transaction koine_transaction;
+typedef struct koine_mapped koine_mapped;
 typedef struct koine_error koine_error;
 typedef struct koine_session koine_session;
 typedef struct koine_result koine_result;
@@ -235,6 +236,17 @@ bool koine_object_will_need(koine_object *object, uint64_t offset, uint64_t coun
 /* The number; 0, which no object has, when the handle is none. */
 uint64_t koine_object_number(const koine_object *object);
 bool koine_object_get_status(const koine_object *object, koine_object_status *status, koine_error **error);
+/* Bytes of an object without a copy, verified; fewer than count only at the object's end. They stay what they are, whatever is
+ * written or deleted later, until koine_mapped_free. They are in memory when this returns and stay there, so that a medium
+ * that fails is an error of this call and never a signal. Where that cannot be (ulimit -l; holes; small pieces), they are a
+ * verified copy. They count as an open object: koine_store_close says so. */
+koine_mapped *koine_object_map(koine_object *object, uint64_t offset, uint64_t count, koine_error **error);
+/* Where they lie; NULL when the handle is none, or there are none. */
+const void *koine_mapped_bytes(const koine_mapped *mapped);
+uint64_t koine_mapped_length(const koine_mapped *mapped);
+bool koine_mapped_is_copy(const koine_mapped *mapped);
+/* Gives them back: nobody may look at them any more. */
+bool koine_mapped_free(koine_mapped *mapped, koine_error **error);
 
 /* ---- Transactions ----------------------------------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@
 mod arguments;
 mod errors;
 mod handles;
+mod mapped;
 mod named;
 mod names;
 mod objects;

@@ -122,6 +122,31 @@ static void transactions(koine_store *store)
     CHECK(koine_object_delete(other, KOINE_NO_SYNC, &error));
 }
 
+/* Bytes without a copy, verified, as they were. */
+static void mapped(koine_store *store)
+{
+    static char data[3 << 20];
+    koine_object *object = koine_object_create(store, 0, NULL, &error);
+    for (size_t at = 0; at < sizeof data; at++) data[at] = (char)(at / 5);
+    CHECK(koine_object_write(object, 0, sizeof data, data, KOINE_SYNC, &error) == (int64_t)sizeof data);
+    koine_mapped *all = koine_object_map(object, 0, UINT64_MAX, &error);
+    koine_mapped *part = koine_object_map(object, 1000, 2000000, &error);
+    CHECK(all && part && !error);
+    CHECK(koine_mapped_length(all) == sizeof data && koine_mapped_length(part) == 2000000);
+    CHECK(koine_object_write(object, 0, 5, "other", KOINE_SYNC, &error) == 5);
+    CHECK(koine_object_delete(object, KOINE_SYNC, &error));
+    CHECK(memcmp(koine_mapped_bytes(all), data, sizeof data) == 0);
+    CHECK(memcmp(koine_mapped_bytes(part), data + 1000, 2000000) == 0);
+    CHECK(!koine_store_close(store, &error));
+    FAILED(KOINE_BUSY, "open");
+    CHECK(koine_mapped_free(all, &error) && koine_mapped_free(part, &error));
+    CHECK(!koine_mapped_free(part, &error));
+    FAILED(KOINE_INVALID, "not open");
+    CHECK(koine_mapped_bytes(part) == NULL && koine_mapped_length(part) == 0 && !koine_mapped_is_copy(part));
+    CHECK(koine_object_map(object, 0, 1, &error) == NULL);
+    FAILED(KOINE_INVALID, "not open");
+}
+
 /* Whatever is wrong is an error. */
 static void misuse(koine_store *store, const char *folder)
 {
@@ -318,6 +343,7 @@ int main(int argc, char const *argv[])
     objects(store);
     many(store);
     transactions(store);
+    mapped(store);
     misuse(store, argv[1]);
     threads(store);
     streams(store, argv[1]);

@@ -53,6 +53,7 @@ fn in_c(rust: &str) -> String {
         ("Store", "koine_store"),
         ("Object", "koine_object"),
         ("Transaction", "koine_transaction"),
+        ("Mapped", "koine_mapped"),
         ("Error", "koine_error"),
         ("HintArgument", "koine_hint"),
         ("StoreOptions", "koine_store_options"),

@@ -51,6 +51,14 @@ impl Reach {
         }
     }
 
+    /// The same to look only: a store that nobody holds is not changed by a byte.
+    pub fn look(&self, door: Door) -> Outcome<Holder> {
+        match door {
+            Door::Store => self.look_at_store().map(Holder::Store),
+            Door::S3 => self.open(door),
+        }
+    }
+
     /// Whether a store was named.
     pub fn names_store(&self) -> bool {
         self.store.is_some()
@@ -58,13 +66,25 @@ impl Reach {
 
     /// Opens the store, or its owner's socket.
     pub fn store(&self) -> Outcome<Store> {
+        self.store_with(false)
+    }
+
+    /// The same to look only.
+    pub fn look_at_store(&self) -> Outcome<Store> {
+        self.store_with(true)
+    }
+
+    fn store_with(&self, read_only: bool) -> Outcome<Store> {
         let place = self.store.as_deref().ok_or_else(|| {
             Failure::usage("koine:// names an object of a store: say which by --store PLACE or KOINE_STORE")
         })?;
         let key = self.key_file.as_deref().map(read_key).transpose()?;
         let log_in = self.token()?.map(LogIn::Token);
         let sealing_key = self.sealing_key.clone().unwrap_or_default();
-        Ok(koine::open(place, &OpenOptions { join: true, key, log_in, sealing_key, ..OpenOptions::default() })?)
+        Ok(koine::open(
+            place,
+            &OpenOptions { join: true, read_only, key, log_in, sealing_key, ..OpenOptions::default() },
+        )?)
     }
 
     /// The token of the user whose rights are meant, where one is named.

@@ -61,7 +61,7 @@ pub fn run(args: &LsArgs, output: Output) -> Outcome {
     if args.group.is_some() && (door == Door::S3 || !bucket.is_empty()) {
         return Err(Failure::usage("--group is for the buckets of a store: koine ls --group NAME koine://"));
     }
-    let holder = args.reach.open(door)?;
+    let holder = args.reach.look(door)?;
     if bucket.is_empty() {
         holder.buckets(args.group.clone())?.iter().try_for_each(|bucket| show(bucket, output))?;
     } else {

@@ -22,8 +22,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use koine_engine::objects::{
-    CREATE_MANY_MAX, CreateOptions, Executed, Hint, Lifetime, Object, ObjectStatus, Store, StoreOptions, StoreStatus,
-    Transaction, TransactionOptions,
+    CREATE_MANY_MAX, CreateOptions, Executed, Hint, Lifetime, Object, ObjectBytes, ObjectStatus, Store, StoreOptions,
+    StoreStatus, Transaction, TransactionOptions,
 };
 pub use koine_engine::{Access, Durability, Error, ErrorKind};
 

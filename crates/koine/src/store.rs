@@ -12,6 +12,7 @@ use koine_object::{LogIn, Objects, RemoteObjects};
 
 use crate::error::{Error, Result};
 use crate::format::{FormatOptions, check_block_size, format_open};
+use crate::names::CATALOGUE;
 use crate::place::Place;
 use crate::probe::{Found, probe};
 use crate::remote;
@@ -34,6 +35,9 @@ pub struct OpenOptions {
     pub io: IoMode,
     /// Give freed space back to the medium once it may be used again.
     pub discard: bool,
+    /// Look only: not a byte of a store on a file or device is changed, also where it was not closed in order. One that never had
+    /// buckets has none then, and reads are not noted as accesses.
+    pub read_only: bool,
     /// Where another process holds the store, be its client.
     pub join: bool,
     /// What a server over TCP wants to see.
@@ -106,7 +110,13 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
             }
         },
     };
-    let objects = Objects::open(Arc::clone(&kv), Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
+    let has_catalogue = || kv.view()?.has_space(CATALOGUE);
+    let of = match options.read_only && engine.is_some() && !has_catalogue()? {
+        // To make the catalogue would change the store; without one it has no buckets, as this.
+        true => Arc::new(MemoryKv::new(MemoryOptions::default())),
+        false => Arc::clone(&kv),
+    };
+    let objects = Objects::open(of, Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
     let objects = objects.with_sealing_keys(sealing::keys_of(&place, &options.sealing_key));
     Ok(Store { place, owner, kv, engine, objects, warning, remote: None })
 }
@@ -123,7 +133,7 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<Str
     let found = probe(path)?;
     let make = match found {
         Found::Store => false,
-        Found::Missing | Found::Empty if options.create => true,
+        Found::Missing | Found::Empty if options.create && !options.read_only => true,
         Found::Missing => return Err(Error::Missing(path.to_owned())),
         Found::Empty => {
             return Err(Error::Occupied { path: path.to_owned(), found: "nothing (an empty file)".to_owned() });
@@ -131,8 +141,12 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<Str
         Found::Zeros => return Err(Error::Occupied { path: path.to_owned(), found: "zeros".to_owned() }),
         Found::Other(found) => return Err(Error::Occupied { path: path.to_owned(), found }),
     };
-    let device = FileDevice::open_with(path, DeviceOptions { create: make, read_only: false }, options.io)
-        .map_err(Error::at(path))?;
+    let device = FileDevice::open_with(
+        path,
+        DeviceOptions { create: make && !options.read_only, read_only: options.read_only },
+        options.io,
+    )
+    .map_err(Error::at(path))?;
     let warning = device.fallback().map(|why| format!("{}: {why}", path.display()));
     if make {
         // Looked at again under the lock: somebody may have been faster.
@@ -144,7 +158,8 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<Str
         }
     }
     let memory_len = options.memory.unwrap_or(Options::default().memory_len);
-    let engine = Engine::open(Arc::new(device), Options { memory_len, discard: options.discard, ..Options::default() })
+    let (discard, read_only) = (options.discard, options.read_only);
+    let engine = Engine::open(Arc::new(device), Options { memory_len, discard, read_only, ..Options::default() })
         .map_err(Error::at(path))?;
     let block_size = engine.info().block_len;
     if let Some(asked) = options.block_size.filter(|asked| *asked != block_size) {

@@ -127,9 +127,18 @@ struct Session {
 
 impl Session {
     fn open(place: &str, target: &Target) -> Outcome<Session> {
+        Session::open_as(place, target, false)
+    }
+
+    /// To look only: a store that nobody holds is not changed by a byte.
+    fn look(place: &str, target: &Target) -> Outcome<Session> {
+        Session::open_as(place, target, true)
+    }
+
+    fn open_as(place: &str, target: &Target, read_only: bool) -> Outcome<Session> {
         let key = target.key_file.as_deref().map(read_key).transpose()?;
         // A store that is not there is not made: a slip of the pen would be a new store.
-        let options = OpenOptions { join: true, key, ..OpenOptions::default() };
+        let options = OpenOptions { join: true, read_only, key, ..OpenOptions::default() };
         let store = koine::open(place, &options)?;
         Ok(Session { store, space: SpaceId(target.space), form: Form { hex: target.hex } })
     }
@@ -248,7 +257,7 @@ fn pair(args: &PairArgs, output: Output, operation: impl Fn(Place, Place) -> Ope
 }
 
 fn stat(args: &StatArgs, output: Output) -> Outcome {
-    let session = Session::open(&args.store, &args.target)?;
+    let session = Session::look(&args.store, &args.target)?;
     let at = session.place(&args.key)?;
     let found = session.kv().view().and_then(|view| view.stat(at.space, &at.key)).map_err(failed)?;
     let stat = found.ok_or_else(|| Failure::missing(format!("{} is not there", args.key)))?;

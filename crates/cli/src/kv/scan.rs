@@ -39,7 +39,7 @@ pub(super) struct ScanArgs {
 
 /// Runs `koine kv scan`.
 pub(super) fn run(args: &ScanArgs, output: Output) -> Outcome {
-    let session = Session::open(&args.store, &args.target)?;
+    let session = Session::look(&args.store, &args.target)?;
     let (form, space) = (session.form, session.space);
     let range = match &args.prefix {
         Some(prefix) => KeyRange::prefix(form.parse(prefix)?),

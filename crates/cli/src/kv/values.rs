@@ -60,7 +60,7 @@ pub(super) struct PutArgs {
 
 /// Runs `koine kv get`.
 pub(super) fn get(args: &GetArgs, output: Output) -> Outcome {
-    let session = Session::open(&args.store, &args.target)?;
+    let session = Session::look(&args.store, &args.target)?;
     let at = session.place(&args.key)?;
     let view = session.kv().view().map_err(failed)?;
     let stat = view.stat(at.space, &at.key).map_err(failed)?;

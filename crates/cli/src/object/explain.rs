@@ -4,7 +4,7 @@ use clap::Args;
 use koine::object::{Action, Asker};
 use serde_json::json;
 
-use super::{Named, in_store};
+use super::{Named, look_in_store};
 use crate::failure::Outcome;
 use crate::holder::{Reach, failed};
 use crate::output::{Output, printable};
@@ -41,7 +41,7 @@ pub fn run(args: &ExplainArgs, output: Output) -> Outcome {
         (None, Some(key)) => (Asker::AccessKey(key.clone()), key.as_str()),
         (None, None) => (Asker::Everyone, "everyone"),
     };
-    let decision = in_store(&args.reach, &[&named], |store| {
+    let decision = look_in_store(&args.reach, &[&named], |store| {
         store.objects().identities().explain(&asker, args.action, &named.bucket, key).map_err(failed)
     })?;
     let (may, rule) = (if decision.allowed { "may" } else { "may not" }, decision.rule.to_string());

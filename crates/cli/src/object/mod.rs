@@ -81,15 +81,29 @@ pub(crate) fn no_versions(named: &Named) -> Failure {
 
 /// Opens the store, does something in it and closes it; for what S3 has no call, or this program none for it.
 pub(crate) fn in_store<T>(reach: &Reach, named: &[&Named], act: impl FnOnce(&Store) -> Outcome<T>) -> Outcome<T> {
-    if let Some(named) = named.iter().find(|named| named.door != Door::Store) {
-        return Err(Failure::usage(format!(
-            "{named}: this works in a store; name it koine://BUCKET/KEY, with --store"
-        )));
-    }
-    let store = reach.store()?;
+    check_doors(named)?;
+    close_after(reach.store()?, act)
+}
+
+/// The same to look only.
+pub(crate) fn look_in_store<T>(reach: &Reach, named: &[&Named], act: impl FnOnce(&Store) -> Outcome<T>) -> Outcome<T> {
+    check_doors(named)?;
+    close_after(reach.look_at_store()?, act)
+}
+
+fn close_after<T>(store: Store, act: impl FnOnce(&Store) -> Outcome<T>) -> Outcome<T> {
     let done = act(&store);
     store.close()?;
     done
+}
+
+fn check_doors(named: &[&Named]) -> Outcome {
+    match named.iter().find(|named| named.door != Door::Store) {
+        None => Ok(()),
+        Some(named) => {
+            Err(Failure::usage(format!("{named}: this works in a store; name it koine://BUCKET/KEY, with --store")))
+        }
+    }
 }
 
 impl std::fmt::Display for Named {

@@ -4,7 +4,7 @@ use clap::Args;
 use koine::object::{Indexed, SearchQuery, Wanted};
 use serde_json::json;
 
-use super::{Named, in_store};
+use super::{Named, look_in_store};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
@@ -77,7 +77,7 @@ pub fn run(args: &SearchArgs, output: Output) -> Outcome {
     let named = Named::parse(&args.bucket)?;
     let mut query = query(args, &named.key)?;
     let mut left = args.limit.unwrap_or(usize::MAX);
-    in_store(&args.reach, &[&named], |store| {
+    look_in_store(&args.reach, &[&named], |store| {
         while left > 0 {
             query.limit = query.limit.min(left);
             let page = store.objects().search(&named.bucket, &query).map_err(failed)?;

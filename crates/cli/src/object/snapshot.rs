@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use koine::object::Objects;
 use serde_json::json;
 
-use super::{Named, in_store};
+use super::{Named, in_store, look_in_store};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
@@ -107,7 +107,7 @@ fn on_snapshot(args: &NamedArgs, act: impl FnOnce(&Objects, &str, &str) -> Outco
 fn list(args: &BucketArgs, output: Output) -> Outcome {
     let named = Named::bucket(&args.bucket)?;
     let snapshots =
-        in_store(&args.reach, &[&named], |store| store.objects().list_snapshots(&named.bucket).map_err(failed))?;
+        look_in_store(&args.reach, &[&named], |store| store.objects().list_snapshots(&named.bucket).map_err(failed))?;
     for snapshot in snapshots {
         let created = rfc3339(snapshot.created);
         output.people(format!("{created}  {}@{}", named.bucket, printable(&snapshot.name)))?;

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use koine::object::{ErrorKind, VersionId, VersionQuery, VersionSummary, Versioning};
 use serde_json::json;
 
-use super::{Named, in_store};
+use super::{Named, in_store, look_in_store};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::ls::row;
@@ -24,7 +24,7 @@ pub(crate) fn list(reach: &Reach, named: &Named, exact: bool, output: Output) ->
     let prefix = pattern.as_ref().map_or(named.key.as_str(), Pattern::prefix);
     let mut query = VersionQuery { prefix: prefix.to_owned(), limit: PAGE_LEN, ..VersionQuery::default() };
     let mut shown = 0_usize;
-    in_store(reach, &[named], |store| {
+    look_in_store(reach, &[named], |store| {
         loop {
             let page = store.objects().list_versions(&named.bucket, &query).map_err(failed)?;
             let takes = |version: &&VersionSummary| pattern.as_ref().is_none_or(|pattern| pattern.takes(&version.key));

@@ -2,14 +2,15 @@
 //!
 //! Invariants:
 //! - The stretch stays where it is until the mapping is dropped; nothing else is ever mapped there.
-//! - Whoever makes one sees to it that the parts are not written meanwhile. A medium that fails when a page is first
-//!   looked at ends the process (SIGBUS): so the bytes are looked at, and verified, before they are handed out.
+//! - Whoever makes one sees to it that the parts are not written meanwhile.
+//! - Its pages are in memory when it is made and stay there. Where the medium does not give one, or the process may not keep
+//!   so many, making it fails: looking at a page never waits for the medium, and never ends the process (SIGBUS).
 
 use std::fs::File;
 use std::io;
 use std::ptr::null_mut;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mlock, mmap, mmap_anonymous, munmap};
 
 use super::BLOCK_LEN;
 
@@ -47,6 +48,9 @@ impl Mapping {
             placed?;
             at += length;
         }
+        // SAFETY: the stretch is this mapping's own; unmapping it ends the lock.
+        #[allow(unsafe_code)]
+        unsafe { mlock(start, length) }?;
         Ok(mapping)
     }
 }
@@ -80,7 +84,7 @@ mod tests {
         let bytes: Vec<u8> = (0..40 * BLOCK_LEN).map(|index| (index / BLOCK_LEN) as u8).collect();
         std::os::unix::fs::FileExt::write_all_at(&file, &bytes, 0).unwrap();
         let b = BLOCK_LEN as u64;
-        // Where pages are larger than blocks, such parts cannot be mapped.
+        // Where pages are larger than blocks, such parts cannot be mapped; nor where no memory may be kept.
         let Ok(mapping) = Mapping::of(&file, &[(7 * b, 2 * BLOCK_LEN), (3 * b, BLOCK_LEN)]) else { return };
         let blocks: Vec<u8> = mapping.as_ref().chunks(BLOCK_LEN).map(|block| block[17]).collect();
         assert_eq!(blocks, [7, 8, 3]);

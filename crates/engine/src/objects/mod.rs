@@ -53,6 +53,7 @@ mod hint;
 mod inner;
 mod known;
 mod layout;
+mod mapped;
 #[cfg(test)]
 mod model_tests;
 mod node;
@@ -72,6 +73,7 @@ mod write_behind;
 pub use crate::stage::Lifetime;
 pub use hint::Hint;
 pub use layout::SPACE;
+pub use mapped::ObjectBytes;
 pub use object::Object;
 pub use status::{ObjectStatus, StoreStatus};
 pub use store::{CREATE_MANY_MAX, CreateOptions, Store, StoreOptions};

@@ -24,7 +24,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read_ahead::{ReadAhead, Reader, Source};
 use crate::stage::{Access, StageHint};
-use crate::view::View;
+use crate::view::{Mapped, View};
 
 /// So often a read looks again when what it reads has changed meanwhile.
 const ATTEMPTS: usize = 4;
@@ -101,6 +101,13 @@ impl Object {
         // Others change it all the time.
         let epoch = self.node.settle()?;
         self.reader(&self.state(epoch)).read(offset, buffer)
+    }
+
+    /// Bytes of a range as all changes so far leave them.
+    pub(super) fn map_settled(&self, offset: u64, length: usize) -> Result<Mapped> {
+        self.node.settle()?;
+        let mapped = self.inner.engine.view().map(SPACE, &object_key(self.number()), offset, length);
+        mapped.map_err(|error| not_there(self.number(), error))
     }
 
     /// The object as it is at an epoch.

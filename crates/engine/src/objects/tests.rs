@@ -487,3 +487,33 @@ fn a_failed_device_is_told_by_every_later_call() {
     assert_eq!(kind(object.close(MEMORY)), ErrorKind::Stopped);
     assert!(store.close().is_err());
 }
+
+#[test]
+fn mapped_bytes_are_verified_and_stay_what_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    file_store(&path);
+    let store = Store::open(&path, Options::default()).unwrap();
+    let object = store.create(0).unwrap();
+    let mut data: Vec<u8> = (0..600_000u32).map(|at| (at / 7) as u8).collect();
+    object.write(0, &data, Durability::Sync).unwrap();
+    // What was written a moment ago is in them, also what waits in memory.
+    object.write(5, b"just now", Durability::Memory).unwrap();
+    data[5..13].copy_from_slice(b"just now");
+    let all = object.map(0, usize::MAX).unwrap();
+    assert!(all[..] == data[..]);
+    let part = object.map(300_000, 200_000).unwrap();
+    assert!(part[..] == data[300_000..500_000]);
+    assert!(object.map(600_000, 10).unwrap().is_empty());
+    object.write(300_000, &[9; 200_000], Durability::Sync).unwrap();
+    assert!(part[..] == data[300_000..500_000] && all[..] == data[..], "what is written later does not show");
+    let number = object.number();
+    object.delete(Durability::Sync).unwrap();
+    assert!(all[..] == data[..], "nor does a deletion");
+    assert_eq!(kind(object.map(0, 1)), ErrorKind::Invalid);
+    assert_eq!(kind(store.open_object(number)), ErrorKind::NotFound);
+    // They hold the store open.
+    assert_eq!(kind(store.close()), ErrorKind::Busy);
+    drop((all, part));
+    store.close().unwrap();
+}

@@ -1,10 +1,11 @@
 //! Bytes of a value without a copy: the pages that the kernel has of the device.
 //!
 //! Invariants:
-//! - Every chunk was verified when the mapping was made; that also brought all of it into memory.
+//! - Every chunk was verified when the mapping was made, in the pages that are handed out: they are kept in memory, so that
+//!   nothing is read again that nobody verifies, and a medium that fails later does not end the process.
 //! - What a mapping holds is pinned: its view is not taken back, however old it is, so its blocks are not written.
 //! - What cannot be mapped (bytes that wait for a checkpoint or lie in the index, pieces that do not join in whole
-//!   blocks, a device without pages) is a verified copy.
+//!   blocks, a device without pages, more than the process may keep in memory) is a verified copy.
 
 use std::ops::Deref;
 
@@ -79,9 +80,8 @@ impl Part {
 impl View {
     /// Bytes of a range without a copy where the device allows it, verified now; shorter only at the value's end.
     ///
-    /// They are pinned: freed blocks are held back until they are dropped. What verification saw may leave memory and
-    /// be read again later, and nobody verifies that: a medium that then gives other bytes, or none (the process ends
-    /// by SIGBUS), is not noticed as reads by copy notice it.
+    /// They are pinned: freed blocks are held back until they are dropped. So are their pages: what verification saw stays in
+    /// memory, as far as the process may keep so much there (`ulimit -l`); what goes beyond that is a copy.
     pub fn map(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Mapped> {
         let view = self.kept()?;
         let core = view.core();
@@ -95,7 +95,7 @@ impl View {
             let bytes = Held::Map { mapping, from, length: count as usize };
             return Ok(Mapped { bytes, _view: view });
         }
-        let bytes = Held::Copy(view.bytes(space, key, offset, length)?);
+        let bytes = Held::Copy(view.bytes(space, key, offset, count as usize)?);
         Ok(Mapped { bytes, _view: view })
     }
 
