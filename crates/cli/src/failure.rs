@@ -14,6 +14,8 @@ pub enum Exit {
     Held = 3,
     /// What was named is not there.
     Missing = 4,
+    /// The caller has no right to do it.
+    Refused = 5,
 }
 
 impl From<Exit> for ExitCode {
@@ -24,7 +26,7 @@ impl From<Exit> for ExitCode {
 
 /// What `--help` says of exit codes.
 pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed (check: unsound), 2 wrong usage, \
-3 the store is held by another process, 4 what was named is not there, 130 stopped by Ctrl-C.";
+3 the store is held by another process, 4 what was named is not there, 5 refused for want of rights (bucket explain: may not), 130 stopped by Ctrl-C.";
 
 /// A command that did not succeed.
 #[derive(Clone, Debug)]
@@ -52,6 +54,11 @@ impl Failure {
     /// What was named is not there.
     pub fn missing(message: impl Into<String>) -> Self {
         Failure { exit: Exit::Missing, message: message.into() }
+    }
+
+    /// The caller has no right to do it.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Refused, message: message.into() }
     }
 
     /// A failure of the operating system while doing `what`.

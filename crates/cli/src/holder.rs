@@ -256,6 +256,7 @@ pub fn failed(error: Error) -> Failure {
         | Kind::NoSuchAccessKey
         | Kind::NoSuchPolicy => Exit::Missing,
         Kind::InvalidArgument | Kind::InvalidBucketName | Kind::InvalidRequest | Kind::KeyTooLong => Exit::Usage,
+        Kind::AccessDenied | Kind::LogInFailed => Exit::Refused,
         _ => Exit::Failed,
     };
     Failure { exit, message: error.to_string() }

@@ -5,7 +5,7 @@ use koine::object::{Action, Asker};
 use serde_json::json;
 
 use super::{Named, look_in_store};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed};
 use crate::output::{Output, printable};
 
@@ -49,5 +49,7 @@ pub fn run(args: &ExplainArgs, output: Output) -> Outcome {
     output.json(&json!({
         "type": "decision", "name": args.name, "action": args.action.name(), "who": who, "allowed": decision.allowed,
         "rule": rule,
-    }))
+    }))?;
+    // As `grep` does it, the exit code tells what was found; it was told above already.
+    if decision.allowed { Ok(()) } else { Err(Failure::refused("it may not")) }
 }

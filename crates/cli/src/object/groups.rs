@@ -1,14 +1,15 @@
 //! `koine group`, `koine bucket` and `koine identity`: who is together, whose buckets are, and how root comes back.
 
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use koine::object::{GroupChange, GroupInfo, NameQuery, Whose};
+use koine::object::{BucketPage, BucketQuery, GroupChange, GroupInfo, NameQuery, Whose};
 use serde_json::json;
 
 use super::users::{QuotaArgs, identities, names, read_text, show_usage};
 use super::versions::{VersioningArgs, versioning};
-use super::{Named, explain, in_store, sealing, settings};
+use super::{Named, explain, in_store, look_in_store, sealing, settings};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
@@ -49,7 +50,7 @@ enum GroupCommand {
     /// Make a group.
     Add(AddArgs),
     /// Delete a group with its users, its buckets and all that they hold.
-    Rm(NameArgs),
+    Rm(RemoveArgs),
     /// List groups.
     Ls(ReachArgs),
     /// What is known of a group, and what its buckets hold.
@@ -66,6 +67,15 @@ enum GroupCommand {
 struct ReachArgs {
     #[command(flatten)]
     reach: Reach,
+}
+
+#[derive(Args, Debug)]
+struct RemoveArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// Do not ask: its buckets go with all that they hold.
+    #[arg(long)]
+    yes: bool,
 }
 
 #[derive(Args, Debug)]
@@ -224,6 +234,37 @@ struct NamedPolicyArgs {
     reach: Reach,
 }
 
+fn remove(RemoveArgs { name, yes }: &RemoveArgs, output: Output) -> Outcome {
+    if !yes {
+        let query = BucketQuery { group: Some(name.group.clone()), limit: 1000, ..BucketQuery::default() };
+        let held = look_in_store(&name.reach, &[], |store| store.objects().list_buckets(&query).map_err(failed))?;
+        confirm(&name.group, &held, output)?;
+    }
+    let gone = identities(&name.reach, |identities| identities.delete_group(&name.group).map_err(failed))?;
+    output.people(format!("{} buckets and {} users went with it", gone.buckets, gone.users))?;
+    output.json(&json!({ "type": "removed", "group": name.group, "buckets": gone.buckets, "users": gone.users }))
+}
+
+/// Asks before buckets go with a group; where nobody can be asked it is refused.
+fn confirm(group: &str, held: &BucketPage, output: Output) -> Outcome {
+    let Some(first) = held.buckets.first() else {
+        return Ok(());
+    };
+    let more = if held.next.is_some() { " or more" } else { "" };
+    let what = format!(
+        "with the group {group:?} go {}{more} buckets and all that they hold, {:?} among them",
+        held.buckets.len(),
+        first.name
+    );
+    if !output.is_terminal() || !io::stdin().is_terminal() {
+        return Err(Failure::usage(format!("{what}; add --yes where that is meant")));
+    }
+    eprint!("{what}. Delete them? [y/N] ");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(|error| Failure::io("standard input", &error))?;
+    if answer.trim().eq_ignore_ascii_case("y") { Ok(()) } else { Err(Failure::failed("nothing was deleted")) }
+}
+
 /// Runs `koine group`.
 pub fn run(args: &GroupArgs, output: Output) -> Outcome {
     match &args.command {
@@ -233,12 +274,7 @@ pub fn run(args: &GroupArgs, output: Output) -> Outcome {
             })?;
             show(&made, output)
         }
-        GroupCommand::Rm(args) => {
-            let gone = identities(&args.reach, |identities| identities.delete_group(&args.group).map_err(failed))?;
-            output.people(format!("{} buckets and {} users went with it", gone.buckets, gone.users))?;
-            output
-                .json(&json!({ "type": "removed", "group": args.group, "buckets": gone.buckets, "users": gone.users }))
-        }
+        GroupCommand::Rm(args) => remove(args, output),
         GroupCommand::Ls(args) => list(args, output),
         GroupCommand::Info(args) => {
             let (info, usage) = identities(&args.reach, |identities| {

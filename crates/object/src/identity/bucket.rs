@@ -101,7 +101,9 @@ impl Identities {
                 let mut principals = Vec::new();
                 for written in policy.principals() {
                     let (group, id) = principal(txn, written)?.ok_or_else(|| {
-                        let message = format!("the principal {written:?} is nobody of this store");
+                        let message = format!(
+                            "the principal {written:?} is nobody of this store: write a user's name, arn:aws:iam:::user/NAME or arn:aws:iam:::group/NAME"
+                        );
                         Error::new(ErrorKind::MalformedPolicy, message)
                     })?;
                     principals.push(NamedPrincipal { group, id, written: written.to_owned() });

@@ -446,7 +446,8 @@ fn object_read(
 /// Whom a name of a policy's principal means: whether it is a group, and its id.
 pub(crate) fn principal(from: &mut dyn Lookup, written: &str) -> Result<Option<(bool, u64)>> {
     let Some((_, name)) = written.strip_prefix("arn:aws:iam::").and_then(|rest| rest.split_once(':')) else {
-        return Ok(None);
+        // The plain name of a user.
+        return Ok(find_user(from, written)?.map(|(id, _)| (false, id)));
     };
     match name.split_once('/') {
         Some(("user", name)) => Ok(find_user(from, name)?.map(|(id, _)| (false, id))),
