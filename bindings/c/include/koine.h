@@ -940,7 +940,7 @@ bool koine_key_delete(koine_session *session, const char *user, const char *acce
 typedef enum koine_grantee {
     KOINE_TO_USER = 1,
     KOINE_TO_GROUP = 2,
-    KOINE_TO_EVERY_USER = 3,
+    KOINE_TO_EVERY_USER = 3, /* where public access is on */
     KOINE_TO_EVERYONE = 4    /* where public access is on */
 } koine_grantee;
 

@@ -491,7 +491,8 @@ static void identities(koine_session *session)
     koine_identity_change change;
     koine_key_options options;
     koine_entry policies[1] = {{"lists", NULL}};
-    koine_grant grants[2] = {{KOINE_TO_USER, "ada", KOINE_RIGHT_READ}, {KOINE_TO_EVERY_USER, NULL, KOINE_RIGHT_READ_LIST}};
+    koine_grant grants[2] = {{KOINE_TO_USER, "ada", KOINE_RIGHT_READ}, {KOINE_TO_GROUP, "guests", KOINE_RIGHT_READ_LIST}};
+    koine_grant everybody[1] = {{KOINE_TO_EVERY_USER, NULL, KOINE_RIGHT_READ}};
     CHECK(koine_group_create(session, "team", "who works", &told, &error));
     CHECK(strcmp(text(told, KOINE_DESCRIPTION), "who works") == 0);
     done(&told);
@@ -517,6 +518,8 @@ static void identities(koine_session *session)
     CHECK(put(session, "key", "secret"));
     CHECK(koine_head(ada, in("key"), &error) == NULL);
     FAILED(KOINE_ACCESS_DENIED, "AccessDenied");
+    CHECK(!koine_set_access(session, in("key"), everybody, 1, &error));
+    FAILED(KOINE_INVALID_REQUEST, "InvalidRequest");
     CHECK(koine_set_access(session, in("key"), grants, 2, &error));
     CHECK(holds(ada, "key", "secret"));
     koine_result *list = koine_get_access(session, in("key"), &error);
@@ -592,13 +595,13 @@ static void identities(koine_session *session)
     done(&told);
     CHECK(koine_user_set_password(session, "bob", "another long one", &error));
     CHECK(!koine_user_change_password(session, "bob", "not that one", "the next long one", &error));
-    FAILED(KOINE_DENIED, "LogInFailed");
+    FAILED(KOINE_LOG_IN_FAILED, "LogInFailed");
     CHECK(koine_user_change_password(session, "bob", "another long one", "the next long one", &error));
     told = koine_token_list(session, "bob", &error);
     CHECK(told != NULL && koine_result_rows(told) == 0);
     done(&told);
     CHECK(!koine_token_delete(session, "bob", "0123456789abcdef", &error));
-    FAILED(KOINE_NOT_FOUND, "NoSuchAccessKey");
+    FAILED(KOINE_NO_SUCH_ACCESS_KEY, "NoSuchAccessKey");
     koine_init(&options);
     options.seconds = 3600;
     options.description = "for S3";

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - A node is known by its block *and* its birth, so that a block that was written anew never answers for its
 //!   predecessor.
-//! - Fetching around a node is a hint to the device alone: only nodes that somebody asked for are read and taken in, and
-//!   a place that nobody was near of lately costs one node.
+//! - Fetching around a node is a hint to the device alone, given for cursors only: only nodes that somebody asked for are
+//!   read and taken in. A point read, and a cursor's first node of a place, cost one node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ type Key = (u64, Generation);
 /// What a node costs besides its own memory, in bytes: counts, its place in the cache, what the allocator rounds up.
 const CACHED_LEN: usize = 128;
 
-/// Where a second node has to be read, so many bytes around it are fetched.
+/// Where a cursor has to read a second node, so many bytes around it are fetched.
 const NEIGHBOURHOOD_LEN: u64 = 64 << 10;
 /// So many neighbourhoods are remembered: those of 64 MiB of an index.
 const NEIGHBOURHOODS_MAX: usize = 1024;
@@ -68,6 +68,11 @@ impl NodeCache {
         CachedOnly(self)
     }
 
+    /// The same nodes for who walks over them: what lies around those that have to be read is fetched too.
+    pub fn in_order(&self) -> InOrder<'_> {
+        InOrder(self)
+    }
+
     /// Takes in a node that was just written, and lets go of those that such ones have come for.
     pub fn put(&self, at: &NodeRef, node: Node) {
         for ended in self.leases.take_ended() {
@@ -79,11 +84,6 @@ impl NodeCache {
     fn read(&self, at: &NodeRef) -> Result<Arc<Node>> {
         let mut bytes = vec![0; usize::from(at.blocks) * BLOCK_LEN];
         let offset = at.start_block * BLOCK_LEN as u64;
-        if self.mode == ReadMode::Cached
-            && let Some(start) = self.missed.again(offset)
-        {
-            self.device.prefetch(start, NEIGHBOURHOOD_LEN);
-        }
         self.device.read_at(&mut bytes, offset, self.mode).map_err(|e| read_failed(offset, e))?;
         match Node::decode(Bytes::from(bytes), at, self.store) {
             Err(error) if error.kind() == ErrorKind::Damaged && self.mode == ReadMode::Cached => {
@@ -97,15 +97,23 @@ impl NodeCache {
     }
 }
 
-impl NodeSource for NodeCache {
-    fn load(&self, at: &NodeRef) -> Result<Arc<Node>> {
+impl NodeCache {
+    /// A node of the cache, else read after `before` was called.
+    fn load_after(&self, at: &NodeRef, before: impl FnOnce()) -> Result<Arc<Node>> {
         let key = (at.start_block, at.birth);
         if let Some(node) = self.nodes.get(&key) {
             return Ok(node);
         }
+        before();
         let node = self.read(at)?;
         self.nodes.insert(key, Arc::clone(&node));
         Ok(node)
+    }
+}
+
+impl NodeSource for NodeCache {
+    fn load(&self, at: &NodeRef) -> Result<Arc<Node>> {
+        self.load_after(at, || ())
     }
 
     fn lease(&self, at: &NodeRef) -> Arc<Lease> {
@@ -128,6 +136,26 @@ impl Neighbourhoods {
         let number = offset / NEIGHBOURHOOD_LEN;
         let slot = self.0.get((number % self.0.len() as u64) as usize)?;
         (slot.swap(number, Ordering::Relaxed) == number).then_some(number * NEIGHBOURHOOD_LEN)
+    }
+}
+
+/// The nodes of a cache for who walks over them.
+pub struct InOrder<'a>(&'a NodeCache);
+
+impl NodeSource for InOrder<'_> {
+    fn load(&self, at: &NodeRef) -> Result<Arc<Node>> {
+        let cache = self.0;
+        cache.load_after(at, || {
+            if cache.mode == ReadMode::Cached
+                && let Some(start) = cache.missed.again(at.start_block * BLOCK_LEN as u64)
+            {
+                cache.device.prefetch(start, NEIGHBOURHOOD_LEN);
+            }
+        })
+    }
+
+    fn lease(&self, at: &NodeRef) -> Arc<Lease> {
+        self.0.lease(at)
     }
 }
 

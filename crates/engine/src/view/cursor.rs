@@ -55,7 +55,7 @@ impl Cursor {
     /// The next entry; `None` after the last.
     #[allow(clippy::should_implement_trait)] // Every step may fail.
     pub fn next(&mut self) -> Result<Option<Entry>> {
-        let nodes = &self.view.core().nodes;
+        let nodes = &self.view.core().nodes.in_order();
         let found = self.cursor.step(nodes, self.backward);
         self.view.check()?;
         let Some(found) = found? else { return Ok(None) };
@@ -79,7 +79,7 @@ impl Cursor {
     /// As [`Cursor::next`], showing the entry where it lies: nothing is copied or counted. Values that do not lie
     /// beside their keys are left out, however short.
     pub fn step(&mut self) -> Result<Option<EntryRef<'_>>> {
-        let nodes = &self.view.core().nodes;
+        let nodes = &self.view.core().nodes.in_order();
         let found = self.cursor.step(nodes, self.backward);
         self.view.check()?;
         let Some(found) = found? else { return Ok(None) };
