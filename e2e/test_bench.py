@@ -118,7 +118,7 @@ def test_parts_of_the_engine_stand_beside_the_same_without(folder):
     done = koine("bench", "kv", "--parts", "--quick", "--json", "--dir", folder, timeout=120)
     assert list(folder.iterdir()) == [], "stores were left behind"
     rows = {row["case"]: row for row in json.loads(done.stdout)["rows"]}
-    assert {case.split(":")[0] for case in rows} == {"absorption", "seek", "upper bound", "filter"}
+    assert {case.split(":")[0] for case in rows} == {"absorption", "seek", "upper bound", "filter", "log"}
     for row in rows.values():
         assert row["ours"] > 0 and row["references"]["without"] > 0
     written = rows["absorption: bytes written a byte put"]

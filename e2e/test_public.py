@@ -250,8 +250,8 @@ def test_tags_over_s3(store):
     ada = users["ada"]
     tags = lambda **more: {each["Key"]: each["Value"] for each in ada.get_object_tagging(Bucket="hers", **more)["TagSet"]}
     as_set = lambda pairs: {"TagSet": [{"Key": key, "Value": value} for key, value in pairs.items()]}
-    ada.put_object(Bucket="hers", Key="t", Body=b"x", Tagging="team=lab&note=a%20b%26c")
-    assert tags(Key="t") == {"team": "lab", "note": "a b&c"}
+    ada.put_object(Bucket="hers", Key="t", Body=b"x", Tagging="team=lab&note=a%20b%2Bc")
+    assert tags(Key="t") == {"team": "lab", "note": "a b+c"}
     assert ada.head_object(Bucket="hers", Key="t")["ResponseMetadata"]["HTTPHeaders"]["x-amz-tagging-count"] == "2"
     ada.put_object_tagging(Bucket="hers", Key="t", Tagging=as_set({"only": "this"}))
     assert tags(Key="t") == {"only": "this"}
@@ -260,7 +260,7 @@ def test_tags_over_s3(store):
     assert (tags(Key="same"), tags(Key="other")) == ({"only": "this"}, {"new": "1"})
     ada.delete_object_tagging(Bucket="hers", Key="t")
     assert tags(Key="t") == {}
-    with refused("InvalidArgument", 400):
+    with refused("BadRequest", 400):
         ada.put_object_tagging(Bucket="hers", Key="t", Tagging=as_set({str(n): "" for n in range(11)}))
     with refused("InvalidArgument", 400):
         ada.put_object(Bucket="hers", Key="t", Body=b"x", Tagging="a=1&a=2")
