@@ -63,7 +63,7 @@ def test_another_user_has_objects_by_a_token_and_no_keys(store, tmp_path):
     # Nobody yet, neither by the socket nor by the path.
     for where in [place, path]:
         refused = other("ls", "--store", where, check=False)
-        assert refused.returncode == 1 and "log in" in refused.stderr, refused.stderr
+        assert refused.returncode == 5 and "log in" in refused.stderr, refused.stderr
     owners = str(path) + ".sock"
     assert other("kv", "stat", f"koine+unix:{owners}", "key", check=False).returncode != 0
     assert other("kv", "scan", place, check=False).returncode != 0
@@ -102,9 +102,9 @@ def test_another_user_has_objects_by_a_token_and_no_keys(store, tmp_path):
     assert "key" in run("ls", "koine://bucket1").stdout
     run("mb", "koine://owners")
     refused = other("ls", "koine://owners", "--store", place, env=env, check=False)
-    assert refused.returncode == 1, refused.stderr
+    assert refused.returncode == 5, refused.stderr
     other("user", "logout", "--token-file", here / "token", "--store", place)
-    assert other("ls", "koine://bucket1", "--store", place, env=env, check=False).returncode == 1
+    assert other("ls", "koine://bucket1", "--store", place, env=env, check=False).returncode == 5
 
 
 @needs_users

@@ -68,8 +68,35 @@ impl Failure {
     }
 }
 
+impl From<koine::object::Error> for Failure {
+    fn from(error: koine::object::Error) -> Self {
+        use koine::object::ErrorKind as Kind;
+        let exit = match error.kind() {
+            Kind::NoSuchBucket
+            | Kind::NoSuchKey
+            | Kind::NoSuchUpload
+            | Kind::NoSuchPart
+            | Kind::NoSuchVersion
+            | Kind::NoSuchSnapshot
+            | Kind::NoSuchIndex
+            | Kind::NoSuchGroup
+            | Kind::NoSuchUser
+            | Kind::NoSuchAccessKey
+            | Kind::NoSuchPolicy => Exit::Missing,
+            Kind::InvalidArgument | Kind::InvalidBucketName | Kind::InvalidRequest | Kind::KeyTooLong => Exit::Usage,
+            Kind::AccessDenied | Kind::LogInFailed => Exit::Refused,
+            _ => Exit::Failed,
+        };
+        Failure { exit, message: error.to_string() }
+    }
+}
+
 impl From<koine::Error> for Failure {
     fn from(error: koine::Error) -> Self {
+        let error = match error {
+            koine::Error::Objects(of_objects) => return of_objects.into(),
+            other => other,
+        };
         let exit = match &error {
             held if held.is_held() => Exit::Held,
             koine::Error::BadPlace(_) | koine::Error::BadSize(_) => Exit::Usage,

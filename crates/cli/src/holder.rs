@@ -8,12 +8,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use koine::env::Timestamp;
-use koine::object::{BucketQuery, DELETE_MANY_MAX, Error, ErrorKind, ListQuery, Objects, Token};
+use koine::object::{BucketQuery, DELETE_MANY_MAX, Error, ListQuery, Objects, Token};
 use koine::{LogIn, OpenOptions, SealingKey, Store};
 use tokio::runtime::Runtime;
 
 use crate::client::{Client, Listed, Listing};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::location::Door;
 use crate::remote::Remote;
 use crate::secret::{read_key, read_secret};
@@ -242,29 +242,15 @@ pub fn rfc3339(time: Timestamp) -> String {
 
 /// An error of the objects, with the exit code that scripts look at.
 pub fn failed(error: Error) -> Failure {
-    use ErrorKind as Kind;
-    let exit = match error.kind() {
-        Kind::NoSuchBucket
-        | Kind::NoSuchKey
-        | Kind::NoSuchUpload
-        | Kind::NoSuchPart
-        | Kind::NoSuchVersion
-        | Kind::NoSuchSnapshot
-        | Kind::NoSuchIndex
-        | Kind::NoSuchGroup
-        | Kind::NoSuchUser
-        | Kind::NoSuchAccessKey
-        | Kind::NoSuchPolicy => Exit::Missing,
-        Kind::InvalidArgument | Kind::InvalidBucketName | Kind::InvalidRequest | Kind::KeyTooLong => Exit::Usage,
-        Kind::AccessDenied | Kind::LogInFailed => Exit::Refused,
-        _ => Exit::Failed,
-    };
-    Failure { exit, message: error.to_string() }
+    error.into()
 }
 
 #[cfg(test)]
 mod tests {
+    use koine::object::ErrorKind;
+
     use super::*;
+    use crate::failure::Exit;
 
     #[test]
     fn times_have_milliseconds_and_a_zone() {
