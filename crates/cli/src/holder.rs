@@ -12,6 +12,7 @@ use koine::object::{BucketQuery, DELETE_MANY_MAX, Error, ListQuery, Objects, Tok
 use koine::{LogIn, OpenOptions, SealingKey, Store};
 use tokio::runtime::Runtime;
 
+use crate::alias;
 use crate::client::{Client, Listed, Listing};
 use crate::failure::{Failure, Outcome};
 use crate::location::Door;
@@ -44,18 +45,19 @@ pub struct Reach {
 
 impl Reach {
     /// Reaches what a door leads to.
-    pub fn open(&self, door: Door) -> Outcome<Holder> {
+    pub fn open(&self, door: &Door) -> Outcome<Holder> {
         match door {
             Door::Store => self.store().map(Holder::Store),
             Door::S3 => Ok(Holder::S3 { client: self.remote.client()?, runtime: runtime()? }),
+            Door::Alias(name) => Ok(Holder::S3 { client: alias::client(name)?, runtime: runtime()? }),
         }
     }
 
     /// The same to look only: a store that nobody holds is not changed by a byte.
-    pub fn look(&self, door: Door) -> Outcome<Holder> {
+    pub fn look(&self, door: &Door) -> Outcome<Holder> {
         match door {
             Door::Store => self.look_at_store().map(Holder::Store),
-            Door::S3 => self.open(door),
+            Door::S3 | Door::Alias(_) => self.open(door),
         }
     }
 

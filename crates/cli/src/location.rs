@@ -1,4 +1,5 @@
-//! What commands on objects name: a local path, `koine://BUCKET/KEY` in a store, or `s3://BUCKET/KEY` of a server.
+//! What commands on objects name: a local path, `koine://BUCKET/KEY` in a store, `s3://BUCKET/KEY` of a server, or
+//! `NAME://BUCKET/KEY` of a server with an alias.
 //!
 //! Invariant: a key is taken byte for byte; nothing in it is decoded or tidied.
 
@@ -8,22 +9,87 @@ use std::path::PathBuf;
 use crate::failure::{Failure, Outcome};
 
 /// How objects are reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Door {
     /// The store that `--store` names.
     Store,
     /// The S3 server that `--endpoint` names.
     S3,
+    /// The S3 server that has this alias.
+    Alias(AliasName),
 }
 
 impl Door {
     /// What a name begins with.
-    pub fn scheme(self) -> &'static str {
+    pub fn scheme(&self) -> String {
         match self {
-            Door::Store => "koine://",
-            Door::S3 => "s3://",
+            Door::Store => "koine://".to_owned(),
+            Door::S3 => "s3://".to_owned(),
+            Door::Alias(alias) => format!("{alias}://"),
         }
     }
+
+    /// Whether an S3 server is behind it.
+    pub fn is_server(&self) -> bool {
+        !matches!(self, Door::Store)
+    }
+}
+
+/// The name of an alias: lower-case letters, digits, `-` and `_`, and none of the schemes that mean something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AliasName(String);
+
+impl AliasName {
+    /// Schemes that an alias would hide, or be taken for.
+    const TAKEN: [&str; 8] = ["koine", "s3", "s3a", "http", "https", "file", "ftp", "ssh"];
+
+    /// Reads a name.
+    pub fn parse(text: &str) -> Outcome<Self> {
+        let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+        if !text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()) || !text.bytes().all(letters) {
+            return Err(Failure::usage(format!(
+                "{text:?} is no name of an alias: it begins with a lower-case letter and has such letters, digits, - and _"
+            )));
+        }
+        if text.len() > 64 || Self::TAKEN.contains(&text) {
+            return Err(Failure::usage(format!(
+                "{text:?} cannot be an alias: it is too long, or means something else"
+            )));
+        }
+        Ok(AliasName(text.to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AliasName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The door that a name begins with, and what comes behind it; `None` for a local path.
+fn door_of(text: &str) -> Outcome<Option<(Door, &str)>> {
+    let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
+    // A path with a folder or a dot before it is a path.
+    if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+        return Ok(None);
+    }
+    let door = match scheme {
+        "koine" => Door::Store,
+        "s3" => Door::S3,
+        "http" | "https" => {
+            return Err(Failure::usage(format!(
+                "{text}: a server is named by --endpoint, or by an alias (koine alias set NAME {scheme}://HOST:PORT); \
+                 objects are s3://BUCKET/KEY or NAME://BUCKET/KEY"
+            )));
+        }
+        name => Door::Alias(AliasName::parse(name)?),
+    };
+    Ok(Some((door, rest)))
 }
 
 /// A local path, or a bucket and a key.
@@ -45,10 +111,7 @@ pub enum Location {
 impl Location {
     /// Reads what the command line says.
     pub fn parse(text: &str) -> Outcome<Self> {
-        let found = [Door::Store, Door::S3]
-            .into_iter()
-            .find_map(|door| text.strip_prefix(door.scheme()).map(|rest| (door, rest)));
-        let Some((door, rest)) = found else {
+        let Some((door, rest)) = door_of(text)? else {
             if text.is_empty() {
                 return Err(Failure::usage("an empty path; give a local path, koine://BUCKET/KEY or s3://BUCKET/KEY"));
             }
@@ -91,9 +154,21 @@ mod tests {
         check("s3://b/", Door::S3, "b", "");
         check("s3://b//a b+%2F/", Door::S3, "b", "/a b+%2F/");
         check("koine://b/k", Door::Store, "b", "k");
+        check("work-2://b/k", Door::Alias(AliasName("work-2".to_owned())), "b", "k");
         check("koine://b@monday/k*", Door::Store, "b@monday", "k*");
         assert_eq!(Location::parse("./s3:/b").ok(), Some(Location::Local(PathBuf::from("./s3:/b"))));
-        for wrong in ["s3:///k", "koine:///k", "s3://a b/k", "s3://a@b/k", ""] {
+        assert_eq!(Location::parse("a/b://c").ok(), Some(Location::Local(PathBuf::from("a/b://c"))));
+        for wrong in [
+            "http://127.0.0.1:9000/b",
+            "file://b/k",
+            "Work://b",
+            "2://b",
+            "s3:///k",
+            "koine:///k",
+            "s3://a b/k",
+            "s3://a@b/k",
+            "",
+        ] {
             assert!(Location::parse(wrong).is_err(), "{wrong}");
         }
     }

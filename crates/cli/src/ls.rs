@@ -58,17 +58,17 @@ pub fn run(args: &LsArgs, output: Output) -> Outcome {
     if args.versions {
         return versions::list(&args.reach, &Named { door, bucket, key }, args.exact, output);
     }
-    if args.group.is_some() && (door == Door::S3 || !bucket.is_empty()) {
+    if args.group.is_some() && (door.is_server() || !bucket.is_empty()) {
         return Err(Failure::usage("--group is for the buckets of a store: koine ls --group NAME koine://"));
     }
-    let holder = args.reach.look(door)?;
+    let holder = args.reach.look(&door)?;
     if bucket.is_empty() {
         holder.buckets(args.group.clone())?.iter().try_for_each(|bucket| show(bucket, output))?;
     } else {
         let pattern = if args.exact { None } else { Pattern::parse(&key)? };
         match pattern {
-            Some(pattern) => list_matches(&holder, (door, &bucket), &pattern, output)?,
-            None => list_prefix(&holder, (door, &bucket), &key, args.recursive, output)?,
+            Some(pattern) => list_matches(&holder, (&door, &bucket), &pattern, output)?,
+            None => list_prefix(&holder, (&door, &bucket), &key, args.recursive, output)?,
         }
     }
     holder.close()
@@ -76,7 +76,7 @@ pub fn run(args: &LsArgs, output: Output) -> Outcome {
 
 fn list_prefix(
     holder: &Holder,
-    (door, bucket): (Door, &str),
+    (door, bucket): (&Door, &str),
     prefix: &str,
     recursive: bool,
     output: Output,
@@ -98,7 +98,7 @@ fn list_prefix(
     }
 }
 
-fn list_matches(holder: &Holder, (door, bucket): (Door, &str), pattern: &Pattern, output: Output) -> Outcome {
+fn list_matches(holder: &Holder, (door, bucket): (&Door, &str), pattern: &Pattern, output: Output) -> Outcome {
     let mut shown = false;
     holder.each(bucket, pattern.prefix(), |entry| {
         if !pattern.takes(entry.name()) {

@@ -1,5 +1,6 @@
 //! The program `koine`.
 
+mod alias;
 mod allocator;
 mod bench;
 mod check;
@@ -8,6 +9,7 @@ mod collect;
 mod copy;
 mod cp;
 mod defrag;
+mod doors;
 mod failure;
 mod format;
 mod grow;
@@ -90,9 +92,11 @@ enum Command {
     Kv(kv::KvArgs),
     /// Copy everything of one store to another, wherever the two are.
     Copy(copy::CopyArgs),
+    /// Names for S3 servers: set, list and remove them.
+    Alias(alias::AliasArgs),
     /// List buckets, objects, or a local folder.
     Ls(ls::LsArgs),
-    /// Copy between local files and objects.
+    /// Copy between local files, stores and S3 servers.
     Cp(cp::CpArgs),
     /// Give objects other names.
     Mv(object::mv::MvArgs),
@@ -171,6 +175,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Stat(args) => stat::run(args, output),
         Command::Kv(args) => kv::run(args, output),
         Command::Copy(args) => copy::run(args, output),
+        Command::Alias(args) => alias::run(args, output),
         Command::Ls(args) => ls::run(args, output),
         Command::Cp(args) => cp::run(args, output),
         Command::Mv(args) => object::mv::run(args, output),

@@ -41,7 +41,7 @@ impl Pattern {
     }
 
     /// No key of a bucket is meant.
-    pub fn nothing(&self, door: Door, bucket: &str) -> Failure {
+    pub fn nothing(&self, door: &Door, bucket: &str) -> Failure {
         Failure::missing(format!("{}{bucket}/{}: no key is like that", door.scheme(), self.pattern))
     }
 

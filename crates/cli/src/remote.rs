@@ -20,9 +20,13 @@ impl Remote {
     /// A client with the keys of the environment.
     pub fn client(&self) -> Outcome<Client> {
         let endpoint = Endpoint::parse(&self.endpoint, &self.region)?;
-        let keys = keys(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
-        Ok(Client::new(endpoint, keys))
+        Ok(Client::new(endpoint, keys_of_environment()?))
     }
+}
+
+/// The keys that the environment has.
+pub fn keys_of_environment() -> Outcome<Keys> {
+    keys(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
 /// Keys from the environment: Koine's own names first, then those of AWS.

@@ -1,10 +1,11 @@
-//! A small S3 client over HTTP: what `koine ls` and `koine cp` need, and no more.
+//! A small S3 client over HTTP: what the commands on objects need, and no more.
 //!
 //! Invariants:
 //! - Every body is signed (SHA-256) and in memory; large objects travel in parts, so memory is bounded.
 //! - A call that may have been lost on the way is sent again, at most three times; nothing else is.
 //! - No TLS yet: an `https` endpoint is refused, never silently spoken to in the clear.
 
+mod carried;
 mod sign;
 mod verbs;
 mod xml;
@@ -22,6 +23,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use crate::failure::{Failure, Outcome};
+pub use carried::Carried;
 pub use sign::Keys;
 use sign::{Signable, authorization, encode_path, query_text};
 pub use verbs::{Listed, Listing, Part, Properties};

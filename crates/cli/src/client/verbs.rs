@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 
 use super::xml::Element;
-use super::{Answer, Call, Client};
+use super::{Answer, Call, Carried, Client};
 use crate::failure::{Failure, Outcome};
 
 const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
@@ -67,6 +67,10 @@ pub struct Properties {
     pub etag: String,
     /// CRC-64/NVME of all of it, where the server has it.
     pub checksum: Option<u64>,
+    /// What goes with its bytes to another name.
+    pub carried: Carried,
+    /// How many tags it has, where the server tells.
+    pub tag_count: usize,
 }
 
 /// A part that was taken.
@@ -136,18 +140,18 @@ impl Client {
     }
 
     /// A whole object.
-    pub async fn put(&self, bucket: &str, key: &str, body: Bytes, checksum: u64) -> Outcome<()> {
-        let call = Call::new("PUT", bucket, key).header(CHECKSUM, checksum_text(checksum)).body(body);
-        self.send(call).await.map(drop)
+    pub async fn put(&self, bucket: &str, key: &str, body: Bytes, checksum: u64, with: &Carried) -> Outcome<()> {
+        let call = with.on(Call::new("PUT", bucket, key).header(CHECKSUM, checksum_text(checksum)).body(body));
+        self.send(with.tags_on(call)).await.map(drop)
     }
 
     /// Begins an upload in parts.
-    pub async fn create_upload(&self, bucket: &str, key: &str) -> Outcome<String> {
+    pub async fn create_upload(&self, bucket: &str, key: &str, with: &Carried) -> Outcome<String> {
         let call = Call::new("POST", bucket, key)
             .query("uploads", "")
             .header("x-amz-checksum-algorithm", "CRC64NVME")
             .header("x-amz-checksum-type", "FULL_OBJECT");
-        let root = self.send(call).await?.xml("create multipart upload")?;
+        let root = self.send(with.on(call)).await?.xml("create multipart upload")?;
         Ok(root.text_of("UploadId").to_owned())
     }
 
@@ -260,6 +264,8 @@ fn properties(answer: &Answer) -> Outcome<Properties> {
         size: number(&answer.header("content-length").unwrap_or_default())?,
         etag: unquote(&answer.header("etag").unwrap_or_default()),
         checksum,
+        carried: Carried::of(answer),
+        tag_count: answer.header("x-amz-tagging-count").and_then(|count| count.parse().ok()).unwrap_or(0),
     })
 }
 

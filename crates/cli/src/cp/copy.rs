@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{Context, Verified};
-use crate::client::{Part, source_name};
+use super::summary::Verified;
+use super::transfer::Context;
+use crate::client::{Part, Properties, source_name};
 use crate::failure::{Failure, Outcome};
 
 /// The longest object that one call copies.
@@ -19,7 +20,7 @@ pub async fn run(
     (bucket, key): (&str, &str),
     (to_bucket, to_key): (&str, &str),
 ) -> Outcome<Verified> {
-    let size = context.client.head(bucket, key).await?.size;
+    let Properties { size, carried, .. } = context.client.head(bucket, key).await?;
     let source = source_name(bucket, key);
     if size <= COPY_LEN_MAX {
         let _permit = context.permit().await?;
@@ -27,7 +28,7 @@ pub async fn run(
         context.bar.inc(size);
         return Ok(Verified::Yes);
     }
-    let upload = context.client.create_upload(to_bucket, to_key).await?;
+    let upload = context.client.create_upload(to_bucket, to_key, &carried).await?;
     let target = (to_bucket, to_key, upload.as_str());
     let outcome = match copy_parts(context, &source, target, size).await {
         Ok(parts) => context.client.complete_upload(target, &parts, None).await,

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::beside::Beside;
-use super::{Context, Verified, checksum};
+use super::checksum;
+use super::summary::Verified;
+use super::transfer::Context;
 use crate::client::Properties;
 use crate::failure::{Failure, Outcome};
 

@@ -1,10 +1,11 @@
-//! `koine cp`: files into buckets, objects out of them, objects between them; of a store or of an S3 server.
+//! `koine cp`: files into buckets, objects out of them, objects between them; of a store or of S3 servers.
 //!
 //! Invariants:
 //! - What arrives is verified end to end: CRC-64/NVME over every byte, or the MD5 of the ETag.
 //! - A target appears whole or not at all: uploads complete last, downloads are renamed into place.
 //! - Memory is bounded by `--parallel` parts in flight.
 
+mod across;
 mod beside;
 mod checksum;
 mod copy;
@@ -13,28 +14,28 @@ mod folder;
 pub mod plan;
 mod segment;
 mod store;
+pub mod summary;
+pub mod transfer;
 mod upload;
 
 pub use plan::below as file_below;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use indicatif::ProgressBar;
-use koine::object::{EditOptions, EtagMatch, PutCondition, VersionId};
+use koine::object::VersionId;
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
 
-use crate::client::Client;
+use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach};
-use crate::location::{Door, Location};
+use crate::holder::Reach;
+use crate::location::Location;
 use crate::object::range::Range;
 use crate::output::{Output, printable};
 use crate::size;
 use plan::{Filter, Job, LeftOut, Plan, Reading};
+use summary::Summary;
+use transfer::Manner;
 
 const EXAMPLES: &str = "Examples:
   koine cp --store store.koine photo.jpg koine://photos/2026/     one file into a store
@@ -45,21 +46,22 @@ const EXAMPLES: &str = "Examples:
   koine cp --range 0-99 koine://a/log koine://b/log --offset 500  100 bytes of one object into another, without copying
   koine cp --version ID koine://photos/a.jpg koine://photos/a.jpg   what was put over or deleted is there again
   koine cp -r s3://photos s3://backup/photos                      between buckets, inside an S3 server
+  koine cp -r koine://photos s3://photos                          from a store to an S3 server, and back the other way round
+  koine cp -r lab://photos s3://photos                            from one server to another (koine alias set lab URL)
 
 Checksums are verified at both ends. Copies between names of one store share their bytes: they cost the same whatever the length.
-Over S3 files above --part-size travel in parts, several at once.
+Over S3 what is longer than --part-size travels in parts, several at once. Between a store and a server, or two servers, the bytes
+go through this program, at most --parallel parts at a time; headers, metadata and tags go with them.
 What cannot be copied (links to nothing, pipes, sockets, what may not be read) is named; the rest is copied, and the exit code is 1.";
 
 /// The fewest bytes of a part that S3 takes.
 const PART_LEN_MIN: u64 = 5 << 20;
-/// The most parts of an object.
-const PARTS_MAX: u64 = 10_000;
 
 /// The options of `koine cp`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CpArgs {
-    /// Local paths, koine://BUCKET/KEY or s3://BUCKET/KEY.
+    /// Local paths, koine://BUCKET/KEY, s3://BUCKET/KEY, or ALIAS://BUCKET/KEY (see koine alias).
     #[arg(value_name = "FROM", required = true)]
     from: Vec<String>,
     /// Where to; a name that ends with / is a folder.
@@ -83,13 +85,13 @@ pub struct CpArgs {
     /// Keys are names as they stand, whatever `*`, `?` and `[` there are in them.
     #[arg(long)]
     exact: bool,
-    /// Only where the target is not there. Of a store.
+    /// Only where the target is not there. For targets in a store, and files out of one.
     #[arg(long)]
     if_absent: bool,
-    /// Only where the target is an object that is there. Of a store.
+    /// Only where the target is an object that is there. For targets in a store.
     #[arg(long, conflicts_with_all = ["if_absent", "resume"])]
     if_present: bool,
-    /// Give objects the MD5 of their bytes as ETag, for clients of S3 that compare it. It takes a core's time. Of a store.
+    /// Give objects the MD5 of their bytes as ETag, for clients of S3 that compare it. It takes a core's time. For targets in a store.
     #[arg(long)]
     md5: bool,
     /// Go on where a copy was interrupted: what is there and has the same checksum is left, files and uploads that were begun are finished.
@@ -116,87 +118,62 @@ pub struct CpArgs {
 }
 
 impl CpArgs {
-    /// What has to hold of each target.
-    fn condition(&self) -> PutCondition {
-        match (self.if_absent, self.if_present) {
-            (true, _) => PutCondition::absent(),
-            (_, true) => PutCondition { if_match: Some(EtagMatch::Any), ..PutCondition::none() },
-            _ => PutCondition::none(),
+    fn manner(&self) -> Manner {
+        Manner {
+            if_absent: self.if_absent,
+            if_present: self.if_present,
+            md5: self.md5,
+            resume: self.resume,
+            parallel: usize::from(self.parallel),
+            part_len: self.part_size,
         }
     }
 
-    /// The same, of a target that is edited.
-    fn edit(&self) -> EditOptions {
-        EditOptions { condition: self.condition(), ..EditOptions::default() }
-    }
-}
-
-/// Offset and length of each part of `size` bytes, where one should have `part_len`.
-fn parts(size: u64, part_len: u64) -> Vec<(u64, u64)> {
-    let least = size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20);
-    let length = part_len.max(least).max(1);
-    (0..size.div_ceil(length)).map(|index| (index * length, length.min(size - index * length))).collect()
-}
-
-/// What the jobs of one command share.
-struct Context {
-    client: Client,
-    permits: Arc<Semaphore>,
-    part_len: u64,
-    bar: ProgressBar,
-}
-
-impl Context {
-    /// Waits for one of the places in flight.
-    async fn permit(&self) -> Outcome<OwnedSemaphorePermit> {
-        let permits = Arc::clone(&self.permits);
-        permits.acquire_owned().await.map_err(|_| Failure::failed("stopped"))
+    fn in_place(&self) -> bool {
+        self.range.is_some() || self.offset.is_some() || self.version.is_some()
     }
 
-    /// The parts of `size` bytes: offset and length of each.
-    fn parts(&self, size: u64) -> Vec<(u64, u64)> {
-        parts(size, self.part_len)
+    /// Whether what is asked for can be had of the places named.
+    fn check(&self, from: &[Location], to: &Location) -> Outcome {
+        if self.part_size < PART_LEN_MIN {
+            return Err(Failure::usage(format!("--part-size {}: parts have 5 MiB or more", self.part_size)));
+        }
+        let server = |name: &Location| matches!(name, Location::Object { door, .. } if door.is_server());
+        let from_server = from.iter().any(server);
+        if (self.resume || self.in_place()) && (from_server || server(to)) {
+            return Err(Failure::usage(
+                "--resume, --range, --offset and --version are for koine:// names alone; koine sync copies what is missing or differs",
+            ));
+        }
+        let into_store = matches!(to, Location::Object { .. }) && !server(to);
+        if (self.if_absent || self.if_present || self.md5) && !into_store && (from_server || server(to)) {
+            return Err(Failure::usage(
+                "--if-absent, --if-present and --md5 are for targets in a store, koine://BUCKET/KEY",
+            ));
+        }
+        if self.if_present && matches!(to, Location::Local(_)) {
+            return Err(Failure::usage("--if-present is of a target in a store"));
+        }
+        Ok(())
     }
-}
-
-/// Whether the bytes of a finished job could be compared with a checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verified {
-    Yes,
-    /// They were there already and are equal; nothing was copied.
-    There,
-    /// The server has no checksum of the whole object.
-    NothingToCompare,
 }
 
 /// Runs `koine cp`.
 pub fn run(args: &CpArgs, output: Output) -> Outcome {
-    if args.part_size < PART_LEN_MIN {
-        return Err(Failure::usage(format!("--part-size {}: parts have 5 MiB or more", args.part_size)));
-    }
     let from = args.from.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
     let to = Location::parse(&args.to)?;
-    let door = from.iter().chain([&to]).find_map(|name| match name {
-        Location::Object { door, .. } => Some(*door),
-        Location::Local(_) => None,
-    });
-    let door = door.unwrap_or(Door::S3);
-    let in_place = args.range.is_some() || args.offset.is_some() || args.version.is_some();
-    if door == Door::S3 && (args.if_absent || args.if_present || args.md5 || args.resume || in_place) {
-        return Err(Failure::usage(
-            "--if-absent, --if-present, --md5, --resume, --range, --offset and --version are for koine:// names",
-        ));
-    }
-    if args.if_present && matches!(to, Location::Local(_)) {
-        return Err(Failure::usage("--if-present is of a target in a store"));
-    }
-    let holder = args.reach.open(door)?;
-    if let Holder::Store(opened) = &holder
-        && in_place
+    args.check(&from, &to)?;
+    let doors = Doors::open(&args.reach, from.iter().chain([&to]))?;
+    let done = copy(args, &doors, &from, &to, output);
+    let closed = doors.close();
+    done.and(closed)
+}
+
+fn copy(args: &CpArgs, doors: &Doors, from: &[Location], to: &Location, output: Output) -> Outcome {
+    if let Some(store) = doors.store()
+        && args.in_place()
     {
-        let done = segment::run(args, opened.objects(), &from, &to, output);
-        let closed = holder.close();
-        return done.and(closed);
+        return segment::run(args, store.objects(), from, to, output);
     }
     let reading = Reading {
         recursive: args.recursive,
@@ -204,35 +181,29 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
         follow: !args.no_follow_links,
         filter: Filter::new(&args.include, &args.exclude)?,
     };
-    let Plan { jobs, left_out } = plan::plan(&holder, &from, &to, &reading)?;
+    let plan = plan::plan(doors, from, to, &reading)?;
     if args.dry_run {
-        let told = tell_plan(&Plan { jobs, left_out }, output);
-        return told.and(holder.close());
+        return tell_plan(&plan, output);
     }
+    let Plan { jobs, left_out } = plan;
     let left = tell_left_out(&left_out, output)?;
     let total = jobs.iter().map(|job| job.size).sum();
     let bar = output.bytes_bar(total, &printable(&args.from.join(" ")));
     let began = Instant::now();
-    let result = match &holder {
-        Holder::S3 { client, runtime } => {
-            let permits = Arc::new(Semaphore::new(usize::from(args.parallel)));
-            let client = client.clone();
-            let context = Arc::new(Context { client, permits, part_len: args.part_size, bar: bar.clone() });
-            runtime.block_on(run_all(&context, jobs, usize::from(args.parallel), output))
-        }
-        Holder::Store(opened) => store::run_all(args, opened.objects(), &bar, jobs, output),
-    };
-    bar.finish_and_clear();
-    let told = result.and_then(|mut summary| {
-        summary.failed += left;
-        summary.tell(began.elapsed().as_secs_f64(), output)
+    let (manner, single) = (args.manner(), jobs.len() == 1);
+    let (by_server, inside): (Vec<_>, Vec<_>) = jobs.into_iter().partition(transfer::by_server);
+    let result = [inside, by_server].into_iter().try_fold(Summary::default(), |summary, jobs| {
+        let more = transfer::run(&manner, doors, (jobs.into_iter(), single), &bar, output)?;
+        Ok::<_, Failure>(summary.and(more))
     });
-    let closed = holder.close();
-    told.and(closed)
+    bar.finish_and_clear();
+    let mut summary = result?;
+    summary.failed += left;
+    summary.tell(began.elapsed().as_secs_f64(), output)
 }
 
 /// Names what is not copied; how many.
-fn tell_left_out(left_out: &[LeftOut], output: Output) -> Outcome<u64> {
+pub fn tell_left_out(left_out: &[LeftOut], output: Output) -> Outcome<u64> {
     for LeftOut { name, reason } in left_out {
         eprintln!("koine: {}: {reason}", printable(name));
         output.json(&json!({ "type": "left_out", "name": name, "reason": reason }))?;
@@ -250,103 +221,5 @@ fn tell_plan(plan: &Plan, output: Output) -> Outcome {
     match tell_left_out(&plan.left_out, output)? {
         0 => Ok(()),
         some => Err(Failure::failed(format!("{some} could not be copied"))),
-    }
-}
-
-/// What became of all jobs.
-#[derive(Default)]
-struct Summary {
-    copied: u64,
-    /// Was there already.
-    left: u64,
-    bytes: u64,
-    unverified: u64,
-    failed: u64,
-}
-
-impl Summary {
-    /// Counts a job; the failure of the only one is that of the command.
-    fn note(
-        &mut self,
-        job: &Job,
-        result: Outcome<Verified>,
-        single: bool,
-        bar: &ProgressBar,
-        output: Output,
-    ) -> Outcome {
-        match result {
-            Ok(Verified::There) => self.left += 1,
-            Ok(verified) => {
-                self.copied += 1;
-                self.bytes += job.size;
-                self.unverified += u64::from(verified == Verified::NothingToCompare);
-                output.json(&json!({
-                    "type": "copied", "from": job.from.to_string(), "to": job.to.to_string(), "bytes": job.size,
-                }))?;
-            }
-            Err(failure) if single => return Err(failure),
-            Err(failure) => {
-                self.failed += 1;
-                bar.suspend(|| eprintln!("koine: {}: {failure}", printable(&job.from.to_string())));
-            }
-        }
-        Ok(())
-    }
-
-    fn tell(&self, seconds: f64, output: Output) -> Outcome {
-        let verified = match self.unverified {
-            0 => "checksums verified".to_owned(),
-            some => format!("{some} had no checksum to verify"),
-        };
-        let rate = size::show((self.bytes as f64 / seconds.max(0.001)) as u64);
-        let objects = if self.copied == 1 { "object" } else { "objects" };
-        let left = if self.left == 0 { String::new() } else { format!(", {} there already", self.left) };
-        output.people(format!(
-            "{} {objects}, {} in {seconds:.1} s ({rate}/s), {verified}{left}",
-            self.copied,
-            size::show(self.bytes)
-        ))?;
-        output.json(&json!({
-            "type": "summary", "copied": self.copied, "failed": self.failed, "bytes": self.bytes, "left": self.left,
-            "unverified": self.unverified, "seconds": seconds,
-        }))?;
-        match self.failed {
-            0 => Ok(()),
-            failed => Err(Failure::failed(format!("{failed} of {} could not be copied", failed + self.copied))),
-        }
-    }
-}
-
-/// Runs the jobs, `parallel` at a time; one that fails does not stop the others.
-async fn run_all(context: &Arc<Context>, jobs: Vec<Job>, parallel: usize, output: Output) -> Outcome<Summary> {
-    let mut summary = Summary::default();
-    let mut running = JoinSet::new();
-    let single = jobs.len() == 1;
-    let mut waiting = jobs.into_iter();
-    loop {
-        while running.len() < parallel {
-            let Some(job) = waiting.next() else { break };
-            let context = Arc::clone(context);
-            running.spawn(async move {
-                let result = run_one(&context, &job).await;
-                (job, result)
-            });
-        }
-        let Some(done) = running.join_next().await else { return Ok(summary) };
-        let (job, result) = done.map_err(|error| Failure::failed(format!("a copy broke off: {error}")))?;
-        summary.note(&job, result, single, &context.bar, output)?;
-    }
-}
-
-async fn run_one(context: &Arc<Context>, job: &Job) -> Outcome<Verified> {
-    match (&job.from, &job.to) {
-        (Location::Local(path), Location::Object { bucket, key, .. }) => upload::run(context, path, bucket, key).await,
-        (Location::Object { bucket, key, .. }, Location::Local(path)) => {
-            download::run(context, bucket, key, path).await
-        }
-        (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) => {
-            copy::run(context, (bucket, key), (to, to_key)).await
-        }
-        (Location::Local(_), Location::Local(_)) => Err(Failure::usage("one side must be an object")),
     }
 }

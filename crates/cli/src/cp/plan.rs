@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folder::{Found, Walk};
 use crate::client::Listed;
+use crate::doors::Doors;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::holder::Holder;
 use crate::location::{Door, Location};
@@ -84,7 +85,7 @@ pub struct Reading {
 }
 
 /// The copies that `cp FROM… TO` means.
-pub fn plan(holder: &Holder, from: &[Location], to: &Location, reading: &Reading) -> Outcome<Plan> {
+pub fn plan(doors: &Doors, from: &[Location], to: &Location, reading: &Reading) -> Outcome<Plan> {
     if let Location::Object { door, bucket, .. } = to
         && bucket.is_empty()
     {
@@ -95,7 +96,7 @@ pub fn plan(holder: &Holder, from: &[Location], to: &Location, reading: &Reading
     let mut plan = Plan::default();
     for from in from {
         let to = if folder { into_folder(to) } else { to.clone() };
-        match plan_of(holder, from, &to, reading) {
+        match plan_of(doors, from, &to, reading) {
             Ok(more) => {
                 plan.jobs.extend(more.jobs);
                 plan.left_out.extend(more.left_out);
@@ -114,25 +115,23 @@ fn into_folder(to: &Location) -> Location {
     match to {
         Location::Local(path) => Location::Local(path.join("")),
         Location::Object { door, bucket, key } => {
-            Location::Object { door: *door, bucket: bucket.clone(), key: as_folder(key) }
+            Location::Object { door: door.clone(), bucket: bucket.clone(), key: as_folder(key) }
         }
     }
 }
 
-fn plan_of(holder: &Holder, from: &Location, to: &Location, reading: &Reading) -> Outcome<Plan> {
+fn plan_of(doors: &Doors, from: &Location, to: &Location, reading: &Reading) -> Outcome<Plan> {
     match (from, to) {
         (Location::Local(_), Location::Local(_)) => Err(Failure::usage(
-            "both sides are local; one must be koine://BUCKET/KEY or s3://BUCKET/KEY (the system's cp copies files)",
+            "both sides are local; one must be koine://BUCKET/KEY, s3://BUCKET/KEY or ALIAS://BUCKET/KEY (the system's cp copies files)",
         )),
         (Location::Object { door, bucket, .. }, _) if bucket.is_empty() => {
             Err(Failure::usage(format!("FROM names no bucket; write {}BUCKET/KEY", door.scheme())))
         }
-        (Location::Object { door, .. }, Location::Object { door: other, .. }) if door != other => {
-            Err(Failure::usage("between a store and an S3 server objects go by way of files: copy them down, then up"))
-        }
         (Location::Local(path), to) => uploads(path, to, reading),
         (Location::Object { door, bucket, key }, _) => {
-            let source = Source { holder, door: *door, bucket, filter: &reading.filter };
+            let holder = doors.of(door)?;
+            let source = Source { holder, door: door.clone(), bucket, filter: &reading.filter };
             let pattern = if reading.exact { None } else { Pattern::parse(key)? };
             match pattern {
                 Some(pattern) => source.matches(&pattern, to),
@@ -156,7 +155,7 @@ fn single_target(key: &str, to: &Location) -> Outcome<Location> {
     match to {
         Location::Object { door, bucket, key: to } => {
             let key = if to.is_empty() || to.ends_with('/') { format!("{to}{name}") } else { to.clone() };
-            Ok(Location::Object { door: *door, bucket: bucket.clone(), key })
+            Ok(Location::Object { door: door.clone(), bucket: bucket.clone(), key })
         }
         Location::Local(path) if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") => {
             Ok(Location::Local(below(path, name)?))
@@ -189,7 +188,7 @@ impl Source<'_> {
     fn matches(&self, pattern: &Pattern, to: &Location) -> Outcome<Plan> {
         let plan = self.listed(pattern.prefix(), to, |key| pattern.takes(key).then(|| pattern.below(key)))?;
         let nothing = plan.jobs.is_empty() && plan.left_out.is_empty() && self.filter.takes_all();
-        if nothing { Err(pattern.nothing(self.door, self.bucket)) } else { Ok(plan) }
+        if nothing { Err(pattern.nothing(&self.door, self.bucket)) } else { Ok(plan) }
     }
 
     /// Every key under a prefix of which `rest` gives what it is called below the target.
@@ -200,7 +199,7 @@ impl Source<'_> {
             let Some(rest) = rest(&key).filter(|rest| self.filter.takes(rest)) else { return Ok(()) };
             let to = match to {
                 Location::Object { door, bucket, key: target } => Location::Object {
-                    door: *door,
+                    door: door.clone(),
                     bucket: bucket.clone(),
                     key: format!("{}{rest}", as_folder(target)),
                 },
@@ -215,7 +214,7 @@ impl Source<'_> {
                     }
                 },
             };
-            let from = Location::Object { door: self.door, bucket: self.bucket.to_owned(), key: key.clone() };
+            let from = Location::Object { door: self.door.clone(), bucket: self.bucket.to_owned(), key: key.clone() };
             plan.jobs.push(Job { from, to, size });
             Ok(())
         })?;
@@ -235,7 +234,7 @@ fn uploads(path: &Path, to: &Location, reading: &Reading) -> Outcome<Plan> {
             let mut found = |found: Found| {
                 if reading.filter.takes(&found.name) {
                     let key = format!("{prefix}{}", found.name);
-                    let to = Location::Object { door: *door, bucket: bucket.clone(), key };
+                    let to = Location::Object { door: door.clone(), bucket: bucket.clone(), key };
                     jobs.push(Job { from: Location::Local(found.path), to, size: found.size });
                 }
             };

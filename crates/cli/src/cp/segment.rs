@@ -55,7 +55,7 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
             let range = ByteRange { offset: first, length };
             let target = ObjectName::new(to, to_key);
             match args.offset {
-                Some(offset) => objects.write_copy(source, range, target, offset, args.edit()).wait(),
+                Some(offset) => objects.write_copy(source, range, target, offset, args.manner().edit()).wait(),
                 None if args.range.is_none() => copy(args, objects, source, target),
                 None => compose(args, objects, source, range, target),
             }
@@ -75,7 +75,8 @@ fn copy(
     source: ObjectName<'_>,
     target: ObjectName<'_>,
 ) -> koine::object::Result<ObjectInfo> {
-    let options = CopyOptions { source_version: args.version, condition: args.condition(), ..CopyOptions::default() };
+    let options =
+        CopyOptions { source_version: args.version, condition: args.manner().condition(), ..CopyOptions::default() };
     objects.copy(source, target, options).wait()
 }
 
@@ -87,7 +88,7 @@ fn compose(
     range: ByteRange,
     target: ObjectName<'_>,
 ) -> koine::object::Result<ObjectInfo> {
-    let put = PutOptions { condition: args.condition(), ..PutOptions::default() };
+    let put = PutOptions { condition: args.manner().condition(), ..PutOptions::default() };
     let options = ComposeOptions { put, ..ComposeOptions::default() };
     let segment = Segment { version: args.version, ..Segment::range(source, range.offset, range.length) };
     objects.compose(&[segment], target, options).wait()
@@ -96,7 +97,7 @@ fn compose(
 fn write(args: &CpArgs, objects: &Objects, path: &Path, name: ObjectName<'_>, offset: u64) -> Outcome<u64> {
     let cannot = |error| Failure::io(path.display(), &error);
     let mut file = File::open(path).map_err(cannot)?;
-    let mut writer = objects.write_at(name, offset, args.edit()).map_err(failed)?;
+    let mut writer = objects.write_at(name, offset, args.manner().edit()).map_err(failed)?;
     let (mut buffer, mut written) = (vec![0; PIECE_LEN], 0);
     loop {
         let count = file.read(&mut buffer).map_err(cannot)?;

@@ -12,13 +12,15 @@ use std::sync::{Mutex, PoisonError, mpsc};
 
 use indicatif::ProgressBar;
 use koine::object::{
-    Checksum, ChecksumAlgorithm, CompleteOptions, CompletedPart, CopyOptions, ETag, EtagKind, Expected, ObjectInfo,
-    ObjectName, Objects, PartInfo, PartOptions, PutOptions, UploadId, UploadOptions, UploadQuery,
+    Checksum, ChecksumAlgorithm, CompleteOptions, CompletedPart, CopyOptions, ETag, Expected, ObjectInfo, ObjectName,
+    Objects, PartInfo, PartOptions, PutOptions, UploadId, UploadOptions, UploadQuery,
 };
 
 use super::beside::Beside;
+use super::checksum;
 use super::plan::Job;
-use super::{CpArgs, Summary, Verified, checksum, parts};
+use super::summary::{Summary, Verified};
+use super::transfer::{Manner, parts};
 use crate::failure::{Failure, Outcome};
 use crate::holder::failed;
 use crate::location::Location;
@@ -33,26 +35,25 @@ const PARTS_MAX: usize = 10_000;
 
 /// What the threads of one command share.
 struct Shared<'a> {
-    args: &'a CpArgs,
+    manner: &'a Manner,
     objects: &'a Objects,
     bar: &'a ProgressBar,
 }
 
 /// Runs the jobs on `--parallel` threads; one that fails does not stop the others.
 pub fn run_all(
-    args: &CpArgs,
+    manner: &Manner,
     objects: &Objects,
     bar: &ProgressBar,
-    jobs: Vec<Job>,
+    (jobs, single): (impl Iterator<Item = Job> + Send, bool),
     output: Output,
 ) -> Outcome<Summary> {
-    let shared = Shared { args, objects, bar };
-    let single = jobs.len() == 1;
-    let threads = usize::from(args.parallel).min(jobs.len());
-    let waiting = Mutex::new(jobs.into_iter());
+    let shared = Shared { manner, objects, bar };
+    let threads = if single { 1 } else { manner.parallel };
+    let waiting = Mutex::new(jobs);
     let mut summary = Summary::default();
     std::thread::scope(|scope| {
-        let (tell, told) = mpsc::sync_channel(threads.max(1));
+        let (tell, told) = mpsc::sync_channel(threads);
         for _ in 0..threads {
             let (tell, waiting, shared) = (tell.clone(), &waiting, &shared);
             scope.spawn(move || {
@@ -82,7 +83,7 @@ impl Shared<'_> {
                 self.download(ObjectName::new(bucket, key), path)
             }
             (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) => {
-                let options = CopyOptions { condition: self.args.condition(), ..CopyOptions::default() };
+                let options = CopyOptions { condition: self.manner.condition(), ..CopyOptions::default() };
                 let copied = self.objects.copy(ObjectName::new(bucket, key), ObjectName::new(to, to_key), options);
                 self.bar.inc(copied.wait().map_err(failed)?.size);
                 Ok(Verified::Yes)
@@ -91,26 +92,22 @@ impl Shared<'_> {
         }
     }
 
-    fn etag(&self) -> EtagKind {
-        if self.args.md5 { EtagKind::Md5 } else { EtagKind::Drawn }
-    }
-
     fn upload(&self, path: &Path, name: ObjectName<'_>) -> Outcome<Verified> {
         let cannot = |error| Failure::io(path.display(), &error);
         let file = File::open(path).map_err(cannot)?;
         let before = file.metadata().map_err(cannot)?;
-        if self.args.resume && self.has_same(name, &file, path, before.len())? {
+        if self.manner.resume && self.has_same(name, &file, path, before.len())? {
             self.bar.inc(before.len());
             return Ok(Verified::There);
         }
-        let in_parts = before.len() > WHOLE_LEN_MAX || (self.args.resume && before.len() > self.args.part_size);
+        let in_parts = before.len() > WHOLE_LEN_MAX || (self.manner.resume && before.len() > self.manner.part_len);
         if in_parts {
             return self.upload_in_parts(&file, path, &before, name);
         }
         let options = PutOptions {
             length: Some(before.len()),
-            condition: self.args.condition(),
-            etag: self.etag(),
+            condition: self.manner.condition(),
+            etag: self.manner.etag(),
             ..PutOptions::default()
         };
         let mut writer = self.objects.put(name.bucket, name.key, options).map_err(failed)?;
@@ -135,18 +132,18 @@ impl Shared<'_> {
     }
 
     fn upload_in_parts(&self, file: &File, path: &Path, before: &Metadata, name: ObjectName<'_>) -> Outcome<Verified> {
-        let begun = if self.args.resume { self.begun(name)? } else { None };
+        let begun = if self.manner.resume { self.begun(name)? } else { None };
         let (upload, there) = match begun {
             Some(found) => found,
             None => {
-                let options = UploadOptions { etag: self.etag(), ..UploadOptions::default() };
+                let options = UploadOptions { etag: self.manner.etag(), ..UploadOptions::default() };
                 let upload = self.objects.create_upload(name.bucket, name.key, options);
                 (upload.wait().map_err(failed)?, HashMap::new())
             }
         };
         let sent = self.send_parts(file, path, before, (name, upload), &there);
         if let Err(failure) = sent {
-            if self.args.resume {
+            if self.manner.resume {
                 let more = "; what was sent is kept: the same command goes on there";
                 return Err(Failure { message: format!("{failure}{more}"), ..failure });
             }
@@ -166,7 +163,7 @@ impl Shared<'_> {
         there: &HashMap<u32, PartInfo>,
     ) -> Outcome {
         let mut completed = Vec::new();
-        for (number, range) in (1..).zip(parts(before.len(), self.args.part_size)) {
+        for (number, range) in (1..).zip(parts(before.len(), self.manner.part_len)) {
             let part = match there.get(&number) {
                 Some(part)
                     if part.size == range.1 && crc_in(&part.checksums) == Some(crc_of_range(file, path, range)?) =>
@@ -190,7 +187,7 @@ impl Shared<'_> {
         unchanged(file, before)?;
         let options = CompleteOptions {
             parts: completed,
-            condition: self.args.condition(),
+            condition: self.manner.condition(),
             size: Some(before.len()),
             ..CompleteOptions::default()
         };
@@ -210,22 +207,23 @@ impl Shared<'_> {
         let reader = self.objects.get(name.bucket, name.key).map_err(failed)?;
         let info = reader.info();
         let cannot = |error| Failure::io(target.display(), &error);
-        if self.args.if_absent && target.exists() {
+        if self.manner.if_absent && target.exists() {
             return Err(Failure::failed(format!("{} is there already", target.display())));
         }
-        if self.args.resume && crc_in(&info.checksums).is_some_and(|sum| is_same(target, info.size, sum)) {
+        if self.manner.resume && crc_in(&info.checksums).is_some_and(|sum| is_same(target, info.size, sum)) {
             self.bar.inc(info.size);
             return Ok(Verified::There);
         }
         if let Some(folder) = target.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| Failure::io(folder.display(), &error))?;
         }
-        let part = match self.args.resume {
+        let part = match self.manner.resume {
             true => Beside::kept(target, &format!("{}-{}", info.id, info.version.0)),
             false => Beside::of(target),
         };
         let at_part = |error| Failure::io(part.path.display(), &error);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(!self.args.resume).open(&part.path);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(!self.manner.resume).open(&part.path);
         let file = file.map_err(at_part)?;
         let begun = file.metadata().map_err(at_part)?.len().min(info.size);
         let mut sums = Vec::new();
@@ -270,7 +268,7 @@ fn verify(info: &ObjectInfo, sum: u64, path: &Path) -> Outcome<Verified> {
 }
 
 /// The CRC-64/NVME of all bytes of an object or part, where it is stored.
-fn crc_in(checksums: &[Checksum]) -> Option<u64> {
+pub fn crc_in(checksums: &[Checksum]) -> Option<u64> {
     let of_all = |sum: &&Checksum| sum.algorithm == ChecksumAlgorithm::Crc64Nvme && sum.composite_parts.is_none();
     let stored = checksums.iter().find(of_all)?;
     <[u8; 8]>::try_from(stored.value.as_slice()).ok().map(u64::from_be_bytes)

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::{Context, Verified, checksum};
-use crate::client::Part;
+use super::checksum;
+use super::summary::Verified;
+use super::transfer::Context;
+use crate::client::{Carried, Part};
 use crate::failure::{Failure, Outcome};
 
 /// Uploads one file; in parts when it is longer than one.
@@ -20,11 +22,11 @@ pub async fn run(context: &Arc<Context>, path: &Path, bucket: &str, key: &str) -
     if before.len() <= context.part_len {
         let _permit = context.permit().await?;
         let body = read(&file, path, 0, before.len()).await?;
-        context.client.put(bucket, key, body.clone(), checksum::of(&body)).await?;
+        context.client.put(bucket, key, body.clone(), checksum::of(&body), &Carried::default()).await?;
         context.bar.inc(before.len());
         return Ok(Verified::Yes);
     }
-    let upload = context.client.create_upload(bucket, key).await?;
+    let upload = context.client.create_upload(bucket, key, &Carried::default()).await?;
     let target = (bucket, key, upload.as_str());
     let result = send_parts(context, &file, path, target, before.len()).await;
     let result = match result {
@@ -82,10 +84,10 @@ async fn send_parts(
 async fn read(file: &Arc<File>, path: &Path, offset: u64, length: u64) -> Outcome<Bytes> {
     let file = Arc::clone(file);
     let length = usize::try_from(length).map_err(|_| Failure::failed("a part too long for this machine"))?;
-    let task = tokio::task::spawn_blocking(move || {
-        let mut buffer = vec![0; length];
-        file.read_exact_at(&mut buffer, offset).map(|()| Bytes::from(buffer))
-    });
+    // Made here: the allocator gives back soon what threads that go on allocating have made.
+    let mut buffer = vec![0; length];
+    let task =
+        tokio::task::spawn_blocking(move || file.read_exact_at(&mut buffer, offset).map(|()| Bytes::from(buffer)));
     match task.await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => Err(Failure::io(path.display(), &error)),

@@ -78,9 +78,9 @@ fn each(buckets: &[String], reach: &Reach, mut act: impl FnMut(&Holder, &Named) 
     let buckets = buckets.iter().map(|text| Named::bucket(text)).collect::<Outcome<Vec<_>>>()?;
     let Some(first) = buckets.first() else { return Ok(()) };
     if buckets.iter().any(|bucket| bucket.door != first.door) {
-        return Err(Failure::usage("koine:// and s3:// in one command: give a command to each"));
+        return Err(Failure::usage("names of a store and of servers in one command: give a command to each"));
     }
-    let holder = reach.open(first.door)?;
+    let holder = reach.open(&first.door)?;
     let done = buckets.iter().try_for_each(|bucket| act(&holder, bucket));
     let closed = holder.close();
     done.and(closed)

@@ -44,7 +44,7 @@ pub fn run(args: &CatArgs, output: Output) -> Outcome {
     let range = args.range.unwrap_or(Range::From(0, None));
     for text in &args.objects {
         let named = Named::object(text)?;
-        let holder = args.reach.open(named.door)?;
+        let holder = args.reach.open(&named.door)?;
         let done = write_out(&holder, &named, args.version, range);
         let closed = holder.close();
         done.and(closed)?;

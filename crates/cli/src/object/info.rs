@@ -35,7 +35,7 @@ pub struct InfoArgs {
 pub fn run(args: &InfoArgs, output: Output) -> Outcome {
     for text in &args.names {
         let named = Named::parse(text)?;
-        let holder = args.reach.look(named.door)?;
+        let holder = args.reach.look(&named.door)?;
         let told = tell(&holder, &named, args.version);
         let closed = holder.close();
         let value = told?;

@@ -5,9 +5,11 @@ use koine::object::{ErrorKind, ExchangeOptions, ListQuery, ObjectName, Objects, 
 use serde_json::json;
 
 use super::{Named, in_store};
-use crate::cp::plan::{self, Reading};
+use crate::cp::plan::{self, Plan, Reading};
+use crate::cp::tell_left_out;
+use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach, failed};
+use crate::holder::{Reach, failed};
 use crate::location::{Door, Location};
 use crate::output::{Output, printable};
 use crate::pattern::Pattern;
@@ -68,14 +70,14 @@ pub fn run(args: &MvArgs, output: Output) -> Outcome {
             "koine mv moves within a store: name both sides koine://BUCKET/KEY (else: koine cp, then koine rm)",
         ));
     }
-    let holder = Holder::Store(args.reach.store()?);
-    let done = move_all(args, &holder, &from, &to, output);
-    let closed = holder.close();
+    let doors = Doors::open(&args.reach, from.iter().chain([&to]))?;
+    let done = move_all(args, &doors, &from, &to, output);
+    let closed = doors.close();
     done.and(closed)
 }
 
-fn move_all(args: &MvArgs, holder: &Holder, from: &[Location], to: &Location, output: Output) -> Outcome {
-    let Holder::Store(store) = holder else { return Ok(()) };
+fn move_all(args: &MvArgs, doors: &Doors, from: &[Location], to: &Location, output: Output) -> Outcome {
+    let Some(store) = doors.store() else { return Ok(()) };
     if let ([Location::Object { bucket, key, .. }], Location::Object { bucket: to, key: to_key, .. }) = (from, to)
         && args.recursive
         && bucket == to
@@ -87,7 +89,9 @@ fn move_all(args: &MvArgs, holder: &Holder, from: &[Location], to: &Location, ou
         return Ok(());
     }
     let reading = Reading { recursive: args.recursive, exact: args.exact, ..Reading::default() };
-    for job in plan::plan(holder, from, to, &reading)?.jobs {
+    let Plan { jobs, left_out } = plan::plan(doors, from, to, &reading)?;
+    let left = tell_left_out(&left_out, output)?;
+    for job in jobs {
         let (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) =
             (&job.from, &job.to)
         else {
@@ -101,7 +105,7 @@ fn move_all(args: &MvArgs, holder: &Holder, from: &[Location], to: &Location, ou
         output.people(format!("{} -> {}", printable(&from), printable(&to)))?;
         output.json(&json!({ "type": "moved", "from": from, "to": to }))?;
     }
-    Ok(())
+    if left == 0 { Ok(()) } else { Err(Failure::failed(format!("{left} could not be moved"))) }
 }
 
 /// Moves everything below a folder in one commit; `false` where there is something in the way, or nothing to move.

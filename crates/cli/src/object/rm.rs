@@ -53,7 +53,7 @@ pub fn run(args: &RmArgs, output: Output) -> Outcome {
     let objects = args.objects.iter().map(|text| Named::parse(text)).collect::<Outcome<Vec<_>>>()?;
     let Some(first) = objects.first() else { return Ok(()) };
     if objects.iter().any(|object| object.door != first.door) {
-        return Err(Failure::usage("koine:// and s3:// in one command: give a command to each"));
+        return Err(Failure::usage("names of a store and of servers in one command: give a command to each"));
     }
     if let Some(named) = objects.iter().find(|named| named.key.is_empty() && !args.recursive) {
         return Err(Failure::usage(format!("{named} is a whole bucket; add --recursive, or name a key")));
@@ -64,7 +64,7 @@ pub fn run(args: &RmArgs, output: Output) -> Outcome {
             _ => Err(Failure::usage("a version is of one object: name that alone")),
         };
     }
-    let holder = args.reach.open(first.door)?;
+    let holder = args.reach.open(&first.door)?;
     let done = objects.iter().try_for_each(|named| remove(&holder, named, args, output));
     let closed = holder.close();
     done.and(closed)
@@ -142,7 +142,8 @@ impl Going<'_> {
         }
         let word = if self.args.dry_run { "would delete" } else { "deleted" };
         for key in &keys {
-            let name = Named { door: self.named.door, bucket: self.named.bucket.clone(), key: key.clone() }.to_string();
+            let name = Named { door: self.named.door.clone(), bucket: self.named.bucket.clone(), key: key.clone() }
+                .to_string();
             self.output.people(format!("{word} {}", printable(&name)))?;
             self.output.json(&json!({ "type": word, "name": name }))?;
         }
