@@ -15,6 +15,11 @@ impl Doors {
         Self::each(names, |door| reach.open(door))
     }
 
+    /// The same to look only.
+    pub fn look<'a>(reach: &Reach, names: impl IntoIterator<Item = &'a Location>) -> Outcome<Self> {
+        Self::each(names, |door| reach.look(door))
+    }
+
     fn each<'a>(
         names: impl IntoIterator<Item = &'a Location>,
         open: impl Fn(&Door) -> Outcome<Holder>,

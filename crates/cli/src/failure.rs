@@ -25,7 +25,7 @@ impl From<Exit> for ExitCode {
 }
 
 /// What `--help` says of exit codes.
-pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed (check: unsound), 2 wrong usage, \
+pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed (check: unsound, diff: different), 2 wrong usage, \
 3 the store is held by another process, 4 what was named is not there, 5 refused for want of rights (bucket explain: may not), 130 stopped by Ctrl-C.";
 
 /// A command that did not succeed.
@@ -44,6 +44,11 @@ impl Failure {
     /// It failed.
     pub fn failed(message: impl Into<String>) -> Self {
         Failure { exit: Exit::Failed, message: message.into() }
+    }
+
+    /// The exit code tells all.
+    pub fn silent() -> Self {
+        Failure { exit: Exit::Failed, message: String::new() }
     }
 
     /// The command line is wrong.

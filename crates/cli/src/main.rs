@@ -10,7 +10,9 @@ mod copy;
 mod cp;
 mod defrag;
 mod doors;
+mod du;
 mod failure;
+mod find;
 mod format;
 mod grow;
 mod holder;
@@ -18,6 +20,7 @@ mod kv;
 mod location;
 mod ls;
 mod man;
+mod moment;
 mod node;
 mod object;
 mod output;
@@ -28,11 +31,13 @@ mod salvage;
 mod scrub;
 mod secret;
 mod serve;
+mod share;
 mod size;
 mod spaces;
 mod stat;
 mod store_path;
 mod stream;
+mod sync;
 mod trim;
 mod upgrade;
 
@@ -98,6 +103,11 @@ enum Command {
     Ls(ls::LsArgs),
     /// Copy between local files, stores and S3 servers.
     Cp(cp::CpArgs),
+    /// Make a folder, a bucket or a part of one like another; between folders, stores and servers.
+    #[command(visible_alias = "mirror")]
+    Sync(sync::SyncArgs),
+    /// What koine sync would find different.
+    Diff(sync::diff::DiffArgs),
     /// Give objects other names.
     Mv(object::mv::MvArgs),
     /// Swap two objects.
@@ -130,6 +140,12 @@ enum Command {
     Bucket(object::groups::BucketArgs),
     /// Policies, the keys that seal secrets, and a way back for root.
     Identity(object::groups::IdentityArgs),
+    /// How many bytes and objects buckets, prefixes and folders have.
+    Du(du::DuArgs),
+    /// List objects and files by name, size and time.
+    Find(find::FindArgs),
+    /// Make an address by which an object can be got or put without keys, for a while.
+    Share(share::ShareArgs),
     /// Find objects by their metadata or tags.
     Search(object::search::SearchArgs),
     /// Write the bytes of objects to standard output.
@@ -178,6 +194,8 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Alias(args) => alias::run(args, output),
         Command::Ls(args) => ls::run(args, output),
         Command::Cp(args) => cp::run(args, output),
+        Command::Sync(args) => sync::run(args, output),
+        Command::Diff(args) => sync::diff::run(args, output),
         Command::Mv(args) => object::mv::run(args, output),
         Command::Exchange(args) => object::mv::exchange(args, output),
         Command::Append(args) => object::edit::append(args, output),
@@ -194,6 +212,9 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::Group(args) => object::groups::run(args, output),
         Command::Bucket(args) => object::groups::bucket(args, output),
         Command::Identity(args) => object::groups::identity(args, output),
+        Command::Du(args) => du::run(args, output),
+        Command::Find(args) => find::run(args, output),
+        Command::Share(args) => share::run(args, output),
         Command::Search(args) => object::search::run(args, output),
         Command::Cat(args) => object::cat::run(args, output),
         Command::Info(args) => object::info::run(args, output),

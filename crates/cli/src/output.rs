@@ -45,8 +45,11 @@ impl Output {
         if self.json { write_line(&value.to_string()) } else { Ok(()) }
     }
 
-    /// The end of a failed command.
+    /// The end of a failed command; one without a message has told everything, or was to be quiet.
     pub fn failure(self, failure: &Failure) {
+        if failure.message.is_empty() {
+            return;
+        }
         if self.json {
             // Scripts read one stream.
             let value = serde_json::json!({ "error": failure.message, "exit": failure.exit as u8 });

@@ -6,6 +6,7 @@
 //! - No TLS yet: an `https` endpoint is refused, never silently spoken to in the clear.
 
 mod carried;
+mod presigned;
 mod sign;
 mod verbs;
 mod xml;
@@ -211,9 +212,7 @@ impl Client {
     fn request(&self, call: &Call) -> Outcome<Request<Full<Bytes>>> {
         let path = call.path();
         let body_hash = hex::encode(Sha256::digest(&call.body));
-        let date = OffsetDateTime::now_utc()
-            .format(format_description!("[year][month][day]T[hour][minute][second]Z"))
-            .map_err(|error| Failure::failed(format!("the clock has no date: {error}")))?;
+        let date = date_of(OffsetDateTime::now_utc())?;
         let mut headers = call.headers.clone();
         headers.push(("host".to_owned(), self.endpoint.authority.clone()));
         headers.push(("x-amz-content-sha256".to_owned(), body_hash.clone()));
@@ -244,6 +243,12 @@ impl Client {
             .body(Full::new(call.body.clone()))
             .map_err(|error| Failure::usage(format!("{}: cannot be sent: {error}", call.name())))
     }
+}
+
+/// A time as signatures name it.
+fn date_of(time: OffsetDateTime) -> Outcome<String> {
+    time.format(format_description!("[year][month][day]T[hour][minute][second]Z"))
+        .map_err(|error| Failure::failed(format!("the clock has no date: {error}")))
 }
 
 /// The name of an object as the source of a copy.

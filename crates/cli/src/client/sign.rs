@@ -15,6 +15,9 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// As [`RESERVED`], slashes kept: the path of a key.
 const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');
 
+/// What stands for the hash of a body that is not signed.
+pub const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+
 /// An access key and its secret.
 #[derive(Clone)]
 pub struct Keys {
@@ -52,27 +55,61 @@ pub struct Signable<'a> {
 
 /// The value of the `authorization` header.
 pub fn authorization(keys: &Keys, request: &Signable<'_>) -> String {
+    let (names, scope, signature) = (signed_names(request), scope(request), signature(keys, request));
+    format!("AWS4-HMAC-SHA256 Credential={}/{scope},SignedHeaders={names},Signature={signature}", keys.access_key)
+}
+
+/// The query of an address that needs no headers but those signed here; it works for this many seconds.
+pub fn presigned_query(keys: &Keys, request: &Signable<'_>, seconds: u64) -> String {
+    let mut query = request.query.to_vec();
+    let mut add = |name: &str, value: String| query.push((name.to_owned(), value));
+    add("X-Amz-Algorithm", "AWS4-HMAC-SHA256".to_owned());
+    add("X-Amz-Credential", format!("{}/{}", keys.access_key, scope(request)));
+    add("X-Amz-Date", request.date.to_owned());
+    add("X-Amz-Expires", seconds.to_string());
+    add("X-Amz-SignedHeaders", signed_names(request));
+    if let Some(token) = &keys.session_token {
+        add("X-Amz-Security-Token", token.clone());
+    }
+    let signature = signature(keys, &Signable { query: &query, ..*request });
+    format!("{}&X-Amz-Signature={signature}", query_text(&query))
+}
+
+fn sorted_headers<'a>(request: &Signable<'a>) -> Vec<(&'a str, &'a str)> {
     let mut headers: Vec<(&str, &str)> = request.headers.iter().map(|(n, v)| (n.as_str(), v.trim())).collect();
     headers.sort_unstable();
-    let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
-    let lines: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+    headers
+}
+
+fn signed_names(request: &Signable<'_>) -> String {
+    sorted_headers(request).iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";")
+}
+
+fn day<'a>(request: &Signable<'a>) -> &'a str {
+    request.date.get(..8).unwrap_or(request.date)
+}
+
+fn scope(request: &Signable<'_>) -> String {
+    format!("{}/{}/s3/aws4_request", day(request), request.region)
+}
+
+fn signature(keys: &Keys, request: &Signable<'_>) -> String {
+    let lines: String = sorted_headers(request).iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
     let canonical = format!(
-        "{}\n{}\n{}\n{lines}\n{names}\n{}",
+        "{}\n{}\n{}\n{lines}\n{}\n{}",
         request.method,
         request.path,
         query_text(request.query),
+        signed_names(request),
         request.body_hash
     );
-    let day = request.date.get(..8).unwrap_or(request.date);
-    let scope = format!("{day}/{}/s3/aws4_request", request.region);
-    let to_sign =
-        format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{}", request.date, hex::encode(Sha256::digest(canonical.as_bytes())));
-    let mut key = hmac(format!("AWS4{}", keys.secret).as_bytes(), day.as_bytes());
+    let hash = hex::encode(Sha256::digest(canonical.as_bytes()));
+    let to_sign = format!("AWS4-HMAC-SHA256\n{}\n{}\n{hash}", request.date, scope(request));
+    let mut key = hmac(format!("AWS4{}", keys.secret).as_bytes(), day(request).as_bytes());
     for part in [request.region, "s3", "aws4_request"] {
         key = hmac(&key, part.as_bytes());
     }
-    let signature = hex::encode(hmac(&key, to_sign.as_bytes()));
-    format!("AWS4-HMAC-SHA256 Credential={}/{scope},SignedHeaders={names},Signature={signature}", keys.access_key)
+    hex::encode(hmac(&key, to_sign.as_bytes()))
 }
 
 /// The query in canonical order and encoding, which is also how it is sent.
@@ -164,6 +201,31 @@ mod tests {
             &[date],
             EMPTY,
             "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
+        );
+    }
+
+    /// The example of the S3 manual, "Authenticating Requests: Using Query Parameters".
+    #[test]
+    fn addresses_are_those_of_the_manual() {
+        let keys = Keys {
+            access_key: "AKIAIOSFODNN7EXAMPLE".to_owned(),
+            secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),
+            session_token: None,
+        };
+        let request = Signable {
+            method: "GET",
+            path: "/test.txt",
+            query: &[],
+            headers: &pairs(&[("host", "examplebucket.s3.amazonaws.com")]),
+            body_hash: UNSIGNED,
+            date: "20130524T000000Z",
+            region: "us-east-1",
+        };
+        assert_eq!(
+            presigned_query(&keys, &request, 86400),
+            "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request\
+             &X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host\
+             &X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
         );
     }
 

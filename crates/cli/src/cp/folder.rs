@@ -2,11 +2,14 @@
 //!
 //! Invariants:
 //! - One thing that cannot be copied keeps nothing else from it.
+//! - Files come in the order of their names as keys have it, so that a walk can be laid beside a listing.
 //! - A link that leads back to a folder it lies in is not followed: the walk ends.
 
 use std::fs::{self, Metadata};
+use std::ops::ControlFlow;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::plan::LeftOut;
 
@@ -18,75 +21,99 @@ pub struct Found {
     pub name: String,
     /// How many bytes it has now.
     pub size: u64,
+    /// When they were last changed, where the file system tells.
+    pub modified: Option<SystemTime>,
 }
 
 /// A walk over a folder.
 pub struct Walk<'a> {
     /// Whether links are followed; else they are passed over.
     pub follow: bool,
-    /// Takes each file.
-    pub found: &'a mut dyn FnMut(Found),
+    /// Takes each file, and says whether to go on.
+    pub found: &'a mut dyn FnMut(Found) -> ControlFlow<()>,
     /// Takes what cannot be copied.
-    pub left_out: &'a mut Vec<LeftOut>,
+    pub left_out: &'a mut dyn FnMut(LeftOut),
+}
+
+/// A thing in a folder.
+struct Inside {
+    path: PathBuf,
+    /// With `/` behind a folder: what is in it is sorted so.
+    name: String,
+    metadata: Metadata,
 }
 
 impl Walk<'_> {
-    /// Every file below a folder, in order of names.
+    /// Every file below a folder.
     pub fn run(&mut self, folder: &Path) {
         match fs::metadata(folder) {
-            Ok(metadata) => self.below(folder, "", &mut vec![(metadata.dev(), metadata.ino())]),
+            Ok(metadata) => {
+                // The end of the walk is all that a break says.
+                let _ = self.below(folder, "", &mut vec![(metadata.dev(), metadata.ino())]);
+            }
             Err(error) => self.leave_out(folder, error),
         }
     }
 
     fn leave_out(&mut self, path: &Path, reason: impl ToString) {
-        self.left_out.push(LeftOut { name: path.display().to_string(), reason: reason.to_string() });
+        (self.left_out)(LeftOut { name: path.display().to_string(), reason: reason.to_string() });
     }
 
-    fn below(&mut self, folder: &Path, prefix: &str, above: &mut Vec<(u64, u64)>) {
+    fn below(&mut self, folder: &Path, prefix: &str, above: &mut Vec<(u64, u64)>) -> ControlFlow<()> {
         let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        let mut entries = match entries {
+        let entries = match entries {
             Ok(entries) => entries,
-            Err(error) => return self.leave_out(folder, error),
+            Err(error) => {
+                self.leave_out(folder, error);
+                return ControlFlow::Continue(());
+            }
         };
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let path = entry.path();
-            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            if is_link && !self.follow {
-                continue;
-            }
-            let file_name = entry.file_name();
-            let Some(name) = file_name.to_str().map(|name| format!("{prefix}{name}")) else {
-                self.leave_out(&path, "its name is not UTF-8, and keys are; rename it");
-                continue;
-            };
-            match fs::metadata(&path) {
-                Ok(metadata) => self.take(path, name, &metadata, above),
-                Err(_) if is_link => self.leave_out(&path, "a link to nothing that is there"),
-                Err(error) => self.leave_out(&path, error),
-            }
-        }
+        let mut inside: Vec<Inside> = entries.iter().filter_map(|entry| self.look(entry, prefix)).collect();
+        inside.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        inside.into_iter().try_for_each(|inside| self.take(inside, above))
     }
 
-    fn take(&mut self, path: PathBuf, name: String, metadata: &Metadata, above: &mut Vec<(u64, u64)>) {
+    fn look(&mut self, entry: &fs::DirEntry, prefix: &str) -> Option<Inside> {
+        let path = entry.path();
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if is_link && !self.follow {
+            return None;
+        }
+        let Some(name) = entry.file_name().to_str().map(|name| format!("{prefix}{name}")) else {
+            self.leave_out(&path, "its name is not UTF-8, and keys are; rename it");
+            return None;
+        };
+        match fs::metadata(&path) {
+            Ok(metadata) => {
+                let name = if metadata.is_dir() { format!("{name}/") } else { name };
+                return Some(Inside { path, name, metadata });
+            }
+            Err(_) if is_link => self.leave_out(&path, "a link to nothing that is there"),
+            Err(error) => self.leave_out(&path, error),
+        }
+        None
+    }
+
+    fn take(&mut self, inside: Inside, above: &mut Vec<(u64, u64)>) -> ControlFlow<()> {
+        let Inside { path, name, metadata } = inside;
         let (kind, place) = (metadata.file_type(), (metadata.dev(), metadata.ino()));
         if kind.is_file() {
-            (self.found)(Found { path, name, size: metadata.len() });
-        } else if kind.is_dir() && above.contains(&place) {
-            self.leave_out(&path, "a link back to a folder that it lies in");
-        } else if kind.is_dir() {
-            above.push(place);
-            self.below(&path, &format!("{name}/"), above);
-            above.pop();
-        } else {
-            let what = match () {
-                () if kind.is_fifo() => "a pipe",
-                () if kind.is_socket() => "a socket",
-                () => "a device",
-            };
-            self.leave_out(&path, format!("{what}, which is no file"));
+            return (self.found)(Found { path, name, size: metadata.len(), modified: metadata.modified().ok() });
         }
+        if kind.is_dir() && !above.contains(&place) {
+            above.push(place);
+            let done = self.below(&path, &name, above);
+            above.pop();
+            return done;
+        }
+        let what = match () {
+            () if kind.is_dir() => "a link back to a folder that it lies in",
+            () if kind.is_fifo() => "a pipe, which is no file",
+            () if kind.is_socket() => "a socket, which is no file",
+            () => "a device, which is no file",
+        };
+        self.leave_out(&path, what);
+        ControlFlow::Continue(())
     }
 }
 
@@ -99,7 +126,11 @@ mod tests {
 
     fn walked(folder: &Path, follow: bool) -> (Vec<String>, Vec<String>) {
         let (mut names, mut left_out) = (Vec::new(), Vec::new());
-        Walk { follow, found: &mut |found| names.push(found.name), left_out: &mut left_out }.run(folder);
+        let mut found = |found: Found| {
+            names.push(found.name);
+            ControlFlow::Continue(())
+        };
+        Walk { follow, found: &mut found, left_out: &mut |left| left_out.push(left) }.run(folder);
         (names, left_out.into_iter().map(|left| left.name.rsplit('/').next().unwrap().to_owned()).collect())
     }
 
@@ -117,10 +148,22 @@ mod tests {
         let _socket = UnixListener::bind(at("socket")).unwrap();
         let (names, left) = walked(folder.path(), true);
         assert_eq!(names, ["d/file", "link", "other/file", "z"]);
-        assert_eq!(left, ["up", "dangling", "up", "socket"]);
+        assert_eq!(left, ["dangling", "up", "up", "socket"]);
         let (names, left) = walked(folder.path(), false);
         assert_eq!(names, ["d/file", "z"]);
         assert_eq!(left, ["socket"]);
         assert_eq!(walked(&at("none"), true).1, ["none"]);
+    }
+
+    #[test]
+    fn files_come_in_the_order_of_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a/x", "a/y", "a-b", "a.c", "a0", "ab/c"] {
+            fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
+            fs::write(folder.path().join(name), b"").unwrap();
+        }
+        let names = walked(folder.path(), true).0;
+        assert_eq!(names, ["a-b", "a.c", "a/x", "a/y", "a0", "ab/c"]);
+        assert!(names.is_sorted());
     }
 }

@@ -7,13 +7,13 @@
 
 mod across;
 mod beside;
-mod checksum;
+pub mod checksum;
 mod copy;
 mod download;
-mod folder;
+pub mod folder;
 pub mod plan;
 mod segment;
-mod store;
+pub mod store;
 pub mod summary;
 pub mod transfer;
 mod upload;
@@ -35,7 +35,7 @@ use crate::output::{Output, printable};
 use crate::size;
 use plan::{Filter, Job, LeftOut, Plan, Reading};
 use summary::Summary;
-use transfer::Manner;
+use transfer::{Manner, PART_LEN_MIN};
 
 const EXAMPLES: &str = "Examples:
   koine cp --store store.koine photo.jpg koine://photos/2026/     one file into a store
@@ -53,9 +53,6 @@ Checksums are verified at both ends. Copies between names of one store share the
 Over S3 what is longer than --part-size travels in parts, several at once. Between a store and a server, or two servers, the bytes
 go through this program, at most --parallel parts at a time; headers, metadata and tags go with them.
 What cannot be copied (links to nothing, pipes, sockets, what may not be read) is named; the rest is copied, and the exit code is 1.";
-
-/// The fewest bytes of a part that S3 takes.
-const PART_LEN_MIN: u64 = 5 << 20;
 
 /// The options of `koine cp`.
 #[derive(Args, Debug)]

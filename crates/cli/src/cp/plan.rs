@@ -3,6 +3,7 @@
 //! Invariants:
 //! - A key never becomes a path outside the target folder; one that would is a failure.
 
+use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
 use super::folder::{Found, Walk};
@@ -237,8 +238,10 @@ fn uploads(path: &Path, to: &Location, reading: &Reading) -> Outcome<Plan> {
                     let to = Location::Object { door: door.clone(), bucket: bucket.clone(), key };
                     jobs.push(Job { from: Location::Local(found.path), to, size: found.size });
                 }
+                ControlFlow::Continue(())
             };
-            Walk { follow: reading.follow, found: &mut found, left_out: &mut left_out }.run(path);
+            let mut leave_out = |left| left_out.push(left);
+            Walk { follow: reading.follow, found: &mut found, left_out: &mut leave_out }.run(path);
         }
         _ => {
             let to = single_target(&file_name(path)?, to)?;

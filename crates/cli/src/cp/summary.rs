@@ -29,7 +29,9 @@ pub struct Summary {
     pub bytes: u64,
     /// Was copied, and there was no checksum to compare.
     pub unverified: u64,
-    /// Could not be copied.
+    /// Was at the target alone, and is not there any more.
+    pub deleted: u64,
+    /// Could not be copied or deleted.
     pub failed: u64,
 }
 
@@ -69,6 +71,7 @@ impl Summary {
             left: self.left + other.left,
             bytes: self.bytes + other.bytes,
             unverified: self.unverified + other.unverified,
+            deleted: self.deleted + other.deleted,
             failed: self.failed + other.failed,
         }
     }
@@ -82,13 +85,14 @@ impl Summary {
         let rate = size::show((self.bytes as f64 / seconds.max(0.001)) as u64);
         let objects = if self.copied == 1 { "object" } else { "objects" };
         let left = if self.left == 0 { String::new() } else { format!(", {} there already", self.left) };
+        let deleted = if self.deleted == 0 { String::new() } else { format!(", {} deleted", self.deleted) };
         output.people(format!(
-            "{} {objects}, {} in {seconds:.1} s ({rate}/s), {verified}{left}",
+            "{} {objects}, {} in {seconds:.1} s ({rate}/s), {verified}{left}{deleted}",
             self.copied,
             size::show(self.bytes)
         ))?;
         output.json(&json!({
-            "type": "summary", "copied": self.copied, "failed": self.failed, "bytes": self.bytes, "left": self.left,
+            "type": "summary", "copied": self.copied, "failed": self.failed, "bytes": self.bytes, "left": self.left, "deleted": self.deleted,
             "unverified": self.unverified, "seconds": seconds,
         }))?;
         match self.failed {

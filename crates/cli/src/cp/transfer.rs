@@ -21,6 +21,8 @@ use crate::holder::Holder;
 use crate::location::{Door, Location};
 use crate::output::Output;
 
+/// The fewest bytes of a part that S3 takes.
+pub const PART_LEN_MIN: u64 = 5 << 20;
 /// The most parts of an object.
 const PARTS_MAX: u64 = 10_000;
 
