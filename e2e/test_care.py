@@ -123,7 +123,7 @@ def test_looking_changes_no_byte_of_a_store_that_was_not_closed(store):
     reach = ["--store", store]
     assert "last" in koine("ls", "koine://data", *reach).stdout
     for command in [["ls", "koine://", *reach], ["info", "koine://data/last", *reach], ["snapshot", "ls", "koine://data", *reach],
-                    ["ls", "--versions", "koine://data", *reach], ["spaces", store], ["stat", store, "--space"],
+                    ["ls", "--versions", "koine://data", *reach], ["spaces", "ls", store], ["stat", store, "--space"],
                     ["kv", "scan", store, "--space", "16"], ["scrub", store], ["check", store]]:
         koine(*command)
         assert store.read_bytes() == before, command

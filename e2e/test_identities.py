@@ -94,7 +94,7 @@ def test_what_is_taken_away_opens_nothing_any_more(store):
 def test_a_key_that_root_had_before_opens_nothing(tmp_path):
     path = tmp_path / "store.koine"
     koine("format", path)
-    reset = lambda: json.loads(koine("--json", "identity", "reset-root", "--store", path).stdout)
+    reset = lambda: json.loads(koine("--json", "identity", "root", "reset", "--store", path).stdout)
     first, second = reset(), reset()
     with Server(path, env={}) as server:
         new = clients.s3(server.url, access=second["access_key"], secret=second["secret"])

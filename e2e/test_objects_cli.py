@@ -53,6 +53,30 @@ def test_buckets_come_and_go(cli, tmp_path):
     assert cli("rb", "koine://first", check=False).returncode == 4
 
 
+def test_every_change_says_what_it_did(cli, tmp_path):
+    (tmp_path / "f").write_text("data")
+    (tmp_path / "policy.json").write_text('{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::second/*"}]}')
+    user = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]}
+    (tmp_path / "user.json").write_text(json.dumps(user))
+    (tmp_path / "password").write_text("a password that is long enough")
+    (tmp_path / "password").chmod(0o600)
+    for args in [
+        "mb koine://second", "cp f koine://second/a", "append koine://second/a f", "truncate koine://second/a 2", "mv koine://second/a koine://second/b",
+        "cp f koine://second/c", "exchange koine://second/b koine://second/c", "set koine://second/b --tag a=b", "compose koine://second/b koine://second/c koine://second/d",
+        "bucket set koine://second --tag a=b", "bucket index add koine://second --tag a", "bucket index rm koine://second --tag a",
+        "snapshot create koine://second@s", "snapshot restore koine://second@s", "branch koine://second@s koine://third", "snapshot rm koine://second@s",
+        "identity public-access on", "bucket policy koine://second policy.json", "bucket policy koine://second --remove", "bucket versioning koine://second enabled",
+        "identity policy readers user.json", "identity policy readers --remove",
+        "group add lab", "group add more", "user add ada --group lab", "group join more ada", "group leave more ada", "user passwd ada --password-file password",
+        "bucket owner koine://third ada", "user key add ada", "rm koine://second/d", "rb --force koine://second", "group rm more", "rb --force --group lab", "user rm ada",
+    ]:
+        words = [str(tmp_path / word) if (tmp_path / word).exists() else word for word in args.split()]
+        assert cli(*words).stdout.strip(), args
+    put(cli, tmp_path, "m", b"x")
+    upload = cli("multipart", "create", "koine://first/m").stdout.strip()
+    assert "aborted" in cli("multipart", "abort", "koine://first/m", upload).stdout
+
+
 def test_what_cannot_be_copied_is_named_and_the_rest_is_copied(cli, tmp_path):
     folder = tmp_path / "in"
     (folder / "d").mkdir(parents=True)
@@ -96,6 +120,9 @@ def test_a_folder_goes_in_and_comes_back_and_is_not_sent_twice(cli, tmp_path):
 def test_what_is_said_of_an_object(cli, tmp_path):
     put(cli, tmp_path, "odd +%2F é", b"hello")
     (info,) = told(cli("--json", "info", "koine://first/odd +%2F é"))
+    (of_bucket,) = told(cli("--json", "info", "koine://first"))
+    # 64 bits: more than many readers of JSON keep of a number.
+    assert isinstance(of_bucket["space"], str) and isinstance(info["id"], str)
     assert info["size"] == 5 and "-" in info["etag"] and info["checksums"]["CRC64NVME"]
     (tmp_path / "compared").write_bytes(b"hello")
     cli("cp", "--md5", tmp_path / "compared", "koine://first/compared")
@@ -355,10 +382,10 @@ def test_policies_are_set_shown_and_refused_where_they_are_not_understood(cli, t
 
 
 def test_root_comes_back(cli):
-    (first,) = told(cli("--json", "identity", "reset-root"))
-    (second,) = told(cli("--json", "identity", "reset-root"))
+    (first,) = told(cli("--json", "identity", "root", "reset"))
+    (second,) = told(cli("--json", "identity", "root", "reset"))
     assert first["access_key"] != second["access_key"] and first["secret"] != second["secret"]
-    assert "not shown again" in cli("identity", "reset-root").stdout
+    assert "not shown again" in cli("identity", "root", "reset").stdout
 
 
 def test_targets_that_are_there_can_be_spared(cli, tmp_path):

@@ -75,13 +75,13 @@ def test_a_sealed_key_opens_after_every_start_and_its_secret_is_not_in_the_store
 def test_rotation_while_it_is_served(run):
     plain = run.key("--sealing-key", "none")
     assert not run.file.exists()
-    made = told(run("identity", "make-sealing-key"))[-1]
+    made = told(run("identity", "sealing-key", "make"))[-1]
     assert (made["number"], made["file"]) == (1, str(run.file))
     with Server(run.store) as server:
         keys = [plain, run.key()]
         for number in (2, 3):
             before = run.file.read_text()
-            assert told(run("identity", "rotate-sealing-key"))[-1]["secrets"] == len(keys)
+            assert told(run("identity", "sealing-key", "rotate"))[-1]["secrets"] == len(keys)
             (line,) = run.file.read_text().splitlines()
             assert line.startswith(f"koine-sealing-key 1 {number} ") and line not in before
             keys.append(run.key())
@@ -117,19 +117,19 @@ def test_what_the_loss_of_the_file_costs(run):
     assert "does not have" in refused_start(run.store, "--sealing-key", run.file)
     other = run.file.with_name("other")
     koine("format", run.file.with_name("other.koine"), "--size", "64MiB")
-    koine("identity", "make-sealing-key", "--store", run.file.with_name("other.koine"), "--sealing-key", other)
+    koine("identity", "sealing-key", "make", "--store", run.file.with_name("other.koine"), "--sealing-key", other)
     assert "not this store's" in refused_start(run.store, "--sealing-key", other)
     with Server(run.store) as server:
         with refused("AccessDenied", 403):
             client(server, key).list_buckets()
         assert clients.s3(server.url).get_object(Bucket="hers", Key="k")["Body"].read() == b"kept"
         failed = run("user", "key", "add", "ada", check=False)
-        assert failed.returncode != 0 and "forget-sealing-key" in failed.stdout + failed.stderr
+        assert failed.returncode != 0 and "sealing-key forget" in failed.stdout + failed.stderr
         assert server.stop() == 0
     log = server.log_path.read_text()
     assert "whose file is not there" in log and str(run.file) in log and key["secret"] not in log
     # Root comes back without it.
-    root = told(run("identity", "reset-root"))[-1]
+    root = told(run("identity", "root", "reset"))[-1]
     with Server(run.store, env={}) as server:
         client(server, root).head_object(Bucket="hers", Key="k")
         # Found again, it opens what it did.
@@ -137,7 +137,7 @@ def test_what_the_loss_of_the_file_costs(run):
         client(server, key).head_object(Bucket="hers", Key="k")
         run.file.unlink()
         assert server.stop() == 0
-    assert told(run("identity", "forget-sealing-key"))[-1]["keys"] == 1
+    assert told(run("identity", "sealing-key", "forget"))[-1]["keys"] == 1
     with Server(run.store, env={}) as server:
         with refused("InvalidAccessKeyId", 403):
             client(server, key).list_buckets()
@@ -157,7 +157,7 @@ def test_the_key_that_root_got_at_the_first_start_is_sealed_too(run):
     assert not stands_in(run.store, root["secret"]) and root["access_key"].encode() in run.store.read_bytes()
     run.file.rename(run.file.with_name("kept"))
     told = refused_start(run.store, env={})
-    assert "KOINE_ROOT_USER" in told and "reset-root" in told
+    assert "KOINE_ROOT_USER" in told and "root reset" in told
     with Server(run.store) as server:
         clients.s3(server.url).head_bucket(Bucket="mine")
         assert server.stop() == 0

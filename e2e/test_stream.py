@@ -35,7 +35,7 @@ def store(tmp_path):
 
 
 def spaces(store):
-    return [json.loads(line) for line in koine("--json", "spaces", store).stdout.splitlines()]
+    return [json.loads(line) for line in koine("--json", "spaces", "ls", store).stdout.splitlines()]
 
 
 def test_an_exported_store_serves_the_same_objects(store, tmp_path):
@@ -61,11 +61,11 @@ def test_an_exported_store_serves_the_same_objects(store, tmp_path):
 
 
 def test_snapshots_are_sent_one_against_the_other(store, tmp_path):
-    bucket = max(space["space"] for space in spaces(store))
-    first = json.loads(koine("--json", "spaces", store, "--snapshot", bucket).stdout)["space"]
+    bucket = max((space["space"] for space in spaces(store)), key=int)
+    first = json.loads(koine("--json", "spaces", "snapshot", store, bucket).stdout)["space"]
     fill(store, ["big/1", "folder/007"])
-    second = json.loads(koine("--json", "spaces", store, "--snapshot", bucket, "--as", first + 5).stdout)["space"]
-    assert second == first + 5
+    second = json.loads(koine("--json", "spaces", "snapshot", store, bucket, "--as", int(first) + 5).stdout)["space"]
+    assert second == str(int(first) + 5)
     copy = tmp_path / "copy.koine"
     koine("format", copy, "--size", "64MiB")
     stream = tmp_path / "second.stream"
@@ -80,7 +80,7 @@ def test_snapshots_are_sent_one_against_the_other(store, tmp_path):
     assert [space["space"] for space in spaces(copy)] == [first, second]
     assert stream.stat().st_size < 2_000_000 < sum(OBJECTS.values())
     koine("check", copy)
-    koine("spaces", copy, "--drop", first)
+    koine("spaces", "drop", copy, first)
     assert [space["space"] for space in spaces(copy)] == [second]
     assert koine("send", store, 999, "--to", stream, check=False).returncode == 1
 
@@ -102,7 +102,7 @@ def test_a_bucket_is_sent_by_its_name_and_served_where_it_is_received(store, tmp
     assert used["data"] < 1.5 * sum(OBJECTS.values()) and used["shared"] > 0.6 * used["data"], used
     assert {space["name"] for space in used["spaces"]} >= {"data", "data@monday"}
     assert contents_of(copy) == {key: body(key) for key in OBJECTS}
-    assert "data@monday" in koine("spaces", copy).stdout
+    assert "data@monday" in koine("spaces", "ls", copy).stdout
     done = koine("receive", copy, "--from", stream, check=False)
     assert done.returncode == 1 and "data" in done.stderr and "--as" in done.stderr, done
     koine("receive", copy, "--from", stream, "--as", "again")
@@ -118,7 +118,7 @@ def test_a_bucket_is_sent_by_its_name_and_served_where_it_is_received(store, tmp
 
 def test_a_store_in_use_is_left_to_its_server(store, tmp_path):
     with Server(store) as server:
-        for command in [["export", store, "--to", tmp_path / "x"], ["spaces", store], ["receive", store, "--from", store]]:
+        for command in [["export", store, "--to", tmp_path / "x"], ["spaces", "ls", store], ["receive", store, "--from", store]]:
             done = koine(*command, check=False)
             assert done.returncode == 3 and str(server.pid) in done.stderr, done
         assert not (tmp_path / "x").exists()

@@ -33,7 +33,7 @@ def refused(command, store, *wanted):
 
 
 def test_an_older_format_is_told_and_upgraded_once(old):
-    for command in ["serve", "stat", "check", "scrub", "grow --unlimited", "spaces"]:
+    for command in ["serve", "stat", "check", "scrub", "grow --unlimited", "spaces ls"]:
         refused(command, old, "format 0", "koine upgrade")
     before = old.read_bytes()
     told = json.loads(koine("--json", "upgrade", "--dry-run", old).stdout)
@@ -80,7 +80,7 @@ def test_an_unknown_incompatible_feature_is_refused(store):
 def test_an_unknown_feature_for_writing_leaves_reading(store):
     images.change_superblocks(store, READ_ONLY_AT, struct.pack("<Q", 1 << 3))
     before = store.read_bytes()
-    for command in ["stat", "check", "scrub", "spaces"]:
+    for command in ["stat", "check", "scrub", "spaces ls"]:
         koine(*command.split(), store)
     assert store.read_bytes() == before
     for command in ["serve", "check --repair", "grow --unlimited", "trim"]:

@@ -45,6 +45,12 @@ impl Output {
         if self.json { write_line(&value.to_string()) } else { Ok(()) }
     }
 
+    /// What was done: a line for people, and a JSON value with `--json`.
+    pub fn done(self, text: impl AsRef<str>, value: &Value) -> Outcome {
+        self.people(text)?;
+        self.json(value)
+    }
+
     /// The end of a failed command; one without a message has told everything, or was to be quiet.
     pub fn failure(self, failure: &Failure) {
         if failure.message.is_empty() {
@@ -61,18 +67,18 @@ impl Output {
 
     /// A bar for `total` bytes, drawn when a person looks.
     pub fn bytes_bar(self, total: u64, what: &str) -> ProgressBar {
-        let style = "{msg:32!} {bar:24} {bytes:>11} / {total_bytes:<11} {bytes_per_sec:>12}  {eta}";
+        let style = "{msg:20!} {wide_bar} {bytes:>11}/{total_bytes:<11} {bytes_per_sec:>13} {eta:>4}";
         self.bar(Some(total), style, what)
     }
 
     /// Bytes that are counted where nobody knows how many there will be, drawn when a person looks.
     pub fn counter(self, what: &str) -> ProgressBar {
-        self.bar(None, "{spinner} {msg} {bytes:>11} {bytes_per_sec:>12}", what)
+        self.bar(None, "{spinner} {bytes:>11} {bytes_per_sec:>13} {wide_msg}", what)
     }
 
     /// Things that are counted where nobody knows how many there will be, drawn when a person looks.
     pub fn items(self, what: &str) -> ProgressBar {
-        self.bar(None, "{spinner} {human_pos} {msg}", what)
+        self.bar(None, "{spinner} {human_pos} {wide_msg}", what)
     }
 
     fn bar(self, total: Option<u64>, style: &str, what: &str) -> ProgressBar {

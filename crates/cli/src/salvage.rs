@@ -203,7 +203,7 @@ fn as_json(args: &SalvageArgs, salvaged: &Salvaged) -> Value {
         .map(|lost| json!({ "bucket": lost.bucket, "key": lost.key, "size": lost.size, "lost": lost.lost }))
         .collect();
     let key = |key: &[u8]| String::from_utf8(key.to_vec()).ok();
-    let place = |at: &koine::kv::Place| json!({ "space": at.space.0, "key": key(&at.key), "key_hex": hex(&at.key) });
+    let place = |at: &koine::kv::Place| json!({ "space": at.space.0.to_string(), "key": key(&at.key), "key_hex": hex(&at.key) });
     let partial: Vec<Value> = report
         .partial
         .iter()
@@ -214,7 +214,7 @@ fn as_json(args: &SalvageArgs, salvaged: &Salvaged) -> Value {
         .iter()
         .map(|lost| {
             json!({
-                "space": lost.space.0, "from": key(&lost.from), "from_hex": hex(&lost.from),
+                "space": lost.space.0.to_string(), "from": key(&lost.from), "from_hex": hex(&lost.from),
                 "end": lost.end.as_deref().and_then(key), "end_hex": lost.end.as_deref().map(hex),
                 "reason": lost.reason,
             })
@@ -237,7 +237,7 @@ fn as_json(args: &SalvageArgs, salvaged: &Salvaged) -> Value {
         "partial": partial, "partial_kept": args.partial,
         "keys_unknown": report.keys_unknown.iter().map(place).collect::<Vec<Value>>(),
         "keys_lost": keys_lost, "values_without_key": report.values_without_key,
-        "spaces_lost": report.spaces_lost.iter().map(|(from, end)| json!([from.0, end.map(|end| end.0)]))
+        "spaces_lost": report.spaces_lost.iter().map(|(from, end)| json!([from.0.to_string(), end.map(|end| end.0.to_string())]))
             .collect::<Vec<Value>>(),
         "complaints": report.complaints,
     })

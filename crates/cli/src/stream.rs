@@ -20,14 +20,14 @@ const EXPORT_EXAMPLES: &str = "Examples:
   koine export store.koine --space 18 --to bucket.stream
   koine export store.koine | ssh other koine receive new.koine
 
-`koine spaces STORE` lists spaces, `koine stat STORE --space` tells which bucket is in which. The store is not changed, and no server
+`koine spaces ls STORE` lists spaces, `koine stat STORE --space` tells which bucket is in which. The store is not changed, and no server
 may hold it (exit code 3 and its pid); a program exports its own store while it is in use with Engine::export.";
 
 const SEND_EXAMPLES: &str = "Examples:
   koine send store.koine photos --to photos.stream           a bucket with all its snapshots
   koine send store.koine photos@monday | ssh other koine receive copy.koine
   koine send store.koine photos@tuesday --from monday | ssh other koine receive copy.koine
-  koine send store.koine 4000000001 --to space.stream        a space by its id, without a name (koine spaces lists them)
+  koine send store.koine 4000000001 --to space.stream        a space by its id, without a name (koine spaces ls tells them)
 
 With --from only what differs from that snapshot is read and told; the other side must have received it. A number is a space; a
 bucket whose name is a number is koine://NUMBER. Owners, access lists and policies of the bucket are not sent.
@@ -205,7 +205,7 @@ pub fn receive(args: &ReceiveArgs, output: Output) -> Outcome {
     let closed = store.close();
     let (received, bucket) = received?;
     closed?;
-    let spaces: Vec<u64> = received.spaces.iter().map(|space| space.0).collect();
+    let spaces: Vec<String> = received.spaces.iter().map(|space| space.0.to_string()).collect();
     output.json(&json!({
         "type": "received", "store": args.store.display().to_string(), "spaces": spaces, "keys": received.keys,
         "bytes": received.bytes, "bucket": bucket.as_ref().map(|bucket| &bucket.bucket),
@@ -214,8 +214,7 @@ pub fn receive(args: &ReceiveArgs, output: Output) -> Outcome {
     let what = match bucket {
         Some(bucket) => tell_bucket(&bucket),
         None => {
-            let names: Vec<String> = spaces.iter().map(u64::to_string).collect();
-            format!("{} {}", if spaces.len() == 1 { "space" } else { "spaces" }, names.join(", "))
+            format!("{} {}", if spaces.len() == 1 { "space" } else { "spaces" }, spaces.join(", "))
         }
     };
     output.people(format!("received {what}: {} keys, {} of values", received.keys, size::show(received.bytes)))

@@ -74,7 +74,11 @@ pub(super) fn run(args: &BatchArgs, output: Output) -> Outcome {
         operations.resize(operations.len() + batch.operations.len() - after, number);
     }
     session.make_space()?;
-    session.commit(batch, output, |refusal| {
+    let done = match batch.operations.len() {
+        1 => "1 change was made".to_owned(),
+        some => format!("{some} changes were made, in one commit"),
+    };
+    session.commit(batch, output, &done, |refusal| {
         let (lines, index, what) = match refusal {
             Refusal::Condition(index) => (&conditions, index, "does not hold"),
             Refusal::Operation(index) => (&operations, index, "cannot be done"),

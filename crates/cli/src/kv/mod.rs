@@ -18,7 +18,7 @@ use koine::{OpenOptions, Store};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, printable};
 use crate::secret::read_key;
 use keys::Form;
 use scan::ScanArgs;
@@ -164,11 +164,11 @@ impl Session {
         }
     }
 
-    /// Does it durably, and closes the store. `what` tells what a condition or an operation that did not hold means.
-    fn commit(self, batch: Batch, output: Output, what: impl Fn(Refusal) -> String) -> Outcome {
+    /// Does it durably, says what was `done`, and closes the store. `what` tells what a condition or an operation that did not hold means.
+    fn commit(self, batch: Batch, output: Output, done: &str, what: impl Fn(Refusal) -> String) -> Outcome {
         let outcome = self.kv().commit(batch, Durability::Sync);
         let done = match outcome {
-            Ok(commit) => output.json(&json!({ "type": "committed", "version": commit.version.0 })),
+            Ok(commit) => output.done(done, &json!({ "type": "committed", "version": commit.version.0 })),
             Err(error) => Err(match error.refusal() {
                 Some(refusal) => Failure::failed(format!("{}; nothing was changed", what(refusal))),
                 None => failed(error),
@@ -201,14 +201,14 @@ pub fn run(args: &KvArgs, output: Output) -> Outcome {
         KvCommand::Put(args) => values::put(args, output),
         KvCommand::Del(args) => delete(args, output),
         KvCommand::Scan(args) => scan::run(args, output),
-        KvCommand::Copy(args) => pair(args, output, |from, to| Operation::CloneRange {
+        KvCommand::Copy(args) => pair(args, output, "copied", |from, to| Operation::CloneRange {
             from,
             from_offset: 0,
             length: u64::MAX,
             to,
             to_offset: 0,
         }),
-        KvCommand::Rename(args) => pair(args, output, |from, to| Operation::Rename { from, to }),
+        KvCommand::Rename(args) => pair(args, output, "renamed", |from, to| Operation::Rename { from, to }),
         KvCommand::Batch(args) => batch::run(args, output),
         KvCommand::Stat(args) => stat(args, output),
     }
@@ -222,15 +222,18 @@ fn delete(args: &DelArgs, output: Output) -> Outcome {
         if !session.kv().view().and_then(|view| view.has_space(at.space)).map_err(failed)? {
             return session.close();
         }
-        return session.commit(Batch::new().then(Operation::DeleteRange { space: at.space, range }), output, |_| {
-            "the space is gone".into()
-        });
+        let batch = Batch::new().then(Operation::DeleteRange { space: at.space, range });
+        let done = format!("removed all keys that begin with {}", printable(&args.key));
+        return session.commit(batch, output, &done, |_| "the space is gone".into());
     }
     let there = Condition::Present { space: at.space, key: at.key.clone() };
     let absent = Failure::missing(format!("{} is not there", args.key));
     let outcome = session.kv().commit(Batch::new().when(there).then(Operation::Delete { at }), Durability::Sync);
     let done = match outcome {
-        Ok(commit) => output.json(&json!({ "type": "committed", "version": commit.version.0 })),
+        Ok(commit) => {
+            let value = json!({ "type": "committed", "version": commit.version.0 });
+            output.done(format!("removed {}", printable(&args.key)), &value)
+        }
         Err(error) if error.kind() == ErrorKind::Refused => Err(absent),
         Err(error) => Err(failed(error)),
     };
@@ -238,7 +241,7 @@ fn delete(args: &DelArgs, output: Output) -> Outcome {
     done.and(closed)
 }
 
-fn pair(args: &PairArgs, output: Output, operation: impl Fn(Place, Place) -> Operation) -> Outcome {
+fn pair(args: &PairArgs, output: Output, did: &str, operation: impl Fn(Place, Place) -> Operation) -> Outcome {
     let session = Session::open(&args.store, &args.target)?;
     let (from, to) = (session.place(&args.from)?, session.place(&args.to)?);
     if from == to {
@@ -250,7 +253,8 @@ fn pair(args: &PairArgs, output: Output, operation: impl Fn(Place, Place) -> Ope
     }
     // What was there is replaced, also where it was longer.
     let batch = batch.then(Operation::Delete { at: to.clone() }).then(operation(from, to));
-    session.commit(batch, output, |refusal| match refusal {
+    let done = format!("{did} {} to {}", printable(&args.from), printable(&args.to));
+    session.commit(batch, output, &done, |refusal| match refusal {
         Refusal::Condition(_) => format!("{} is there already", args.to),
         Refusal::Operation(_) => format!("{} is not there", args.from),
     })

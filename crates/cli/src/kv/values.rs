@@ -9,7 +9,7 @@ use koine::kv::{Batch, Condition, Operation, Payload, Refusal, STAGE_PIECE_LEN_M
 
 use super::{Session, Target, failed};
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, printable};
 
 #[derive(Args, Debug)]
 pub(super) struct GetArgs {
@@ -120,7 +120,14 @@ pub(super) fn put(args: &PutArgs, output: Output) -> Outcome {
         None if args.append => Operation::Append { at, data: value },
         None => Operation::Put { at, value },
     });
-    session.commit(batch, output, |refusal| match refusal {
+    let did = if args.append {
+        "appended to"
+    } else if args.offset.is_some() {
+        "wrote into"
+    } else {
+        "set"
+    };
+    session.commit(batch, output, &format!("{did} {}", printable(&args.key)), |refusal| match refusal {
         Refusal::Condition(_) if args.if_absent => format!("{} is there already", args.key),
         Refusal::Condition(_) => format!("{} is not there", args.key),
         Refusal::Operation(_) => format!("{} would become too long", args.key),

@@ -7,7 +7,7 @@ use super::{Named, in_store};
 use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Holder, Reach, failed};
-use crate::output::Output;
+use crate::output::{Output, printable};
 
 const MAKE_EXAMPLES: &str = "Examples:
   koine mb --store store.koine koine://photos
@@ -53,7 +53,10 @@ pub struct RemoveArgs {
 pub fn make(args: &MakeArgs, output: Output) -> Outcome {
     each(&args.buckets, &args.reach, |holder, bucket| {
         holder.create_bucket(&bucket.bucket)?;
-        output.json(&json!({ "type": "made", "bucket": bucket.bucket }))
+        output.done(
+            format!("made {}{}", bucket.door.scheme(), bucket.bucket),
+            &json!({ "type": "made", "bucket": bucket.bucket }),
+        )
     })
 }
 
@@ -61,15 +64,17 @@ pub fn make(args: &MakeArgs, output: Output) -> Outcome {
 pub fn remove(args: &RemoveArgs, output: Output) -> Outcome {
     if let Some(group) = &args.group {
         let gone = in_store(&args.reach, &[], |store| store.objects().delete_buckets_of(group).map_err(failed))?;
-        output.people(format!("{gone} buckets are gone"))?;
-        return output.json(&json!({ "type": "removed", "group": group, "buckets": gone }));
+        let buckets = if gone == 1 { "bucket" } else { "buckets" };
+        let text = format!("removed {gone} {buckets} of the group {}", printable(group));
+        return output.done(text, &json!({ "type": "removed", "group": group, "buckets": gone }));
     }
     each(&args.buckets, &args.reach, |holder, bucket| {
         if args.force {
             empty(holder, &bucket.bucket)?;
         }
         holder.delete_bucket(&bucket.bucket)?;
-        output.json(&json!({ "type": "removed", "bucket": bucket.bucket }))
+        let text = format!("removed {}{}", bucket.door.scheme(), bucket.bucket);
+        output.done(text, &json!({ "type": "removed", "bucket": bucket.bucket }))
     })
 }
 

@@ -78,7 +78,7 @@ pub fn append(args: &AppendArgs, output: Output) -> Outcome {
         }
         writer.finish(&Expected::none()).wait().map_err(failed)
     })?;
-    tell(&named, &info, output)
+    tell("appended to", &named, &info, output)
 }
 
 /// Runs `koine truncate`.
@@ -88,10 +88,10 @@ pub fn truncate(args: &TruncateArgs, output: Output) -> Outcome {
         let name = ObjectName::new(&named.bucket, &named.key);
         store.objects().truncate(name, args.size, EditOptions::default()).wait().map_err(failed)
     })?;
-    tell(&named, &info, output)
+    tell("truncated", &named, &info, output)
 }
 
-fn tell(named: &Named, info: &koine::object::ObjectInfo, output: Output) -> Outcome {
-    output.people(format!("{}: {}", printable(&named.to_string()), size::show(info.size)))?;
+fn tell(did: &str, named: &Named, info: &koine::object::ObjectInfo, output: Output) -> Outcome {
+    output.people(format!("{did} {}; it has {} now", printable(&named.to_string()), size::show(info.size)))?;
     output.json(&info::object(&named.bucket, info))
 }

@@ -31,9 +31,9 @@ const BUCKET_EXAMPLES: &str = "Examples:
   koine bucket versioning koine://photos enabled      what is put over or deleted stays readable: koine ls --versions";
 
 const IDENTITY_EXAMPLES: &str = "Examples:
-  koine identity reset-root --store store.koine     a new key and password for root; all others of root's are taken back
-  koine identity rotate-sealing-key --store store.koine    a new key seals the secrets of all access keys
-  koine identity forget-sealing-key --store store.koine    STORE.sealing is lost: its access keys go, data and users stay
+  koine identity root reset --store store.koine     a new key and password for root; all others of root's are taken back
+  koine identity sealing-key rotate --store store.koine    a new key seals the secrets of all access keys
+  koine identity sealing-key forget --store store.koine    STORE.sealing is lost: its access keys go, data and users stay
   koine identity public-access on --store store.koine      what a policy or access list opens to everybody is open
   koine identity policy readers policy.json         a policy that users and groups may have";
 
@@ -189,18 +189,36 @@ pub struct IdentityArgs {
 
 #[derive(Subcommand, Debug)]
 enum IdentityCommand {
-    /// Give root a new key and a new password, for who owns the store.
-    ResetRoot(ReachArgs),
-    /// Begin to seal the secrets of access keys, with a key in a file beside the store; the first secret does so by itself.
-    MakeSealingKey(ReachArgs),
-    /// Seal all secrets of access keys anew with a new key, also while the store is served; interrupted, it goes on.
-    RotateSealingKey(ReachArgs),
-    /// Remove the access keys whose secrets cannot be opened any more, because their sealing key is lost.
-    ForgetSealingKey(ReachArgs),
+    /// The way back for root: a new key and a new password.
+    Root {
+        #[command(subcommand)]
+        command: RootCommand,
+    },
+    /// The keys that seal the secrets of access keys: make, rotate, forget.
+    SealingKey {
+        #[command(subcommand)]
+        command: SealingCommand,
+    },
     /// Whether policies and access lists may let those in who have no identity: tell it, or switch it on or off.
     PublicAccess(PublicAccessArgs),
     /// Show, set or remove a policy that users and groups may have.
     Policy(NamedPolicyArgs),
+}
+
+#[derive(Subcommand, Debug)]
+enum RootCommand {
+    /// Give root a new key and a new password, for whoever owns the store.
+    Reset(ReachArgs),
+}
+
+#[derive(Subcommand, Debug)]
+enum SealingCommand {
+    /// Begin to seal the secrets of access keys, with a key in a file beside the store; the first secret does so by itself.
+    Make(ReachArgs),
+    /// Seal all secrets of access keys anew with a new key, also while the store is served; interrupted, it goes on.
+    Rotate(ReachArgs),
+    /// Remove the access keys whose secrets cannot be opened any more, because their sealing key is lost.
+    Forget(ReachArgs),
 }
 
 #[derive(Args, Debug)]
@@ -241,7 +259,8 @@ fn remove(RemoveArgs { name, yes }: &RemoveArgs, output: Output) -> Outcome {
         confirm(&name.group, &held, output)?;
     }
     let gone = identities(&name.reach, |identities| identities.delete_group(&name.group).map_err(failed))?;
-    output.people(format!("{} buckets and {} users went with it", gone.buckets, gone.users))?;
+    let group = printable(&name.group);
+    output.people(format!("removed the group {group} with {} buckets and {} users", gone.buckets, gone.users))?;
     output.json(&json!({ "type": "removed", "group": name.group, "buckets": gone.buckets, "users": gone.users }))
 }
 
@@ -302,12 +321,20 @@ pub fn run(args: &GroupArgs, output: Output) -> Outcome {
             show(&info, output)
         }
         GroupCommand::Join(args) => identities(&args.name.reach, |identities| {
-            identities.add_member(&args.name.group, &args.user, args.administrator).wait().map_err(failed)
+            identities.add_member(&args.name.group, &args.user, args.administrator).wait().map_err(failed)?;
+            member("joined", "is a member of", args, output)
         }),
         GroupCommand::Leave(args) => identities(&args.name.reach, |identities| {
-            identities.remove_member(&args.name.group, &args.user).wait().map_err(failed)
+            identities.remove_member(&args.name.group, &args.user).wait().map_err(failed)?;
+            member("left", "is no longer a member of", args, output)
         }),
     }
+}
+
+fn member(kind: &str, now: &str, args: &MemberArgs, output: Output) -> Outcome {
+    let (group, user) = (&args.name.group, &args.user);
+    let text = format!("{} {now} {}", printable(user), printable(group));
+    output.done(text, &json!({ "type": kind, "group": group, "user": user }))
 }
 
 fn list(args: &ReachArgs, output: Output) -> Outcome {
@@ -359,7 +386,8 @@ pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
                 let identities = store.objects().identities();
                 if document.is_some() || args.remove {
                     let set = identities.set_bucket_policy(&named.bucket, document.as_deref());
-                    return set.wait().map_err(failed);
+                    set.wait().map_err(failed)?;
+                    return policy_changed(&format!("the policy of koine://{}", named.bucket), args.remove, output);
                 }
                 tell(&identities.bucket_policy(&named.bucket).map_err(failed)?, output)
             })
@@ -370,7 +398,7 @@ pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
 /// Runs `koine identity`.
 pub fn identity(args: &IdentityArgs, output: Output) -> Outcome {
     match &args.command {
-        IdentityCommand::ResetRoot(args) => {
+        IdentityCommand::Root { command: RootCommand::Reset(args) } => {
             let (access_key, secret, password) =
                 identities(&args.reach, |identities| identities.reset_root().map_err(failed))?;
             output.people(format!(
@@ -382,9 +410,11 @@ pub fn identity(args: &IdentityArgs, output: Output) -> Outcome {
                 "type": "root", "access_key": access_key, "secret": secret.expose(), "password": password.expose(),
             }))
         }
-        IdentityCommand::MakeSealingKey(args) => sealing::make(&args.reach, output),
-        IdentityCommand::RotateSealingKey(args) => sealing::rotate(&args.reach, output),
-        IdentityCommand::ForgetSealingKey(args) => sealing::forget(&args.reach, output),
+        IdentityCommand::SealingKey { command } => match command {
+            SealingCommand::Make(args) => sealing::make(&args.reach, output),
+            SealingCommand::Rotate(args) => sealing::rotate(&args.reach, output),
+            SealingCommand::Forget(args) => sealing::forget(&args.reach, output),
+        },
         IdentityCommand::PublicAccess(args) => {
             let is_on = identities(&args.reach, |identities| {
                 if let Some(state) = args.state {
@@ -399,12 +429,18 @@ pub fn identity(args: &IdentityArgs, output: Output) -> Outcome {
             let document = args.file.as_deref().map(read_text).transpose()?;
             identities(&args.reach, |identities| {
                 if document.is_some() || args.remove {
-                    return identities.set_policy(&args.name, document.as_deref()).wait().map_err(failed);
+                    identities.set_policy(&args.name, document.as_deref()).wait().map_err(failed)?;
+                    return policy_changed(&format!("the policy {}", printable(&args.name)), args.remove, output);
                 }
                 tell(&identities.policy(&args.name).map_err(failed)?, output)
             })
         }
     }
+}
+
+fn policy_changed(what: &str, removed: bool, output: Output) -> Outcome {
+    let word = if removed { "removed" } else { "set" };
+    output.done(format!("{word} {what}"), &json!({ "type": word, "what": what }))
 }
 
 /// A policy, as it is or as a value.

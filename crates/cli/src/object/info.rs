@@ -82,7 +82,7 @@ pub(crate) fn bucket(objects: &Objects, name: &str) -> Outcome<Value> {
         AccessTimes::Relative => "relative",
     };
     Ok(json!({
-        "type": "bucket", "bucket": info.name, "created": rfc3339(info.created), "space": info.space.0,
+        "type": "bucket", "bucket": info.name, "created": rfc3339(info.created), "space": info.space.0.to_string(),
         "versioning": info.versioning.name(),
         "usage": { "objects": usage.objects, "bytes": usage.bytes, "older": usage.older,
                    "older_bytes": usage.older_bytes, "upload_bytes": usage.upload_bytes },

@@ -123,7 +123,8 @@ pub fn run(args: &MultipartArgs, output: Output) -> Outcome {
         MultipartCommand::Complete(args) => complete(args, output),
         MultipartCommand::Abort(args) => on_upload(args, |objects, name, upload| {
             objects.abort_upload(name, upload).wait().map_err(failed)?;
-            output.json(&json!({ "type": "aborted", "upload": upload.to_string() }))
+            let upload = upload.to_string();
+            output.done(format!("aborted the upload {upload}"), &json!({ "type": "aborted", "upload": upload }))
         }),
         MultipartCommand::Ls(args) => list(args, output),
     }
@@ -193,7 +194,7 @@ fn complete(args: &CompleteArgs, output: Output) -> Outcome {
     })?;
     let named = Named::object(&args.of.of.object)?;
     output.people(format!(
-        "{}: {} in {} parts",
+        "completed {}, {} in {} parts",
         printable(&named.to_string()),
         size::show(info.size),
         info.part_count.unwrap_or(0)

@@ -102,7 +102,7 @@ fn move_all(args: &MvArgs, doors: &Doors, from: &[Location], to: &Location, outp
         let moved = store.objects().rename(ObjectName::new(bucket, key), ObjectName::new(to, to_key), options);
         moved.wait().map_err(failed)?;
         let (from, to) = (job.from.to_string(), job.to.to_string());
-        output.people(format!("{} -> {}", printable(&from), printable(&to)))?;
+        output.people(format!("moved {} to {}", printable(&from), printable(&to)))?;
         output.json(&json!({ "type": "moved", "from": from, "to": to }))?;
     }
     if left == 0 { Ok(()) } else { Err(Failure::failed(format!("{left} could not be moved"))) }
@@ -124,7 +124,7 @@ fn move_folder(objects: &Objects, bucket: &str, (from, to): (&str, &str), output
     }
     let scheme = Door::Store.scheme();
     let (from, to) = (format!("{scheme}{bucket}/{from}"), format!("{scheme}{bucket}/{to}"));
-    output.people(format!("{} -> {}", printable(&from), printable(&to)))?;
+    output.people(format!("moved {} to {}", printable(&from), printable(&to)))?;
     output.json(&json!({ "type": "moved", "from": from, "to": to }))?;
     Ok(true)
 }
@@ -137,5 +137,7 @@ pub fn exchange(args: &ExchangeArgs, output: Output) -> Outcome {
         let swapped = store.objects().exchange(names.0, names.1, ExchangeOptions::default());
         swapped.wait().map(drop).map_err(failed)
     })?;
-    output.json(&json!({ "type": "exchanged", "one": one.to_string(), "other": other.to_string() }))
+    let (one, other) = (one.to_string(), other.to_string());
+    let text = format!("exchanged {} and {}", printable(&one), printable(&other));
+    output.done(text, &json!({ "type": "exchanged", "one": one, "other": other }))
 }

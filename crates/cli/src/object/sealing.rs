@@ -1,4 +1,4 @@
-//! `koine identity make-sealing-key`, `rotate-sealing-key`, `forget-sealing-key`: the keys that seal the secrets of access
+//! `koine identity sealing-key make`, `rotate`, `forget`: the keys that seal the secrets of access
 //! keys, for who owns the store.
 
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub fn make(reach: &Reach, output: Output) -> Outcome {
     let file = named(file)?;
     output.people(format!(
         "secrets are sealed with sealing key {number}, in {}: keep a copy of it apart from the store; koine identity \
-         rotate-sealing-key seals those that were made before",
+         sealing-key rotate seals those that were made before",
         file.display()
     ))?;
     output.json(&json!({ "type": "sealing_key", "number": number, "file": file.to_string_lossy() }))

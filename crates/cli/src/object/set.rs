@@ -132,7 +132,7 @@ pub fn set(args: &SetArgs, output: Output) -> Outcome {
         }
         store.objects().set_attributes(name, change, options).wait().map_err(failed)
     })?;
-    output.people(format!("{}: changed", printable(&named.to_string())))?;
+    output.people(format!("changed {}", printable(&named.to_string())))?;
     output.json(&info::object(&named.bucket, &info))
 }
 
@@ -151,7 +151,7 @@ pub fn compose(args: &ComposeArgs, output: Output) -> Outcome {
         let target = ObjectName::new(&to.bucket, &to.key);
         store.objects().compose(&segments, target, options).wait().map_err(failed)
     })?;
-    output.people(format!("{}: {}", printable(&to.to_string()), size::show(info.size)))?;
+    output.people(format!("composed {}, {}", printable(&to.to_string()), size::show(info.size)))?;
     output.json(&info::object(&to.bucket, &info))
 }
 

@@ -86,7 +86,7 @@ pub fn set(args: &SetArgs, output: Output) -> Outcome {
         store.objects().set_bucket(&named.bucket, change).wait().map_err(failed)?;
         info::bucket(store.objects(), &named.bucket)
     })?;
-    output.people(format!("{}: changed", printable(&args.bucket)))?;
+    output.people(format!("changed {}", printable(&args.bucket)))?;
     output.json(&value)
 }
 
@@ -146,11 +146,14 @@ pub fn index(args: &IndexArgs, output: Output) -> Outcome {
     match &args.command {
         IndexCommand::Add(args) => on_index(args, |objects, bucket, of| {
             let added = objects.add_index(bucket, of).map_err(failed)?;
-            output.json(&shown(bucket, &added))
+            let text =
+                format!("koine://{bucket} has an index over the {} {}", kind(&added.of), printable(added.of.name()));
+            output.done(text, &shown(bucket, &added))
         }),
         IndexCommand::Rm(args) => on_index(args, |objects, bucket, of| {
             objects.drop_index(bucket, of.clone()).wait().map_err(failed)?;
-            output.json(&json!({ "type": "removed", "bucket": bucket, "of": kind(&of), "name": of.name() }))
+            let text = format!("removed the index of koine://{bucket} over the {} {}", kind(&of), printable(of.name()));
+            output.done(text, &json!({ "type": "removed", "bucket": bucket, "of": kind(&of), "name": of.name() }))
         }),
         IndexCommand::Ls(args) => {
             let named = Named::bucket(&args.bucket)?;

@@ -81,15 +81,18 @@ pub fn run(args: &SnapshotArgs, output: Output) -> Outcome {
     match &args.command {
         SnapshotCommand::Create(args) => on_snapshot(args, |objects, bucket, snapshot| {
             let made = objects.snapshot_bucket(bucket, snapshot).wait().map_err(failed)?;
-            output.json(&json!({ "type": "snapshot", "bucket": bucket, "snapshot": made.name, "created": rfc3339(made.created) }))
+            let text = format!("made the snapshot koine://{bucket}@{}", printable(&made.name));
+            output.done(text, &json!({ "type": "snapshot", "bucket": bucket, "snapshot": made.name, "created": rfc3339(made.created) }))
         }),
         SnapshotCommand::Restore(args) => on_snapshot(args, |objects, bucket, snapshot| {
             objects.restore_bucket(bucket, snapshot).wait().map_err(failed)?;
-            output.json(&json!({ "type": "restored", "bucket": bucket, "snapshot": snapshot }))
+            let text = format!("koine://{bucket} has what its snapshot {} has", printable(snapshot));
+            output.done(text, &json!({ "type": "restored", "bucket": bucket, "snapshot": snapshot }))
         }),
         SnapshotCommand::Rm(args) => on_snapshot(args, |objects, bucket, snapshot| {
             objects.delete_snapshot(bucket, snapshot).wait().map_err(failed)?;
-            output.json(&json!({ "type": "removed", "bucket": bucket, "snapshot": snapshot }))
+            let text = format!("removed the snapshot koine://{bucket}@{}", printable(snapshot));
+            output.done(text, &json!({ "type": "removed", "bucket": bucket, "snapshot": snapshot }))
         }),
         SnapshotCommand::Ls(args) => list(args, output),
     }
@@ -124,5 +127,7 @@ pub fn branch(args: &BranchArgs, output: Output) -> Outcome {
     let made = in_store(&args.reach, &[&from, &to], |store| {
         store.objects().branch_bucket(&from.bucket, &to.bucket).wait().map_err(failed)
     })?;
-    output.json(&json!({ "type": "made", "bucket": made.name, "from": from.bucket, "created": rfc3339(made.created) }))
+    let text = format!("made koine://{}, which goes on from koine://{}", made.name, from.bucket);
+    let value = json!({ "type": "made", "bucket": made.name, "from": from.bucket, "created": rfc3339(made.created) });
+    output.done(text, &value)
 }

@@ -254,7 +254,8 @@ pub fn run(args: &UserArgs, output: Output) -> Outcome {
         UserCommand::Add(args) => add(args, output),
         UserCommand::Rm(args) => identities(&args.reach, |identities| {
             identities.delete_user(&args.user).map_err(failed)?;
-            output.json(&json!({ "type": "removed", "user": args.user }))
+            let text = format!("removed the user {}", printable(&args.user));
+            output.done(text, &json!({ "type": "removed", "user": args.user }))
         }),
         UserCommand::Ls(args) => list(args, output),
         UserCommand::Info(args) => {
@@ -272,7 +273,8 @@ pub fn run(args: &UserArgs, output: Output) -> Outcome {
         UserCommand::Login(args) => log_in(args, output),
         UserCommand::Logout(args) => {
             let token = Token::new(read_secret(&args.token_file)?);
-            identities(&args.reach, |identities| identities.log_out(&token).wait().map_err(failed))
+            identities(&args.reach, |identities| identities.log_out(&token).wait().map_err(failed))?;
+            output.done("took the token back", &json!({ "type": "removed", "token": null }))
         }
     }
 }
@@ -412,7 +414,10 @@ fn key(args: &KeyArgs, output: Output) -> Outcome {
             Ok(())
         }
         KeyCommand::Rm(args) => identities(&args.name.reach, |identities| {
-            identities.delete_key(&args.name.user, &args.access_key).wait().map_err(failed)
+            identities.delete_key(&args.name.user, &args.access_key).wait().map_err(failed)?;
+            let (user, key) = (&args.name.user, &args.access_key);
+            let text = format!("removed the access key {} of {}", printable(key), printable(user));
+            output.done(text, &json!({ "type": "removed", "user": user, "access_key": key }))
         }),
     }
 }
@@ -427,7 +432,8 @@ fn set_password(args: &PasswdArgs, output: Output) -> Outcome {
             None => identities.set_password(&name.user, &password),
         }
         .map_err(failed)?;
-        output.json(&json!({ "type": "changed", "user": name.user }))
+        let text = format!("changed the password of {}; its tokens were taken back", printable(&name.user));
+        output.done(text, &json!({ "type": "changed", "user": name.user }))
     })
 }
 
@@ -445,7 +451,8 @@ fn token(args: &TokenArgs, output: Output) -> Outcome {
         }
         TokenCommand::Rm(args) => identities(&args.name.reach, |identities| {
             identities.delete_token(&args.name.user, &args.id).wait().map_err(failed)?;
-            output.json(&json!({ "type": "removed", "user": args.name.user, "token": args.id }))
+            let text = format!("took the token {} of {} back", printable(&args.id), printable(&args.name.user));
+            output.done(text, &json!({ "type": "removed", "user": args.name.user, "token": args.id }))
         }),
     }
 }

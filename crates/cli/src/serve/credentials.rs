@@ -62,7 +62,7 @@ impl Root {
             Ok(None) => Ok(Root { key: make(&OsRandom), origin: Origin::Made }),
             Err(error) if error.kind() == ErrorKind::AccessDenied => Err(Failure::failed(format!(
                 "root's key cannot be opened: {error}. Root gets in without it by KOINE_ROOT_USER and \
-                 KOINE_ROOT_PASSWORD, or by a new key: koine identity reset-root"
+                 KOINE_ROOT_PASSWORD, or by a new key: koine identity root reset"
             ))),
             Err(error) => Err(koine::Error::from(error).into()),
         }

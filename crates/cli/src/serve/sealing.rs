@@ -17,12 +17,12 @@ pub fn check(store: &Store, named: bool) -> Outcome {
         Sealing::Lost(number) if named => {
             return Err(Failure::usage(format!(
                 "secrets of this store are sealed with sealing key {number}, which the file named by --sealing-key \
-                 does not have; name the right one, or leave it out and see koine identity forget-sealing-key"
+                 does not have; name the right one, or leave it out and see koine identity sealing-key forget"
             )));
         }
         Sealing::Lost(number) => tracing::warn!(
             "secrets of access keys are sealed with sealing key {number}, whose file is not there: those keys let nobody in \
-             until it is put back (koine identity forget-sealing-key, where it is lost)"
+             until it is put back (koine identity sealing-key forget, where it is lost)"
         ),
         Sealing::AsTheyAre if *store.place() != Place::Memory => tracing::warn!(
             "secrets of access keys are kept as they are: who reads the store has them; see --sealing-key"

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::{CellAlignment, ContentArrangement, Table};
 use koine::{BucketCount, Inspection, SpaceNames, SpaceReport, SpaceUse};
 use serde_json::{Value, json};
 
@@ -11,6 +11,8 @@ use crate::failure::Outcome;
 use crate::output::printable;
 use crate::size;
 
+/// In characters: what every terminal has.
+const TABLE_WIDTH: u16 = 80;
 /// A row of what is free.
 const IN_WHOLE_BLOCKS: &str = "  in whole blocks";
 
@@ -81,16 +83,16 @@ impl Detail {
         let report = &self.report;
         let usage = report.usage;
         let rows = [
-            ("data", report.data_len, "blocks that values name, each once"),
+            ("data", report.data_len, "blocks of values, each counted once"),
             ("  of it shared", report.shared_len, "named more than once, or by several branches"),
-            ("  saved by it", report.saved_len, "what the same values would take more without sharing"),
-            ("index", report.node_len, "nodes that are written; newer ones are in the log"),
+            ("  saved by it", report.saved_len, "what it would take more without sharing"),
+            ("index", report.node_len, "written nodes; newer ones are in the log"),
             (SHARED_INDEX, report.shared_node_len, "in several buckets, branches or snapshots"),
-            (SAVED_INDEX, report.saved_node_len, "what the same indexes would take more without sharing"),
-            ("log and frame", report.fixed_len, "the log's ring, the superblocks, the free list"),
-            ("waiting", usage.waiting, "freed; used again after checkpoints, when no reader needs it"),
+            (SAVED_INDEX, report.saved_node_len, "what they would take more without sharing"),
+            ("log and frame", report.fixed_len, "log ring, superblocks and free list"),
+            ("waiting", usage.waiting, "freed; reused when no reader needs it"),
             ("free", usage.free, "for new data"),
-            (IN_WHOLE_BLOCKS, report.free_whole_len, "of the store's block size: new values lie aligned"),
+            (IN_WHOLE_BLOCKS, report.free_whole_len, "in aligned blocks of the store's block size"),
             ("kept back", report.reserve_len, "so that deleting always works"),
         ];
         let mut table = table(["where the space goes", "", ""]);
@@ -153,7 +155,7 @@ impl Detail {
     fn space_json(&self, used: &SpaceUse) -> Value {
         let bucket = self.bucket_of(used);
         json!({
-            "space": used.space.0, "bucket": bucket.map(|bucket| &bucket.name), "name": self.names.get(used.space),
+            "space": used.space.0.to_string(), "bucket": bucket.map(|bucket| &bucket.name), "name": self.names.get(used.space),
             "objects": bucket.map(|bucket| bucket.objects), "object_bytes": bucket.map(|bucket| bucket.object_len),
             "keys": used.keys, "key_bytes": used.key_len, "value_bytes": used.value_len,
             "nodes": used.nodes, "node_bytes": used.node_len, "pieces": used.pieces,
@@ -164,7 +166,12 @@ impl Detail {
 
 fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(header);
+    // Long names of buckets go on in the next line.
+    table
+        .load_preset(NOTHING)
+        .set_header(header)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(TABLE_WIDTH);
     table
 }
 

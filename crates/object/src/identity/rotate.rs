@@ -63,7 +63,7 @@ fn check(sealing: &SealingKeys, number: u32, record: &SealingKeyRecord) -> Resul
     let file = sealing.file().map_or_else(String::new, |path| format!(" in {}", path.display()));
     let message = format!(
         "the sealing key {number}{file} is not this store's: give it its own file, or, where that is lost, see koine \
-         identity forget-sealing-key"
+         identity sealing-key forget"
     );
     Err(Error::new(ErrorKind::AccessDenied, message))
 }

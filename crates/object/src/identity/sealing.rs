@@ -202,7 +202,7 @@ impl SealingKeys {
             };
             let message = format!(
                 "secrets of this store are sealed with sealing key {number}, {whose}; where it is lost, see koine \
-                 identity forget-sealing-key"
+                 identity sealing-key forget"
             );
             Error::new(ErrorKind::AccessDenied, message)
         })
