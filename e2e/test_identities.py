@@ -68,11 +68,11 @@ def test_root_may_do_everything_and_a_policy_lets_others_in(store, tmp_path):
         "Effect": "Allow", "Principal": {"AWS": "arn:aws:iam:::user/ada"}, "Action": "s3:GetObject",
         "Resource": "arn:aws:s3:::shared/open/*"}]}
     (tmp_path / "policy.json").write_text(json.dumps(policy))
-    run("bucket", "policy", "koine://shared", tmp_path / "policy.json")
+    run("bucket", "policy", "set", "koine://shared", tmp_path / "policy.json")
     assert users["ada"].get_object(Bucket="shared", Key="open/a")["Body"].read() == b"a"
     refused("AccessDenied", users["ada"].get_object, Bucket="shared", Key="closed")
     refused("AccessDenied", users["ada"].put_object, Bucket="shared", Key="open/b", Body=b"x")
-    run("bucket", "policy", "koine://shared", "--remove")
+    run("bucket", "policy", "rm", "koine://shared")
     refused("AccessDenied", users["ada"].get_object, Bucket="shared", Key="open/a")
 
 

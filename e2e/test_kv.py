@@ -72,7 +72,7 @@ def test_every_command(place, tmp_path):
     kv(place, "copy", "a", "c")
     kv(place, "rename", "b", "d")
     refused = kv(place, "copy", "a", "d", "--if-absent", check=False)
-    assert refused.returncode == 1 and "d is there already; nothing was changed" in refused.stderr
+    assert refused.returncode == 1 and "d already exists; nothing was changed" in refused.stderr
     assert [kv(place, "get", key).stdout for key in "cd"] == ["Value of a!", "value of b"]
     stat = json.loads(koine("--json", "kv", "stat", place[0], "c", *place[1]).stdout)
     assert (stat["key"], stat["size"]) == ("c", 11)
@@ -125,7 +125,7 @@ def test_one_of_many_processes_creates_a_key(tmp_path):
             done = list(pool.map(create, range(64)))
         won = [number for number, run in enumerate(done) if run.returncode == 0]
         assert len(won) == 1 and koine("kv", "get", store, "lock").stdout == str(won[0])
-        assert all("lock is there already" in run.stderr for run in done if run.returncode)
+        assert all("lock already exists" in run.stderr for run in done if run.returncode)
         assert server.stop() == 0
 
 

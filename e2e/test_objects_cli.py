@@ -65,10 +65,10 @@ def test_every_change_says_what_it_did(cli, tmp_path):
         "cp f koine://second/c", "exchange koine://second/b koine://second/c", "set koine://second/b --tag a=b", "compose koine://second/b koine://second/c koine://second/d",
         "bucket set koine://second --tag a=b", "bucket index add koine://second --tag a", "bucket index rm koine://second --tag a",
         "snapshot create koine://second@s", "snapshot restore koine://second@s", "branch koine://second@s koine://third", "snapshot rm koine://second@s",
-        "identity public-access on", "bucket policy koine://second policy.json", "bucket policy koine://second --remove", "bucket versioning koine://second enabled",
-        "identity policy readers user.json", "identity policy readers --remove",
+        "identity public-access set on", "bucket policy set koine://second policy.json", "bucket policy rm koine://second", "bucket versioning set koine://second enabled",
+        "identity policy set readers user.json", "identity policy rm readers",
         "group add lab", "group add more", "user add ada --group lab", "group join more ada", "group leave more ada", "user passwd ada --password-file password",
-        "bucket owner koine://third ada", "user key add ada", "rm koine://second/d", "rb --force koine://second", "group rm more", "rb --force --group lab", "user rm ada",
+        "bucket owner set koine://third ada", "user key add ada", "rm koine://second/d", "rb --force koine://second", "group rm more", "rb --force --group lab", "user rm ada",
     ]:
         words = [str(tmp_path / word) if (tmp_path / word).exists() else word for word in args.split()]
         assert cli(*words).stdout.strip(), args
@@ -247,9 +247,9 @@ def test_a_bucket_is_kept_branched_and_restored(cli, tmp_path):
 
 
 def test_versions_are_kept_read_and_deleted(cli, tmp_path):
-    assert "never" in cli("bucket", "versioning", "koine://first").stdout
+    assert "never" in cli("bucket", "versioning", "show", "koine://first").stdout
     put(cli, tmp_path, "a", b"null")
-    assert "enabled" in cli("bucket", "versioning", "koine://first", "enabled").stdout
+    assert "enabled" in cli("bucket", "versioning", "set", "koine://first", "enabled").stdout
     (info,) = told(cli("--json", "info", "koine://first"))
     assert info["versioning"] == "enabled"
     put(cli, tmp_path, "a", b"one")
@@ -276,12 +276,12 @@ def test_versions_are_kept_read_and_deleted(cli, tmp_path):
     assert cli("cat", "koine://first/a").stdout == "two!"
     assert cli("rm", "--version", versions[0]["version_id"], "koine://first/a", check=False).returncode == 4
     cli("rm", "--force", "--version", versions[0]["version_id"], "koine://first/a")
-    cli("bucket", "versioning", "koine://first", "suspended")
+    cli("bucket", "versioning", "set", "koine://first", "suspended")
     put(cli, tmp_path, "a", b"again")
     left = told(cli("--json", "ls", "--versions", "koine://first/*"))
     assert [v["version_id"] for v in left] == ["null", versions[1]["version_id"], one["version_id"]]
     assert cli("ls", "--versions", "koine://first/none", check=False).returncode == 4
-    cli("bucket", "versioning", "koine://first", "enabled")
+    cli("bucket", "versioning", "set", "koine://first", "enabled")
     cli("rm", "-r", "koine://first")
     assert told(cli("--json", "ls", "koine://first")) == []
     assert len(told(cli("--json", "ls", "--versions", "koine://first"))) == 4
@@ -290,7 +290,7 @@ def test_versions_are_kept_read_and_deleted(cli, tmp_path):
 
 
 def test_an_older_version_is_copied_and_written_to_a_file(cli, tmp_path):
-    cli("bucket", "versioning", "koine://first", "enabled")
+    cli("bucket", "versioning", "set", "koine://first", "enabled")
     put(cli, tmp_path, "a", b"one")
     (one,) = told(cli("--json", "info", "koine://first/a"))
     put(cli, tmp_path, "a", b"two!")
@@ -310,7 +310,7 @@ def test_an_older_version_is_copied_and_written_to_a_file(cli, tmp_path):
 def test_it_is_told_who_may_do_what_and_why(cli):
     cli("group", "add", "lab")
     cli("user", "add", "ada", "--group", "lab")
-    cli("bucket", "owner", "koine://first", "ada")
+    cli("bucket", "owner", "set", "koine://first", "ada")
     explain = lambda *who, **more: cli("bucket", "explain", "koine://first/a", "s3:GetObject", *who, **more)
     assert "may do s3:GetObject: owner of the bucket" in explain("--user", "ada").stdout
     refused = explain(check=False)
@@ -347,8 +347,8 @@ def test_groups_and_users_come_and_go(cli, tmp_path):
     assert listed["access_key"] == key["access_key"] and key["secret"] not in json.dumps(listed)
     cli("user", "key", "rm", "ada", key["access_key"])
     assert cli("user", "key", "ls", "ada").stdout == ""
-    cli("bucket", "owner", "koine://first", "ada")
-    (owned,) = told(cli("--json", "bucket", "owner", "koine://first"))
+    cli("bucket", "owner", "set", "koine://first", "ada")
+    (owned,) = told(cli("--json", "bucket", "owner", "show", "koine://first"))
     assert (owned["owner"], owned["group"]) == ("ada", "lab")
     assert cli("user", "rm", "ada", check=False).returncode == 1
     (info,) = told(cli("--json", "user", "set", "ada", "--disable"))
@@ -365,20 +365,20 @@ def test_policies_are_set_shown_and_refused_where_they_are_not_understood(cli, t
     policy = {"Version": "2012-10-17", "Statement": [
         {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::first/*"}]}
     (tmp_path / "policy.json").write_text(json.dumps(policy))
-    cli("identity", "policy", "readers", tmp_path / "policy.json")
-    assert told(cli("--json", "identity", "policy", "readers")) == [policy]
+    cli("identity", "policy", "set", "readers", tmp_path / "policy.json")
+    assert told(cli("--json", "identity", "policy", "show", "readers")) == [policy]
     cli("group", "add", "lab")
     cli("group", "set", "lab", "--policies", "readers")
-    assert cli("identity", "policy", "readers", "--remove", check=False).returncode == 1
+    assert cli("identity", "policy", "rm", "readers", check=False).returncode == 1
     (tmp_path / "wrong.json").write_text('{"Version": "2012-10-17", "Statement": [{"Effect": "Perhaps"}]}')
-    assert cli("identity", "policy", "other", tmp_path / "wrong.json", check=False).returncode == 1
+    assert cli("identity", "policy", "set", "other", tmp_path / "wrong.json", check=False).returncode == 1
     cli("user", "add", "ada", "--group", "lab")
     policy["Statement"][0]["Principal"] = {"AWS": "arn:aws:iam:::user/ada"}
     (tmp_path / "policy.json").write_text(json.dumps(policy))
-    cli("bucket", "policy", "koine://first", tmp_path / "policy.json")
-    assert told(cli("--json", "bucket", "policy", "koine://first")) == [policy]
-    cli("bucket", "policy", "koine://first", "--remove")
-    assert cli("bucket", "policy", "koine://first", check=False).returncode == 4
+    cli("bucket", "policy", "set", "koine://first", tmp_path / "policy.json")
+    assert told(cli("--json", "bucket", "policy", "show", "koine://first")) == [policy]
+    cli("bucket", "policy", "rm", "koine://first")
+    assert cli("bucket", "policy", "show", "koine://first", check=False).returncode == 4
 
 
 def test_root_comes_back(cli):
@@ -573,7 +573,7 @@ def test_what_no_name_leads_to_is_collected_and_nothing_else(cli, tmp_path):
 def test_users_and_groups_have_quotas_and_usage(cli, tmp_path):
     cli("group", "add", "lab")
     cli("user", "add", "ada", "--group", "lab")
-    cli("bucket", "owner", "koine://first", "ada")
+    cli("bucket", "owner", "set", "koine://first", "ada")
     put(cli, tmp_path, "a", bytes(600))
     cli("user", "set", "ada", "--quota-bytes", "1000", "--quota-objects", "5")
     (tmp_path / "more").write_bytes(bytes(401))

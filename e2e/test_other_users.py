@@ -87,7 +87,7 @@ def test_another_user_has_objects_by_a_token_and_no_keys(store, tmp_path):
     assert "key" in other("ls", "koine://bucket1", "--store", place, env=env).stdout
     # Versions, searching and what its buckets hold are there too.
     mine = lambda *args, **more: other(*args, "--store", place, env=env, **more).stdout
-    mine("bucket", "versioning", "koine://bucket2", "enabled")
+    mine("bucket", "versioning", "set", "koine://bucket2", "enabled")
     for size in (1, 2):
         (here / "note").write_text("x" * size)
         mine("cp", here / "note", "koine://bucket2/note")

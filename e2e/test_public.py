@@ -91,7 +91,7 @@ def test_policies_are_set_told_and_taken_away(store):
 
 def test_access_lists_come_back_as_they_were_set(store):
     _, run, users = store
-    run("identity", "public-access", "on")
+    run("identity", "public-access", "set", "on")
     ada, bob = users["ada"], users["bob"]
     hers, his = ada.list_buckets()["Owner"]["ID"], bob.list_buckets()["Owner"]["ID"]
     assert len(hers) == 64 and hers != his
@@ -149,7 +149,7 @@ def test_who_has_no_key_gets_what_was_opened_and_only_while_public_access_is_on(
     server, run, users = store
     ada, anybody = users["ada"], nobody(server.url)
     everybody = policy("*", "s3:GetObject", resource="hers/open/*")
-    assert json.loads(run("identity", "public-access").stdout)["on"] is False
+    assert json.loads(run("identity", "public-access", "show").stdout)["on"] is False
     # While it is off nothing can be opened, and nobody is let in.
     for call in (
         lambda: ada.put_bucket_policy(Bucket="hers", Policy=everybody),
@@ -171,7 +171,7 @@ def test_who_has_no_key_gets_what_was_opened_and_only_while_public_access_is_on(
     with refused("NotImplemented", 501):
         ada.delete_public_access_block(Bucket="hers")
     assert status(f"{server.url}/hers/open/a")[0] == 403
-    run("identity", "public-access", "on")
+    run("identity", "public-access", "set", "on")
     assert set(ada.get_public_access_block(Bucket="hers")["PublicAccessBlockConfiguration"].values()) == {False}
     with refused("NotImplemented", 501):
         ada.put_public_access_block(Bucket="hers", PublicAccessBlockConfiguration=blocked)
@@ -230,7 +230,7 @@ def test_who_has_no_key_gets_what_was_opened_and_only_while_public_access_is_on(
     bob = users["bob"]
     assert bob.get_object(Bucket="hers", Key="open/a")["Body"].read() == b"a"
     assert bob.list_objects_v2(Bucket="inbox")["KeyCount"] == 1
-    run("identity", "public-access", "off")
+    run("identity", "public-access", "set", "off")
     assert [status(f"{server.url}/{key}")[0] for key in ("hers/open/a", "inbox/two", "inbox")] == [403, 403, 403]
     # Nor to users who share nothing with the owner: that is what GetPublicAccessBlock tells.
     assert set(ada.get_public_access_block(Bucket="hers")["PublicAccessBlockConfiguration"].values()) == {True}
@@ -279,7 +279,7 @@ def test_tags_over_s3(store):
 
 def test_mc_opens_a_bucket_and_closes_it(store, tmp_path):
     server, run, users = store
-    run("identity", "public-access", "on")
+    run("identity", "public-access", "set", "on")
     mc = clients.Mc(server.url, tmp_path)
     mc("mb", "koine/open")
     (tmp_path / "file").write_text("for all")

@@ -47,7 +47,7 @@ def test_keys_and_values(store, tmp_path):
     assert (tmp_path / "out").read_bytes() == long[:1_000_000] + b"0123" + long[1_000_004:]
     assert keys(name) == ["copy", "moved"]
     again = koine("format", name, check=False)
-    assert again.returncode == 1 and "is a store already" in again.stderr
+    assert again.returncode == 1 and "is already a store" in again.stderr
     missing = koine("kv", "scan", f"rocksdb:{tmp_path / 'none'}", check=False)
     assert missing.returncode == 4 and "koine serve rocksdb:" in missing.stderr
     (tmp_path / "other").mkdir()
@@ -61,7 +61,7 @@ def test_commands_that_want_a_file_or_device_say_so(store, tmp_path):
     name, folder = store
     for command in (["check"], ["scrub"], ["stat"], ["trim"], ["salvage", "--to", tmp_path / "new"], ["upgrade"], ["export"]):
         refused = koine(command[0], name, *command[1:], check=False)
-        assert refused.returncode == 2 and "is no file or device" in refused.stderr and "koine copy" in refused.stderr, refused.stderr
+        assert refused.returncode == 2 and "is not a file or device" in refused.stderr and "koine copy" in refused.stderr, refused.stderr
     same = koine("copy", name, f"rocksdb://{folder}", check=False)
     assert same.returncode == 2 and "one store" in same.stderr
 

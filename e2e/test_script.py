@@ -95,7 +95,7 @@ class Runner:
     def create_bucket(self, bucket, **login):
         self.lines("mb", f"koine://{bucket}")
         if login:
-            self.lines("bucket", "owner", f"koine://{bucket}", login["as"])
+            self.lines("bucket", "owner", "set", f"koine://{bucket}", login["as"])
 
     def delete_bucket(self, bucket):
         self.lines("rb", f"koine://{bucket}")
@@ -154,13 +154,13 @@ class Runner:
         return True
 
     def set_versioning(self, bucket, versioning):
-        assert self.one("bucket", "versioning", f"koine://{bucket}", versioning)["versioning"] == versioning
+        assert self.one("bucket", "versioning", "set", f"koine://{bucket}", versioning)["versioning"] == versioning
 
     def versions(self, bucket, save, prefix=""):
         try:
             told = self.lines("ls", "--exact", "--versions", f"koine://{bucket}/{prefix}")
         except Refused as refused:
-            if "no version begins so" not in str(refused):
+            if "no version has this prefix" not in str(refused):
                 raise
             told = []
         self.ids |= {f"{save}.{at}": line["version_id"] for at, line in enumerate(told)}
@@ -231,7 +231,7 @@ class Runner:
         try:
             told = self.lines("ls", "--exact", *([] if delimiter else ["-r"]), f"koine://{bucket}/{prefix}")
         except Refused as refused:
-            if "no key begins so" not in str(refused):
+            if "no key has this prefix" not in str(refused):
                 raise
             told = []
         return {

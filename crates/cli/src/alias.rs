@@ -157,7 +157,7 @@ pub fn client(name: &AliasName) -> Outcome<Client> {
         let known = aliases.keys().cloned().collect::<Vec<_>>().join(", ");
         let known = if known.is_empty() { "there are none yet".to_owned() } else { format!("there are {known}") };
         Failure::missing(format!(
-            "{name}:// is no alias ({known}): koine alias set {name} http://HOST:PORT makes it; a local path is ./{name}:…"
+            "{name}:// is not a known alias ({known}): koine alias set {name} http://HOST:PORT makes one; for a local path write ./{name}:…"
         ))
     })?;
     let endpoint = Endpoint::parse(&alias.url, &alias.region)?;
@@ -171,7 +171,7 @@ fn file() -> Outcome<PathBuf> {
     let folder = folder("KOINE_CONFIG")
         .or_else(|| folder("XDG_CONFIG_HOME").map(|folder| folder.join("koine")))
         .or_else(|| folder("HOME").map(|folder| folder.join(".config/koine")));
-    let folder = folder.ok_or_else(|| Failure::usage("no folder for aliases: set KOINE_CONFIG or HOME"))?;
+    let folder = folder.ok_or_else(|| Failure::usage("there is no folder for aliases: set KOINE_CONFIG or HOME"))?;
     Ok(folder.join("aliases.json"))
 }
 
@@ -183,7 +183,7 @@ fn read(file: &Path) -> Outcome<Aliases> {
         Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
             // Position alone: what stands there may be a secret.
             let (line, column) = (error.line(), error.column());
-            Failure::failed(format!("{}: not what koine alias writes, at {line}:{column}", file.display()))
+            Failure::failed(format!("{}: cannot be read as aliases, at line {line}, column {column}", file.display()))
         }),
     }
 }

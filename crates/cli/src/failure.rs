@@ -12,7 +12,7 @@ pub enum Exit {
     Usage = 2,
     /// Another process holds the store.
     Held = 3,
-    /// What was named is not there.
+    /// What was named does not exist.
     Missing = 4,
     /// The caller has no right to do it.
     Refused = 5,
@@ -26,7 +26,7 @@ impl From<Exit> for ExitCode {
 
 /// What `--help` says of exit codes.
 pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed (check: unsound, diff: different), 2 wrong usage, \
-3 the store is held by another process, 4 what was named is not there, 5 refused for want of rights (bucket explain: may not), 130 stopped by Ctrl-C.";
+3 the store is held by another process, 4 what was named does not exist, 5 not allowed (also the answer of bucket explain), 130 stopped by Ctrl-C.";
 
 /// A command that did not succeed.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Failure {
         Failure { exit: Exit::Usage, message: message.into() }
     }
 
-    /// What was named is not there.
+    /// What was named does not exist.
     pub fn missing(message: impl Into<String>) -> Self {
         Failure { exit: Exit::Missing, message: message.into() }
     }

@@ -89,7 +89,8 @@ struct Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn new(args: &'a FindArgs) -> Outcome<Self> {
         let parse = |text: &String| {
-            glob::Pattern::new(text).map_err(|error| Failure::usage(format!("--name {text:?} is no pattern: {error}")))
+            glob::Pattern::new(text)
+                .map_err(|error| Failure::usage(format!("--name {text:?} is not a valid pattern: {error}")))
         };
         Ok(Wanted { args, names: args.name.iter().map(parse).collect::<Outcome<_>>()? })
     }

@@ -87,7 +87,7 @@ fn format_rocks(place: &str, args: &FormatArgs, output: Output) -> Outcome {
         Err(error) => return Err(error.into()),
         Ok(store) => {
             store.close()?;
-            return Err(Failure::failed(format!("{place} is a store already; nothing was changed")));
+            return Err(Failure::failed(format!("{place} is already a store; nothing was changed")));
         }
     }
     koine::open(place, &OpenOptions { create: true, ..OpenOptions::default() })?.close()?;

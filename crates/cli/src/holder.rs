@@ -78,7 +78,7 @@ impl Reach {
 
     fn store_with(&self, read_only: bool) -> Outcome<Store> {
         let place = self.store.as_deref().ok_or_else(|| {
-            Failure::usage("koine:// names an object of a store: say which by --store PLACE or KOINE_STORE")
+            Failure::usage("koine:// names objects in a store: say which store with --store PLACE or KOINE_STORE")
         })?;
         let key = self.key_file.as_deref().map(read_key).transpose()?;
         let log_in = self.token()?.map(LogIn::Token);
@@ -97,7 +97,7 @@ impl Reach {
         };
         let text = text.trim();
         if self.token.is_some() && text.is_empty() {
-            return Err(Failure::usage("the file named by --token is empty: koine user login gives a token"));
+            return Err(Failure::usage("the file given by --token is empty: koine user login prints a token"));
         }
         Ok((!text.is_empty()).then(|| Token::new(text)))
     }

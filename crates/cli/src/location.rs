@@ -48,7 +48,7 @@ impl AliasName {
         let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         if !text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()) || !text.bytes().all(letters) {
             return Err(Failure::usage(format!(
-                "{text:?} is no name of an alias: it begins with a lower-case letter and has such letters, digits, - and _"
+                "{text:?} is not a valid alias: an alias is a lower-case letter, followed by lower-case letters, digits, - and _"
             )));
         }
         if text.len() > 64 || Self::TAKEN.contains(&text) {
@@ -124,7 +124,7 @@ impl Location {
         }
         let marks: &[u8] = if door == Door::Store { b"-._@" } else { b"-._" };
         if !bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte)) {
-            return Err(Failure::usage(format!("{text}: {bucket:?} is no bucket name")));
+            return Err(Failure::usage(format!("{text}: {bucket:?} is not a valid bucket name")));
         }
         Ok(Location::Object { door, bucket: bucket.to_owned(), key: key.to_owned() })
     }

@@ -91,7 +91,7 @@ fn list_prefix(
         match page.next {
             Some(next) => from = Some(next),
             None if shown == 0 && !prefix.is_empty() => {
-                return Err(Failure::missing(format!("{}{bucket}/{prefix}: no key begins so", door.scheme())));
+                return Err(Failure::missing(format!("{}{bucket}/{prefix}: no key has this prefix", door.scheme())));
             }
             None => return Ok(()),
         }

@@ -67,35 +67,35 @@ enum Command {
     Node(node::NodeArgs),
     /// Make a store on a file or a device.
     Format(format::FormatArgs),
-    /// Take what was added to a device, or change up to what a file may grow.
+    /// Use space that was added to a device, or change the limit up to which a file may grow.
     Grow(grow::GrowArgs),
-    /// Give a store of an older format the one of this program.
+    /// Upgrade a store of an older format to the format of this program.
     Upgrade(upgrade::UpgradeArgs),
-    /// Write scattered values anew, in few large pieces.
+    /// Rewrite scattered values in a few large pieces.
     Defrag(defrag::DefragArgs),
     /// Give free space back to the device or the file system.
     Trim(trim::TrimArgs),
     /// List spaces; make and drop snapshots and clones of them.
     Spaces(spaces::SpacesArgs),
-    /// Write all spaces, or some, as a stream: one version of everything.
+    /// Write all of a store, or some of its spaces, as a stream: one version of everything.
     Export(stream::ExportArgs),
-    /// Write a space as a stream, whole or against an older snapshot of it.
+    /// Write a bucket as a stream, whole or against an older snapshot of it.
     Send(stream::SendArgs),
-    /// Make spaces of a stream.
+    /// Read a stream back into a store.
     Receive(stream::ReceiveArgs),
     /// Read and verify everything a store holds.
     Check(check::CheckArgs),
-    /// Read and verify a store at a rate, going on where it was stopped.
+    /// Verify the checksums of a store at a limited rate; goes on where it was stopped.
     Scrub(scrub::ScrubArgs),
     /// Copy what can be proven out of a damaged store into a new one.
     Salvage(salvage::SalvageArgs),
-    /// Remove what no name leads to, and say what it was.
+    /// Remove what no name leads to any more, and say what it was.
     Collect(collect::CollectArgs),
-    /// How full a store is and what it is.
+    /// Show what a store is and how full it is.
     Stat(stat::StatArgs),
     /// Keys and values: get, put, del, scan, copy, rename, batch, stat.
     Kv(kv::KvArgs),
-    /// Copy everything of one store to another, wherever the two are.
+    /// Copy a whole store to another, wherever the two are.
     Copy(copy::CopyArgs),
     /// Names for S3 servers: set, list and remove them.
     Alias(alias::AliasArgs),
@@ -106,23 +106,23 @@ enum Command {
     /// Make a folder, a bucket or a part of one like another; between folders, stores and servers.
     #[command(visible_alias = "mirror")]
     Sync(sync::SyncArgs),
-    /// What koine sync would find different.
+    /// Show what koine sync would find different.
     Diff(sync::diff::DiffArgs),
-    /// Give objects other names.
+    /// Move or rename objects.
     Mv(object::mv::MvArgs),
     /// Swap two objects.
     Exchange(object::mv::ExchangeArgs),
-    /// Write at the end of an object.
+    /// Append to an object.
     Append(object::edit::AppendArgs),
-    /// Cut an object, or make it longer.
+    /// Make an object shorter or longer.
     Truncate(object::edit::TruncateArgs),
     /// Make one object of several, without copying their bytes.
     Compose(object::set::ComposeArgs),
     /// Set metadata, tags, type, permission bits or time of an object.
     Set(object::set::SetArgs),
-    /// Keep a bucket as it is: make, list, restore and remove snapshots.
+    /// Snapshots of buckets: create, list, restore and remove them.
     Snapshot(object::snapshot::SnapshotArgs),
-    /// Make a bucket that goes on from where another is.
+    /// Make a bucket that begins as a copy of another, without copying its bytes.
     Branch(object::snapshot::BranchArgs),
     /// Make buckets.
     Mb(object::bucket::MakeArgs),
@@ -136,21 +136,21 @@ enum Command {
     User(object::users::UserArgs),
     /// Groups of users: make, change and delete.
     Group(object::groups::GroupArgs),
-    /// Whose a bucket is, its policy, its settings and indexes.
+    /// Owner, policy, versioning, settings and indexes of buckets.
     Bucket(object::groups::BucketArgs),
-    /// Policies, the keys that seal secrets, and a way back for root.
-    Identity(object::groups::IdentityArgs),
-    /// How many bytes and objects buckets, prefixes and folders have.
+    /// Policies, public access, the keys that seal secrets, and a way back for root.
+    Identity(object::identity::IdentityArgs),
+    /// Show how many bytes and objects are in buckets, prefixes and folders.
     Du(du::DuArgs),
     /// List objects and files by name, size and time.
     Find(find::FindArgs),
-    /// Make an address by which an object can be got or put without keys, for a while.
+    /// Make an address by which an object can be read or written without keys, for a while.
     Share(share::ShareArgs),
     /// Find objects by their metadata or tags.
     Search(object::search::SearchArgs),
     /// Write the bytes of objects to standard output.
     Cat(object::cat::CatArgs),
-    /// What is known of a bucket or an object.
+    /// Show what is known about a bucket or an object.
     Info(object::info::InfoArgs),
     /// Measure Koine beside other servers and stores.
     Bench(bench::BenchArgs),
@@ -211,7 +211,7 @@ fn run(command: &Command, output: Output) -> Outcome {
         Command::User(args) => object::users::run(args, output),
         Command::Group(args) => object::groups::run(args, output),
         Command::Bucket(args) => object::groups::bucket(args, output),
-        Command::Identity(args) => object::groups::identity(args, output),
+        Command::Identity(args) => object::identity::run(args, output),
         Command::Du(args) => du::run(args, output),
         Command::Find(args) => find::run(args, output),
         Command::Share(args) => share::run(args, output),

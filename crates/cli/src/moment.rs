@@ -9,7 +9,7 @@ use time::{Date, OffsetDateTime};
 
 /// Reads `45s`, `90m`, `12h`, `7d`, `2w`.
 pub fn span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no length of time; write it as 45s, 90m, 12h, 7d or 2w");
+    let wrong = || format!("{text:?} is not a length of time; write it as 45s, 90m, 12h, 7d or 2w");
     let unit = text.chars().last().ok_or_else(wrong)?;
     let seconds: u64 = match unit {
         's' => 1,
@@ -26,7 +26,8 @@ pub fn span(text: &str) -> Result<Duration, String> {
 
 /// Reads a moment, in milliseconds since 1970: a date, a time, or how long ago it was.
 pub fn moment(text: &str) -> Result<i64, String> {
-    let wrong = || format!("{text:?} is no moment; write how long ago (12h, 7d), 2026-01-31 or 2026-01-31T12:00:00Z");
+    let wrong =
+        || format!("{text:?} is not a point in time; write how long ago (12h, 7d), 2026-01-31 or 2026-01-31T12:00:00Z");
     let at = if let Ok(ago) = span(text) {
         OffsetDateTime::now_utc().checked_sub(time::Duration::try_from(ago).map_err(|_| wrong())?).ok_or_else(wrong)?
     } else if let Ok(date) = Date::parse(text, format_description!("[year]-[month]-[day]")) {

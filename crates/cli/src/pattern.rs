@@ -23,7 +23,7 @@ impl Pattern {
             return Ok(None);
         };
         let pattern = glob::Pattern::new(key).map_err(|error| {
-            Failure::usage(format!("{key:?} is no pattern ({error}); --exact takes it as the name that it is"))
+            Failure::usage(format!("{key:?} is not a valid pattern ({error}); --exact takes it literally"))
         })?;
         Ok(Some(Pattern { prefix: key.get(..first).unwrap_or_default().to_owned(), pattern }))
     }
@@ -42,7 +42,7 @@ impl Pattern {
 
     /// No key of a bucket is meant.
     pub fn nothing(&self, door: &Door, bucket: &str) -> Failure {
-        Failure::missing(format!("{}{bucket}/{}: no key is like that", door.scheme(), self.pattern))
+        Failure::missing(format!("{}{bucket}/{}: no key matches", door.scheme(), self.pattern))
     }
 
     /// What of a key that it takes lies below the last folder that the pattern names plainly.

@@ -104,7 +104,7 @@ fn tell_all(args: &SalvageArgs, salvaged: &Salvaged, problems: &[String], output
         };
         return output.people(format!("nothing is missing{next}"));
     }
-    Err(Failure::failed(format!("{} has what could be proven; something is missing (told above)", args.to.display())))
+    Err(Failure::failed(format!("{} has what could be proven; something is missing (see above)", args.to.display())))
 }
 
 fn tell(args: &SalvageArgs, salvaged: &Salvaged) -> String {

@@ -45,12 +45,12 @@ pub fn run(args: &ShareArgs, output: Output) -> Outcome {
     let named = Named::object(&args.object)?;
     if !named.door.is_server() {
         return Err(Failure::usage(format!(
-            "{named}: an address is one of an S3 server: name the object s3://{}/{} and the server by --endpoint, or by an alias",
+            "{named}: only an S3 server has such addresses: name the object s3://{}/{} and the server by --endpoint, or by an alias",
             named.bucket, named.key
         )));
     }
     if args.expires > EXPIRES_MAX || args.expires.is_zero() {
-        return Err(Failure::usage("--expires: an address works for a second at least, and for 7 days at most"));
+        return Err(Failure::usage("--expires: an address works for at least one second and at most 7 days"));
     }
     let method = if args.put { "PUT" } else { "GET" };
     let holder = args.reach.open(&named.door)?;

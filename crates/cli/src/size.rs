@@ -6,7 +6,7 @@ const UNITS: &[&str] = &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 /// Reads `4096`, `64KiB`, `1.5GiB`, `10G`; decimal units (`KB`, `MB`, …) are powers of 1,000.
 pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let wrong = || format!("{text:?} is no size; write it as 4096, 64KiB, 1.5GiB or 10TiB");
+    let wrong = || format!("{text:?} is not a size; write it as 4096, 64KiB, 1.5GiB or 10TiB");
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim().to_ascii_lowercase();

@@ -21,7 +21,7 @@ fn read(path: PathBuf) -> Result<PathBuf, String> {
     match Place::parse(text) {
         Ok(Place::Path(path)) => Ok(path),
         Ok(other) => Err(format!(
-            "{other} is no file or device, whose format this command knows; `koine kv` and `koine copy` work with every store"
+            "{other} is not a file or device in the format that this command reads; `koine kv` and `koine copy` work with every store"
         )),
         Err(error) => Err(error.to_string()),
     }

@@ -61,7 +61,7 @@ async fn copy_parts(
     }
     let mut parts = Vec::new();
     while let Some(result) = running.join_next().await {
-        parts.push(result.map_err(|error| Failure::failed(format!("a part broke off: {error}")))??);
+        parts.push(result.map_err(|error| Failure::failed(format!("a part failed: {error}")))??);
     }
     parts.sort_unstable_by_key(|part: &Part| part.number);
     Ok(parts)

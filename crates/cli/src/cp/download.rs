@@ -25,7 +25,9 @@ pub async fn run(context: &Arc<Context>, bucket: &str, key: &str, target: &Path)
     let file = Arc::new(File::create(&part.path).map_err(|error| Failure::io(part.path.display(), &error))?);
     let sum = fetch(context, &file, (bucket, key), &object).await?;
     let verified = verify(&part.path, &object, sum).await.map_err(|what| {
-        Failure::failed(format!("s3://{bucket}/{key}: what arrived is not what is stored ({what}); nothing was kept"))
+        Failure::failed(format!(
+            "s3://{bucket}/{key}: the data received differs from what is stored ({what}); nothing was kept"
+        ))
     })?;
     std::fs::rename(&part.path, target).map_err(failed)?;
     Ok(verified)
@@ -40,7 +42,7 @@ async fn fetch(
 ) -> Outcome<u64> {
     let mut running = JoinSet::new();
     let mut done = Vec::new();
-    let broke = |error| Failure::failed(format!("a part broke off: {error}"));
+    let broke = |error| Failure::failed(format!("a part failed: {error}"));
     for (offset, length) in context.parts(object.size) {
         let permit = context.permit().await?;
         while let Some(result) = running.try_join_next() {

@@ -80,7 +80,7 @@ impl Walk<'_> {
             return None;
         }
         let Some(name) = entry.file_name().to_str().map(|name| format!("{prefix}{name}")) else {
-            self.leave_out(&path, "its name is not UTF-8, and keys are; rename it");
+            self.leave_out(&path, "its name is not valid UTF-8, which keys must be; rename it");
             return None;
         };
         match fs::metadata(&path) {
@@ -88,7 +88,7 @@ impl Walk<'_> {
                 let name = if metadata.is_dir() { format!("{name}/") } else { name };
                 return Some(Inside { path, name, metadata });
             }
-            Err(_) if is_link => self.leave_out(&path, "a link to nothing that is there"),
+            Err(_) if is_link => self.leave_out(&path, "a link to nothing"),
             Err(error) => self.leave_out(&path, error),
         }
         None

@@ -133,7 +133,7 @@ impl CpArgs {
     /// Whether what is asked for can be had of the places named.
     fn check(&self, from: &[Location], to: &Location) -> Outcome {
         if self.part_size < PART_LEN_MIN {
-            return Err(Failure::usage(format!("--part-size {}: parts have 5 MiB or more", self.part_size)));
+            return Err(Failure::usage(format!("--part-size {}: a part has at least 5 MiB", self.part_size)));
         }
         let server = |name: &Location| matches!(name, Location::Object { door, .. } if door.is_server());
         let from_server = from.iter().any(server);
@@ -149,7 +149,7 @@ impl CpArgs {
             ));
         }
         if self.if_present && matches!(to, Location::Local(_)) {
-            return Err(Failure::usage("--if-present is of a target in a store"));
+            return Err(Failure::usage("--if-present applies to targets in a store"));
         }
         Ok(())
     }

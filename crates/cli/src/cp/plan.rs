@@ -54,7 +54,8 @@ impl Filter {
     /// Reads patterns: `*` stands for any text, `/` included.
     pub fn new(include: &[String], exclude: &[String]) -> Outcome<Self> {
         let parse = |text: &String| {
-            glob::Pattern::new(text).map_err(|error| Failure::usage(format!("{text:?} is no pattern: {error}")))
+            glob::Pattern::new(text)
+                .map_err(|error| Failure::usage(format!("{text:?} is not a valid pattern: {error}")))
         };
         let all = |texts: &[String]| texts.iter().map(parse).collect::<Outcome<Vec<_>>>();
         Ok(Filter { include: all(include)?, exclude: all(exclude)? })
@@ -90,7 +91,7 @@ pub fn plan(doors: &Doors, from: &[Location], to: &Location, reading: &Reading) 
     if let Location::Object { door, bucket, .. } = to
         && bucket.is_empty()
     {
-        return Err(Failure::usage(format!("TO names no bucket; write {}BUCKET/KEY", door.scheme())));
+        return Err(Failure::usage(format!("TO does not name a bucket; write {}BUCKET/KEY", door.scheme())));
     }
     // More than one thing goes into a folder, so that none of them writes over another.
     let folder = from.len() > 1;
@@ -127,7 +128,7 @@ fn plan_of(doors: &Doors, from: &Location, to: &Location, reading: &Reading) -> 
             "both sides are local; one must be koine://BUCKET/KEY, s3://BUCKET/KEY or ALIAS://BUCKET/KEY (the system's cp copies files)",
         )),
         (Location::Object { door, bucket, .. }, _) if bucket.is_empty() => {
-            Err(Failure::usage(format!("FROM names no bucket; write {}BUCKET/KEY", door.scheme())))
+            Err(Failure::usage(format!("FROM does not name a bucket; write {}BUCKET/KEY", door.scheme())))
         }
         (Location::Local(path), to) => uploads(path, to, reading),
         (Location::Object { door, bucket, key }, _) => {
@@ -180,7 +181,7 @@ impl Source<'_> {
         let plan = self.listed(&prefix, to, |key| key.strip_prefix(prefix.as_str()))?;
         if plan.jobs.is_empty() && plan.left_out.is_empty() && self.filter.takes_all() {
             let name = format!("{}{}/{prefix}", self.door.scheme(), self.bucket);
-            return Err(Failure::missing(format!("{name}: no key begins so")));
+            return Err(Failure::missing(format!("{name}: no key has this prefix")));
         }
         Ok(plan)
     }
@@ -271,9 +272,9 @@ pub fn below(folder: &Path, key: &str) -> Outcome<PathBuf> {
 
 fn file_name(path: &Path) -> Outcome<String> {
     let name = path.file_name().ok_or_else(|| Failure::usage(format!("{} has no file name", path.display())))?;
-    let name = name
-        .to_str()
-        .ok_or_else(|| Failure::failed(format!("{} is not UTF-8, and keys are; rename it", path.display())))?;
+    let name = name.to_str().ok_or_else(|| {
+        Failure::failed(format!("{} is not valid UTF-8, which keys must be; rename it", path.display()))
+    })?;
     Ok(name.to_owned())
 }
 

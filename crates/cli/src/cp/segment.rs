@@ -25,20 +25,22 @@ const PIECE_LEN: usize = 1 << 20;
 /// Runs `koine cp` with a range, an offset, a version.
 pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, output: Output) -> Outcome {
     let [from] = from else {
-        return Err(Failure::usage("--range, --offset and --version are for one FROM"));
+        return Err(Failure::usage("--range, --offset and --version take exactly one FROM"));
     };
     if args.recursive || args.resume || (args.if_absent && args.offset.is_some()) {
         return Err(Failure::usage(
-            "--range, --offset and --version go without --recursive and --resume, --offset without --if-absent",
+            "--range, --offset and --version cannot be combined with --recursive or --resume, nor --offset with --if-absent",
         ));
     }
     if args.version.is_some() && (args.offset.is_some() || matches!(from, Location::Local(_))) {
-        return Err(Failure::usage("--version is of an object that is read, and goes without --offset"));
+        return Err(Failure::usage(
+            "--version applies to the object that is read, and cannot be combined with --offset",
+        ));
     }
     let bytes = match (from, to) {
         (Location::Local(path), Location::Object { bucket, key, .. }) => {
             let (None, Some(offset)) = (args.range, args.offset) else {
-                return Err(Failure::usage("--range is for objects: of a file all is written, at --offset"));
+                return Err(Failure::usage("--range applies to objects: a file is written whole, at --offset"));
             };
             write(args, objects, path, ObjectName::new(bucket, key), offset)?
         }
@@ -62,7 +64,7 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
             .map_err(failed)?;
             length
         }
-        _ => return Err(Failure::usage("--offset is a place in an object; a file is written whole")),
+        _ => return Err(Failure::usage("--offset applies to objects; a file is always written whole")),
     };
     output.people(format!("{} written to {}", size::show(bytes), printable(&to.to_string())))?;
     output.json(&json!({ "type": "copied", "from": from.to_string(), "to": to.to_string(), "bytes": bytes }))
@@ -113,7 +115,7 @@ fn write(args: &CpArgs, objects: &Objects, path: &Path, name: ObjectName<'_>, of
 
 fn read(args: &CpArgs, objects: &Objects, name: ObjectName<'_>, path: &Path) -> Outcome<u64> {
     if args.if_absent && path.exists() {
-        return Err(Failure::failed(format!("{} is there already", path.display())));
+        return Err(Failure::failed(format!("{} already exists", path.display())));
     }
     let range = args.range.unwrap_or(Range::From(0, None));
     let reader = match args.version {

@@ -208,7 +208,7 @@ impl Shared<'_> {
         let info = reader.info();
         let cannot = |error| Failure::io(target.display(), &error);
         if self.manner.if_absent && target.exists() {
-            return Err(Failure::failed(format!("{} is there already", target.display())));
+            return Err(Failure::failed(format!("{} already exists", target.display())));
         }
         if self.manner.resume && crc_in(&info.checksums).is_some_and(|sum| is_same(target, info.size, sum)) {
             self.bar.inc(info.size);
@@ -253,7 +253,10 @@ impl Shared<'_> {
 /// Compares what arrived with what is stored.
 fn verify(info: &ObjectInfo, sum: u64, path: &Path) -> Outcome<Verified> {
     let wrong = |what: String| {
-        Failure::failed(format!("{}: what arrived is not what is stored ({what}); nothing was kept", info.key))
+        Failure::failed(format!(
+            "{}: the data received differs from what is stored ({what}); nothing was kept",
+            info.key
+        ))
     };
     match (crc_in(&info.checksums), &info.etag) {
         (Some(stored), _) if stored == sum => Ok(Verified::Yes),

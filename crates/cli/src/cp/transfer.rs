@@ -204,7 +204,7 @@ async fn run_all(
             });
         }
         let Some(done) = running.join_next().await else { return Ok(summary) };
-        let (job, result) = done.map_err(|error| Failure::failed(format!("a copy broke off: {error}")))?;
+        let (job, result) = done.map_err(|error| Failure::failed(format!("a copy failed: {error}")))?;
         summary.note(&job, result, single, &shared.bar, output)?;
     }
 }

@@ -54,7 +54,7 @@ async fn send_parts(
 ) -> Outcome<(Vec<Part>, u64)> {
     let mut running = JoinSet::new();
     let mut done = Vec::new();
-    let broke = |error| Failure::failed(format!("a part broke off: {error}"));
+    let broke = |error| Failure::failed(format!("a part failed: {error}"));
     for (number, (offset, length)) in (1..).zip(context.parts(size)) {
         let permit = context.permit().await?;
         // A part that failed ends the upload now, not after the rest was sent in vain.

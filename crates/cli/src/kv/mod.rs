@@ -255,7 +255,7 @@ fn pair(args: &PairArgs, output: Output, did: &str, operation: impl Fn(Place, Pl
     let batch = batch.then(Operation::Delete { at: to.clone() }).then(operation(from, to));
     let done = format!("{did} {} to {}", printable(&args.from), printable(&args.to));
     session.commit(batch, output, &done, |refusal| match refusal {
-        Refusal::Condition(_) => format!("{} is there already", args.to),
+        Refusal::Condition(_) => format!("{} already exists", args.to),
         Refusal::Operation(_) => format!("{} is not there", args.from),
     })
 }

@@ -68,7 +68,7 @@ pub(super) fn get(args: &GetArgs, output: Output) -> Outcome {
     let end = args.length.map_or(stat.size, |length| stat.size.min(args.offset.saturating_add(length)));
     let is_stdout = args.file == Path::new("-");
     if is_stdout && output.is_json() {
-        return Err(Failure::usage("a value is bytes, not JSON: leave --json out, or name a --file"));
+        return Err(Failure::usage("a value is bytes, not JSON: leave out --json, or write to a --file"));
     }
     let failed_to_write = |error: io::Error| Failure::io(format!("cannot write {}", args.file.display()), &error);
     let mut to: Box<dyn Write> = match is_stdout {
@@ -106,7 +106,7 @@ pub(super) fn put(args: &PutArgs, output: Output) -> Outcome {
             let mut from = opened.map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
             staged(&session, &mut from, file)?
         }
-        (None, None) => return Err(Failure::usage("a value is wanted, or --file")),
+        (None, None) => return Err(Failure::usage("give a value, or --file")),
     };
     let (space, key) = (at.space, at.key.clone());
     let mut batch = Batch::new();
@@ -128,7 +128,7 @@ pub(super) fn put(args: &PutArgs, output: Output) -> Outcome {
         "set"
     };
     session.commit(batch, output, &format!("{did} {}", printable(&args.key)), |refusal| match refusal {
-        Refusal::Condition(_) if args.if_absent => format!("{} is there already", args.key),
+        Refusal::Condition(_) if args.if_absent => format!("{} already exists", args.key),
         Refusal::Condition(_) => format!("{} is not there", args.key),
         Refusal::Operation(_) => format!("{} would become too long", args.key),
     })

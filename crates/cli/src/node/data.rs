@@ -90,7 +90,7 @@ fn prepare(args: &DataArgs) -> Outcome {
     if !args.format {
         let device = args.device.display();
         return Err(Failure::failed(format!(
-            "{device} has no store yet, only zeros: make one by koine node data {device} --format"
+            "{device} holds only zeros, no store yet: koine node data {device} --format makes one"
         )));
     }
     koine::format(&args.device, &args.medium.format_options())?;

@@ -83,7 +83,7 @@ fn each(buckets: &[String], reach: &Reach, mut act: impl FnMut(&Holder, &Named) 
     let buckets = buckets.iter().map(|text| Named::bucket(text)).collect::<Outcome<Vec<_>>>()?;
     let Some(first) = buckets.first() else { return Ok(()) };
     if buckets.iter().any(|bucket| bucket.door != first.door) {
-        return Err(Failure::usage("names of a store and of servers in one command: give a command to each"));
+        return Err(Failure::usage("names of a store and of servers cannot be mixed here: use one command for each"));
     }
     let holder = reach.open(&first.door)?;
     let done = buckets.iter().try_for_each(|bucket| act(&holder, bucket));

@@ -39,7 +39,7 @@ pub struct CatArgs {
 /// Runs `koine cat`.
 pub fn run(args: &CatArgs, output: Output) -> Outcome {
     if output.is_json() {
-        return Err(Failure::usage("bytes are not JSON: leave --json out"));
+        return Err(Failure::usage("bytes are not JSON: leave out --json"));
     }
     let range = args.range.unwrap_or(Range::From(0, None));
     for text in &args.objects {

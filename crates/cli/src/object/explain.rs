@@ -51,5 +51,5 @@ pub fn run(args: &ExplainArgs, output: Output) -> Outcome {
         "rule": rule,
     }))?;
     // As `grep` does it, the exit code tells what was found; it was told above already.
-    if decision.allowed { Ok(()) } else { Err(Failure::refused("it may not")) }
+    if decision.allowed { Ok(()) } else { Err(Failure::refused("not allowed")) }
 }

@@ -1,15 +1,15 @@
-//! `koine group`, `koine bucket` and `koine identity`: who is together, whose buckets are, and how root comes back.
+//! `koine group` and `koine bucket`: who is together, and whose buckets are.
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use koine::object::{BucketPage, BucketQuery, GroupChange, GroupInfo, NameQuery, Whose};
 use serde_json::json;
 
 use super::users::{QuotaArgs, identities, names, read_text, show_usage};
-use super::versions::{VersioningArgs, versioning};
-use super::{Named, explain, in_store, look_in_store, sealing, settings};
+use super::versions::{VersioningCommand, versioning};
+use super::{Named, explain, in_store, look_in_store, settings};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
@@ -22,20 +22,13 @@ const GROUP_EXAMPLES: &str = "Examples:
   koine group rm lab                            with its users, its buckets and all that they hold";
 
 const BUCKET_EXAMPLES: &str = "Examples:
-  koine bucket owner koine://photos ada         ada owns it, and her home group has it
-  koine bucket policy koine://photos policy.json
-  koine bucket policy koine://photos --remove
+  koine bucket owner set koine://photos ada     ada owns it, and her home group has it
+  koine bucket policy set koine://photos policy.json
+  koine bucket policy rm koine://photos
   koine bucket explain koine://photos/a.jpg s3:GetObject --user ada    whether she may, and what decides
   koine bucket set koine://photos --tag team=lab --quota-bytes 10GiB --access-times off
   koine bucket index add koine://photos --metadata camera    see koine search
-  koine bucket versioning koine://photos enabled      what is put over or deleted stays readable: koine ls --versions";
-
-const IDENTITY_EXAMPLES: &str = "Examples:
-  koine identity root reset --store store.koine     a new key and password for root; all others of root's are taken back
-  koine identity sealing-key rotate --store store.koine    a new key seals the secrets of all access keys
-  koine identity sealing-key forget --store store.koine    STORE.sealing is lost: its access keys go, data and users stay
-  koine identity public-access on --store store.koine      what a policy or access list opens to everybody is open
-  koine identity policy readers policy.json         a policy that users and groups may have";
+  koine bucket versioning set koine://photos enabled    what is put over or deleted stays readable: koine ls --versions";
 
 /// The options of `koine group`.
 #[derive(Args, Debug)]
@@ -64,9 +57,9 @@ enum GroupCommand {
 }
 
 #[derive(Args, Debug)]
-struct ReachArgs {
+pub(super) struct ReachArgs {
     #[command(flatten)]
-    reach: Reach,
+    pub(super) reach: Reach,
 }
 
 #[derive(Args, Debug)]
@@ -135,121 +128,69 @@ pub struct BucketArgs {
 
 #[derive(Subcommand, Debug)]
 enum BucketCommand {
-    /// Who owns a bucket; or give it to somebody.
-    Owner(OwnerArgs),
-    /// Show, set or remove a bucket's policy.
-    Policy(PolicyArgs),
+    /// Who owns a bucket: show it, or give it to somebody.
+    Owner {
+        #[command(subcommand)]
+        command: OwnerCommand,
+    },
+    /// A bucket's policy: show, set or remove it.
+    Policy {
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
     /// Whether somebody may do something to a bucket or an object, and what decides. For administrators.
     Explain(explain::ExplainArgs),
-    /// Keep every object that is put under a name; tell whether a bucket does.
-    Versioning(VersioningArgs),
+    /// Whether a bucket keeps every object that is put under a name: show or set it.
+    Versioning {
+        #[command(subcommand)]
+        command: VersioningCommand,
+    },
     /// Set metadata, tags, quotas, and whether access times are kept.
     Set(settings::SetArgs),
     /// Indexes, by which objects are found by metadata and tags: add, list and take away.
     Index(settings::IndexArgs),
 }
 
+#[derive(Subcommand, Debug)]
+enum OwnerCommand {
+    /// Show who owns a bucket.
+    Show(BucketName),
+    /// Give a bucket to a user.
+    Set {
+        #[command(flatten)]
+        of: BucketName,
+        /// The new owner.
+        #[arg(value_name = "USER")]
+        owner: String,
+        /// The new group, where it is not the owner's home.
+        #[arg(long, value_name = "GROUP")]
+        group: Option<String>,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+enum PolicyCommand {
+    /// Show the policy of a bucket.
+    Show(BucketName),
+    /// Set the policy of a bucket.
+    Set {
+        #[command(flatten)]
+        of: BucketName,
+        /// The policy in JSON; `-` is standard input.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Remove the policy of a bucket.
+    Rm(BucketName),
+}
+
 #[derive(Args, Debug)]
-struct OwnerArgs {
+pub(crate) struct BucketName {
     /// koine://BUCKET.
     #[arg(value_name = "BUCKET")]
-    bucket: String,
-    /// The new owner; without one it is told who it is.
-    #[arg(value_name = "USER")]
-    owner: Option<String>,
-    /// The new group, where it is not the owner's home.
-    #[arg(long, value_name = "GROUP", requires = "owner")]
-    group: Option<String>,
+    pub(crate) bucket: String,
     #[command(flatten)]
-    reach: Reach,
-}
-
-#[derive(Args, Debug)]
-struct PolicyArgs {
-    /// koine://BUCKET.
-    #[arg(value_name = "BUCKET")]
-    bucket: String,
-    /// The policy in JSON; `-` is standard input. Without one it is shown.
-    #[arg(value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Take it away.
-    #[arg(long, conflicts_with = "file")]
-    remove: bool,
-    #[command(flatten)]
-    reach: Reach,
-}
-
-/// The options of `koine identity`.
-#[derive(Args, Debug)]
-#[command(after_help = IDENTITY_EXAMPLES)]
-pub struct IdentityArgs {
-    #[command(subcommand)]
-    command: IdentityCommand,
-}
-
-#[derive(Subcommand, Debug)]
-enum IdentityCommand {
-    /// The way back for root: a new key and a new password.
-    Root {
-        #[command(subcommand)]
-        command: RootCommand,
-    },
-    /// The keys that seal the secrets of access keys: make, rotate, forget.
-    SealingKey {
-        #[command(subcommand)]
-        command: SealingCommand,
-    },
-    /// Whether policies and access lists may let those in who have no identity: tell it, or switch it on or off.
-    PublicAccess(PublicAccessArgs),
-    /// Show, set or remove a policy that users and groups may have.
-    Policy(NamedPolicyArgs),
-}
-
-#[derive(Subcommand, Debug)]
-enum RootCommand {
-    /// Give root a new key and a new password, for whoever owns the store.
-    Reset(ReachArgs),
-}
-
-#[derive(Subcommand, Debug)]
-enum SealingCommand {
-    /// Begin to seal the secrets of access keys, with a key in a file beside the store; the first secret does so by itself.
-    Make(ReachArgs),
-    /// Seal all secrets of access keys anew with a new key, also while the store is served; interrupted, it goes on.
-    Rotate(ReachArgs),
-    /// Remove the access keys whose secrets cannot be opened any more, because their sealing key is lost.
-    Forget(ReachArgs),
-}
-
-#[derive(Args, Debug)]
-struct PublicAccessArgs {
-    /// What it is to be; without it what it is.
-    #[arg(value_name = "STATE")]
-    state: Option<Switch>,
-    #[command(flatten)]
-    reach: Reach,
-}
-
-/// On or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Switch {
-    On,
-    Off,
-}
-
-#[derive(Args, Debug)]
-struct NamedPolicyArgs {
-    /// Its name.
-    #[arg(value_name = "NAME")]
-    name: String,
-    /// The policy in JSON; `-` is standard input. Without one it is shown.
-    #[arg(value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Take it away.
-    #[arg(long, conflicts_with = "file")]
-    remove: bool,
-    #[command(flatten)]
-    reach: Reach,
+    pub(crate) reach: Reach,
 }
 
 fn remove(RemoveArgs { name, yes }: &RemoveArgs, output: Output) -> Outcome {
@@ -276,7 +217,7 @@ fn confirm(group: &str, held: &BucketPage, output: Output) -> Outcome {
         first.name
     );
     if !output.is_terminal() || !io::stdin().is_terminal() {
-        return Err(Failure::usage(format!("{what}; add --yes where that is meant")));
+        return Err(Failure::usage(format!("{what}; add --yes to confirm")));
     }
     eprint!("{what}. Delete them? [y/N] ");
     let mut answer = String::new();
@@ -313,7 +254,7 @@ pub fn run(args: &GroupArgs, output: Output) -> Outcome {
                 policies: args.policies.as_deref().map(names),
             };
             if change == GroupChange::default() {
-                return Err(Failure::usage("nothing is to be changed; see koine group set --help"));
+                return Err(Failure::usage("nothing to change; see koine group set --help"));
             }
             let info = identities(&args.name.reach, |identities| {
                 identities.set_group(&args.name.group, change).wait().map_err(failed)
@@ -363,88 +304,56 @@ fn show(group: &GroupInfo, output: Output) -> Outcome {
 /// Runs `koine bucket`.
 pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
     match &args.command {
-        BucketCommand::Owner(args) => {
-            let named = Named::bucket(&args.bucket)?;
-            let (owner, group) = in_store(&args.reach, &[&named], |store| {
-                let identities = store.objects().identities();
-                if let Some(owner) = &args.owner {
-                    identities.change_owner(&named.bucket, owner, args.group.as_deref()).wait().map_err(failed)?;
-                }
-                identities.owner(&named.bucket).map_err(failed)
-            })?;
-            output.people(format!("{}  owner {}, group {}", named.bucket, printable(&owner), printable(&group)))?;
-            output.json(&json!({ "type": "bucket", "bucket": named.bucket, "owner": owner, "group": group }))
+        BucketCommand::Owner { command: OwnerCommand::Show(of) } => owner(of, None, output),
+        BucketCommand::Owner { command: OwnerCommand::Set { of, owner: to, group } } => {
+            owner(of, Some((to, group.as_deref())), output)
         }
         BucketCommand::Explain(args) => explain::run(args, output),
-        BucketCommand::Versioning(args) => versioning(args, output),
+        BucketCommand::Versioning { command } => versioning(command, output),
         BucketCommand::Set(args) => settings::set(args, output),
         BucketCommand::Index(args) => settings::index(args, output),
-        BucketCommand::Policy(args) => {
-            let named = Named::bucket(&args.bucket)?;
-            let document = args.file.as_deref().map(read_text).transpose()?;
-            in_store(&args.reach, &[&named], |store| {
-                let identities = store.objects().identities();
-                if document.is_some() || args.remove {
-                    let set = identities.set_bucket_policy(&named.bucket, document.as_deref());
-                    set.wait().map_err(failed)?;
-                    return policy_changed(&format!("the policy of koine://{}", named.bucket), args.remove, output);
-                }
-                tell(&identities.bucket_policy(&named.bucket).map_err(failed)?, output)
+        BucketCommand::Policy { command: PolicyCommand::Show(of) } => {
+            let named = Named::bucket(&of.bucket)?;
+            in_store(&of.reach, &[&named], |store| {
+                tell(&store.objects().identities().bucket_policy(&named.bucket).map_err(failed)?, output)
             })
         }
+        BucketCommand::Policy { command: PolicyCommand::Set { of, file } } => {
+            set_policy(of, Some(read_text(file)?), output)
+        }
+        BucketCommand::Policy { command: PolicyCommand::Rm(of) } => set_policy(of, None, output),
     }
 }
 
-/// Runs `koine identity`.
-pub fn identity(args: &IdentityArgs, output: Output) -> Outcome {
-    match &args.command {
-        IdentityCommand::Root { command: RootCommand::Reset(args) } => {
-            let (access_key, secret, password) =
-                identities(&args.reach, |identities| identities.reset_root().map_err(failed))?;
-            output.people(format!(
-                "access key  {access_key}\nsecret      {}\npassword    {}\nThey are not shown again; what root had before lets nobody in.",
-                secret.expose(),
-                password.expose()
-            ))?;
-            output.json(&json!({
-                "type": "root", "access_key": access_key, "secret": secret.expose(), "password": password.expose(),
-            }))
+fn owner(of: &BucketName, to: Option<(&String, Option<&str>)>, output: Output) -> Outcome {
+    let named = Named::bucket(&of.bucket)?;
+    let (owner, group) = in_store(&of.reach, &[&named], |store| {
+        let identities = store.objects().identities();
+        if let Some((owner, group)) = to {
+            identities.change_owner(&named.bucket, owner, group).wait().map_err(failed)?;
         }
-        IdentityCommand::SealingKey { command } => match command {
-            SealingCommand::Make(args) => sealing::make(&args.reach, output),
-            SealingCommand::Rotate(args) => sealing::rotate(&args.reach, output),
-            SealingCommand::Forget(args) => sealing::forget(&args.reach, output),
-        },
-        IdentityCommand::PublicAccess(args) => {
-            let is_on = identities(&args.reach, |identities| {
-                if let Some(state) = args.state {
-                    identities.set_public_access(state == Switch::On).wait().map_err(failed)?;
-                }
-                identities.public_access().map_err(failed)
-            })?;
-            output.people(format!("public access is {}", if is_on { "on" } else { "off" }))?;
-            output.json(&json!({ "type": "public_access", "on": is_on }))
-        }
-        IdentityCommand::Policy(args) => {
-            let document = args.file.as_deref().map(read_text).transpose()?;
-            identities(&args.reach, |identities| {
-                if document.is_some() || args.remove {
-                    identities.set_policy(&args.name, document.as_deref()).wait().map_err(failed)?;
-                    return policy_changed(&format!("the policy {}", printable(&args.name)), args.remove, output);
-                }
-                tell(&identities.policy(&args.name).map_err(failed)?, output)
-            })
-        }
-    }
+        identities.owner(&named.bucket).map_err(failed)
+    })?;
+    output.people(format!("{}  owner {}, group {}", named.bucket, printable(&owner), printable(&group)))?;
+    output.json(&json!({ "type": "bucket", "bucket": named.bucket, "owner": owner, "group": group }))
 }
 
-fn policy_changed(what: &str, removed: bool, output: Output) -> Outcome {
+fn set_policy(of: &BucketName, document: Option<String>, output: Output) -> Outcome {
+    let named = Named::bucket(&of.bucket)?;
+    in_store(&of.reach, &[&named], |store| {
+        let set = store.objects().identities().set_bucket_policy(&named.bucket, document.as_deref());
+        set.wait().map_err(failed)
+    })?;
+    policy_changed(&format!("the policy of koine://{}", named.bucket), document.is_none(), output)
+}
+
+pub(super) fn policy_changed(what: &str, removed: bool, output: Output) -> Outcome {
     let word = if removed { "removed" } else { "set" };
     output.done(format!("{word} {what}"), &json!({ "type": word, "what": what }))
 }
 
 /// A policy, as it is or as a value.
-fn tell(document: &str, output: Output) -> Outcome {
+pub(super) fn tell(document: &str, output: Output) -> Outcome {
     output.people(document)?;
     output.json(&serde_json::from_str(document).unwrap_or_default())
 }

@@ -52,7 +52,7 @@ fn tell(holder: &Holder, named: &Named, version: Option<VersionId>) -> Outcome<V
     let Named { bucket, key, .. } = named;
     match (holder, version) {
         (_, Some(_)) if key.is_empty() => {
-            Err(Failure::usage(format!("{named} is a whole bucket, which has no versions; name a key in it")))
+            Err(Failure::usage(format!("{named} is a whole bucket; name a key in it to see a version")))
         }
         (Holder::S3 { .. }, Some(_)) => Err(no_versions(named)),
         (Holder::Store(store), Some(version)) => {

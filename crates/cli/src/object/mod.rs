@@ -9,6 +9,7 @@ pub mod cat;
 pub mod edit;
 pub mod explain;
 pub mod groups;
+pub mod identity;
 pub mod info;
 pub mod multipart;
 pub mod mv;
@@ -76,7 +77,7 @@ impl Named {
 
 /// What is said of versions of an S3 server, which this program has no call for.
 pub(crate) fn no_versions(named: &Named) -> Failure {
-    Failure::usage(format!("{named}: versions are those of a store; name it koine://BUCKET/KEY, with --store"))
+    Failure::usage(format!("{named}: versions are only available in a store; name it koine://BUCKET/KEY, with --store"))
 }
 
 /// Opens the store, does something in it and closes it; for what S3 has no call, or this program none for it.
@@ -100,9 +101,9 @@ fn close_after<T>(store: Store, act: impl FnOnce(&Store) -> Outcome<T>) -> Outco
 fn check_doors(named: &[&Named]) -> Outcome {
     match named.iter().find(|named| named.door != Door::Store) {
         None => Ok(()),
-        Some(named) => {
-            Err(Failure::usage(format!("{named}: this works in a store; name it koine://BUCKET/KEY, with --store")))
-        }
+        Some(named) => Err(Failure::usage(format!(
+            "{named}: this works only in a store; name it koine://BUCKET/KEY, with --store"
+        ))),
     }
 }
 

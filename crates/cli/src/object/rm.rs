@@ -53,7 +53,7 @@ pub fn run(args: &RmArgs, output: Output) -> Outcome {
     let objects = args.objects.iter().map(|text| Named::parse(text)).collect::<Outcome<Vec<_>>>()?;
     let Some(first) = objects.first() else { return Ok(()) };
     if objects.iter().any(|object| object.door != first.door) {
-        return Err(Failure::usage("names of a store and of servers in one command: give a command to each"));
+        return Err(Failure::usage("names of a store and of servers cannot be mixed here: use one command for each"));
     }
     if let Some(named) = objects.iter().find(|named| named.key.is_empty() && !args.recursive) {
         return Err(Failure::usage(format!("{named} is a whole bucket; add --recursive, or name a key")));
@@ -61,7 +61,7 @@ pub fn run(args: &RmArgs, output: Output) -> Outcome {
     if let Some(version) = args.version {
         return match objects.as_slice() {
             [named] => versions::remove(&args.reach, named, version, args.force, output),
-            _ => Err(Failure::usage("a version is of one object: name that alone")),
+            _ => Err(Failure::usage("--version takes exactly one object")),
         };
     }
     let holder = args.reach.open(&first.door)?;
@@ -106,7 +106,7 @@ fn remove(holder: &Holder, named: &Named, args: &RmArgs, output: Output) -> Outc
     going.flush()?;
     let may_be_empty = args.force || (named.key.is_empty() && args.recursive);
     if going.count == 0 && !may_be_empty {
-        return Err(Failure::missing(format!("{}: nothing is there", printable(&named.to_string()))));
+        return Err(Failure::missing(format!("{}: nothing found", printable(&named.to_string()))));
     }
     Ok(())
 }

@@ -51,12 +51,14 @@ fn wanted(text: &str, between: Option<&[String]>) -> Outcome<(String, Wanted)> {
     let wanted = match (rest.strip_prefix('='), rest.strip_prefix('^'), between) {
         (None, None, Some([first, last])) => Wanted::Between(first.clone(), last.clone()),
         (None, None, _) => Wanted::Any,
-        (_, _, Some(_)) => return Err(Failure::usage(format!("{text} with --between: name the entry alone"))),
+        (_, _, Some(_)) => {
+            return Err(Failure::usage(format!("{text}: with --between, give the name of the entry alone")));
+        }
         (Some(value), _, None) => Wanted::Equal(value.to_owned()),
         (None, Some(prefix), None) => Wanted::BeginsWith(prefix.to_owned()),
     };
     if name.is_empty() {
-        return Err(Failure::usage(format!("{text:?} has no name; write NAME, NAME=VALUE or NAME^PREFIX")));
+        return Err(Failure::usage(format!("{text:?} lacks a name; write NAME, NAME=VALUE or NAME^PREFIX")));
     }
     Ok((name.to_owned(), wanted))
 }
@@ -66,7 +68,7 @@ fn query(args: &SearchArgs, prefix: &str) -> Outcome<SearchQuery> {
     let (of, wanted) = match (&args.metadata, &args.tag) {
         (Some(text), _) => wanted(text, between).map(|(name, wanted)| (Indexed::Metadata(name), wanted))?,
         (None, Some(text)) => wanted(text, between).map(|(name, wanted)| (Indexed::Tag(name), wanted))?,
-        (None, None) => return Err(Failure::usage("name what is searched: --metadata or --tag")),
+        (None, None) => return Err(Failure::usage("say what to search by: --metadata or --tag")),
     };
     let limit = args.limit.unwrap_or(usize::MAX).min(PAGE);
     Ok(SearchQuery { wanted, prefix: prefix.to_owned(), limit, ..SearchQuery::new(of) })

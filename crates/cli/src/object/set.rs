@@ -79,24 +79,24 @@ pub struct ComposeArgs {
 }
 
 pub(super) fn entry(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no entry; write NAME=VALUE"))?;
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not an entry; write NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
 fn octal(text: &str) -> Result<u32, String> {
     let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o7777);
-    bits.ok_or_else(|| format!("{text:?} are no permission bits; write them as 640"))
+    bits.ok_or_else(|| format!("{text:?} are not permission bits; write them as 640"))
 }
 
 fn owner(text: &str) -> Result<(u32, u32), String> {
     let numbers = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
-    numbers.ok_or_else(|| format!("{text:?} is no owner; write two numbers, as 1000:100"))
+    numbers.ok_or_else(|| format!("{text:?} is not an owner; write two numbers, as 1000:100"))
 }
 
 fn moment(text: &str) -> Result<Timestamp, String> {
     let read = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339);
     let time = read.ok().and_then(|time| u64::try_from(time.unix_timestamp_nanos()).ok());
-    time.map(Timestamp).ok_or_else(|| format!("{text:?} is no time since 1970; write it as 2026-01-01T00:00:00Z"))
+    time.map(Timestamp).ok_or_else(|| format!("{text:?} is not a time since 1970; write it as 2026-01-01T00:00:00Z"))
 }
 
 pub(super) fn change(set: &[(String, String)], remove: &[String]) -> Option<MetadataChange> {
@@ -117,7 +117,7 @@ pub fn set(args: &SetArgs, output: Output) -> Outcome {
         ..AttributeChange::default()
     };
     if change == AttributeChange::default() && args.content_type.is_none() {
-        return Err(Failure::usage("nothing is to be set; see koine set --help"));
+        return Err(Failure::usage("nothing to set; see koine set --help"));
     }
     let name = ObjectName::new(&named.bucket, &named.key);
     let info = in_store(&args.reach, &[&named], |store| {

@@ -53,7 +53,9 @@ fn bytes(text: &str) -> Result<Limit, String> {
 fn count(text: &str) -> Result<Limit, String> {
     match text {
         "none" => Ok(Limit(None)),
-        text => text.parse().map(|count| Limit(Some(count))).map_err(|_| format!("{text:?} is no number of objects")),
+        text => {
+            text.parse().map(|count| Limit(Some(count))).map_err(|_| format!("{text:?} is not a number of objects"))
+        }
     }
 }
 
@@ -80,7 +82,7 @@ pub fn set(args: &SetArgs, output: Output) -> Outcome {
         quota_objects: args.quota_objects.map(|limit| limit.0),
     };
     if change == BucketChange::default() {
-        return Err(Failure::usage("nothing is to be set; see koine bucket set --help"));
+        return Err(Failure::usage("nothing to set; see koine bucket set --help"));
     }
     let value = in_store(&args.reach, &[&named], |store| {
         store.objects().set_bucket(&named.bucket, change).wait().map_err(failed)?;
@@ -136,7 +138,7 @@ impl OfArgs {
         match (&self.metadata, &self.tag) {
             (Some(name), _) => Ok(Indexed::Metadata(name.clone())),
             (None, Some(name)) => Ok(Indexed::Tag(name.clone())),
-            (None, None) => Err(Failure::usage("name what the index is over: --metadata or --tag")),
+            (None, None) => Err(Failure::usage("say what to index: --metadata or --tag")),
         }
     }
 }

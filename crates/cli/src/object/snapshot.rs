@@ -100,10 +100,9 @@ pub fn run(args: &SnapshotArgs, output: Output) -> Outcome {
 
 fn on_snapshot(args: &NamedArgs, act: impl FnOnce(&Objects, &str, &str) -> Outcome) -> Outcome {
     let named = Named::bucket(&args.name)?;
-    let (bucket, snapshot) = named
-        .bucket
-        .split_once('@')
-        .ok_or_else(|| Failure::usage(format!("{} names no snapshot; write koine://BUCKET@SNAPSHOT", args.name)))?;
+    let (bucket, snapshot) = named.bucket.split_once('@').ok_or_else(|| {
+        Failure::usage(format!("{} does not name a snapshot; write koine://BUCKET@SNAPSHOT", args.name))
+    })?;
     in_store(&args.reach, &[&named], |store| act(store.objects(), bucket, snapshot))
 }
 

@@ -347,7 +347,7 @@ fn set(args: &SetArgs, output: Output) -> Outcome {
         ..UserChange::default()
     };
     if change == UserChange::default() {
-        return Err(Failure::usage("nothing is to be changed; see koine user set --help"));
+        return Err(Failure::usage("nothing to change; see koine user set --help"));
     }
     let info =
         identities(&args.name.reach, |identities| identities.set_user(&args.name.user, change).wait().map_err(failed))?;

@@ -1,9 +1,10 @@
 //! Versions on the command line: `koine ls --versions`, `koine rm --version`, `koine bucket versioning`.
 
-use clap::{Args, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use koine::object::{ErrorKind, VersionId, VersionQuery, VersionSummary, Versioning};
 use serde_json::json;
 
+use super::groups::BucketName;
 use super::{Named, in_store, look_in_store};
 use crate::failure::{Failure, Outcome};
 use crate::holder::{Reach, failed, rfc3339};
@@ -18,7 +19,7 @@ const PAGE_LEN: usize = 1000;
 /// Lists the versions of all objects that begin so, or whose names a pattern takes.
 pub(crate) fn list(reach: &Reach, named: &Named, exact: bool, output: Output) -> Outcome {
     if named.bucket.is_empty() {
-        return Err(Failure::usage("versions are of objects: name a bucket, koine://BUCKET/PREFIX"));
+        return Err(Failure::usage("--versions needs a bucket: koine://BUCKET/PREFIX"));
     }
     let pattern = if exact { None } else { Pattern::parse(&named.key)? };
     let prefix = pattern.as_ref().map_or(named.key.as_str(), Pattern::prefix);
@@ -37,7 +38,7 @@ pub(crate) fn list(reach: &Reach, named: &Named, exact: bool, output: Output) ->
         }
     })?;
     if shown == 0 && !named.key.is_empty() {
-        return Err(Failure::missing(format!("{}: no version begins so", printable(&named.to_string()))));
+        return Err(Failure::missing(format!("{}: no version has this prefix", printable(&named.to_string()))));
     }
     Ok(())
 }
@@ -70,21 +71,23 @@ pub(crate) fn remove(reach: &Reach, named: &Named, version: VersionId, force: bo
     })
 }
 
-/// The options of `koine bucket versioning`.
-#[derive(Args, Debug)]
-pub(crate) struct VersioningArgs {
-    /// koine://BUCKET.
-    #[arg(value_name = "BUCKET")]
-    bucket: String,
-    /// What it keeps from now on; without it, it is told what it keeps.
-    #[arg(value_name = "STATE")]
-    state: Option<State>,
-    #[command(flatten)]
-    reach: Reach,
+/// The verbs of `koine bucket versioning`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum VersioningCommand {
+    /// Show what a bucket keeps.
+    Show(BucketName),
+    /// Say what a bucket keeps from now on.
+    Set {
+        #[command(flatten)]
+        of: BucketName,
+        /// What it keeps.
+        #[arg(value_name = "STATE")]
+        state: State,
+    },
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum State {
+pub(crate) enum State {
     /// Every object that is put under a name.
     Enabled,
     /// What was kept while versions were enabled, and one object a name beside it.
@@ -92,10 +95,14 @@ enum State {
 }
 
 /// Runs `koine bucket versioning`.
-pub(crate) fn versioning(args: &VersioningArgs, output: Output) -> Outcome {
-    let named = Named::bucket(&args.bucket)?;
-    let now = in_store(&args.reach, &[&named], |store| {
-        if let Some(state) = args.state {
+pub(crate) fn versioning(command: &VersioningCommand, output: Output) -> Outcome {
+    let (of, state) = match command {
+        VersioningCommand::Show(of) => (of, None),
+        VersioningCommand::Set { of, state } => (of, Some(state)),
+    };
+    let named = Named::bucket(&of.bucket)?;
+    let now = in_store(&of.reach, &[&named], |store| {
+        if let Some(state) = state {
             let versioning = match state {
                 State::Enabled => Versioning::Enabled,
                 State::Suspended => Versioning::Suspended,

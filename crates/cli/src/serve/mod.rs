@@ -123,7 +123,7 @@ async fn serve(args: &ServeArgs, output: Output, store: &Arc<Store>, root: Root)
         };
         Failure::failed(format!("{error}{hint}"))
     };
-    let first = args.s3.first().ok_or_else(|| Failure::usage("--s3 names no address"))?;
+    let first = args.s3.first().ok_or_else(|| Failure::usage("--s3 does not name an address"))?;
     let mut options = GatewayOptions::new(*first);
     options.addresses.clone_from(&args.s3);
     options.region.clone_from(&args.region);

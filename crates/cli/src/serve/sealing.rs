@@ -25,7 +25,7 @@ pub fn check(store: &Store, named: bool) -> Outcome {
              until it is put back (koine identity sealing-key forget, where it is lost)"
         ),
         Sealing::AsTheyAre if *store.place() != Place::Memory => tracing::warn!(
-            "secrets of access keys are kept as they are: who reads the store has them; see --sealing-key"
+            "secrets of access keys are stored unsealed: whoever reads the store has them; see --sealing-key"
         ),
         _ => {}
     }

@@ -86,7 +86,7 @@ impl Listing {
                 Ok(Told::Entry(entry)) => {
                     if self.before.as_ref().is_some_and(|before| *before >= entry.name) {
                         return Err(Failure::failed(format!(
-                            "{}: a listing that is not in the order of names cannot be compared",
+                            "{}: the listing is not in the order of names, so it cannot be compared",
                             entry.name
                         )));
                     }

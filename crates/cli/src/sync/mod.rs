@@ -137,7 +137,7 @@ pub fn run(args: &SyncArgs, output: Output) -> Outcome {
     tree::check(&from)?;
     tree::check(&to)?;
     if args.part_size < PART_LEN_MIN {
-        return Err(Failure::usage(format!("--part-size {}: parts have 5 MiB or more", args.part_size)));
+        return Err(Failure::usage(format!("--part-size {}: a part has at least 5 MiB", args.part_size)));
     }
     match (&from, &to) {
         (Location::Local(_), Location::Local(_)) => {
@@ -146,7 +146,7 @@ pub fn run(args: &SyncArgs, output: Output) -> Outcome {
             ));
         }
         (Location::Object { .. }, Location::Object { .. }) if within(&from, &to) || within(&to, &from) => {
-            return Err(Failure::usage("one side lies in the other: what is copied would be copied again"));
+            return Err(Failure::usage("one side lies inside the other: what was copied would be copied again"));
         }
         _ => {}
     }
@@ -200,7 +200,7 @@ impl Sync<'_> {
             && !key.is_empty()
             && self.args.comparing.takes_all()
         {
-            return Err(Failure::missing(format!("{}: no key begins so", tree::child(self.from, "")?)));
+            return Err(Failure::missing(format!("{}: no key has this prefix", tree::child(self.from, "")?)));
         }
         summary.left += seen.same;
         summary.failed += seen.left_out;
@@ -321,7 +321,7 @@ impl Sync<'_> {
         if !seen.any_in_from {
             summary.failed += 1;
             eprintln!(
-                "koine: nothing was deleted: {} has nothing that is meant; koine rm -r empties {}",
+                "koine: nothing was deleted: {} has nothing to compare with; koine rm -r empties {}",
                 printable(&self.args.from),
                 printable(&self.args.to)
             );

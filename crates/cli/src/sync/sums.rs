@@ -28,7 +28,7 @@ pub fn of(doors: &Doors, name: &Location) -> Outcome<u64> {
                         while filled < buffer.len() {
                             let rest = buffer.get_mut(filled..).unwrap_or_default();
                             match reader.read(offset + filled as u64, rest).map_err(failed)? {
-                                0 => return Err(Failure::failed(format!("{name} ends before its length"))),
+                                0 => return Err(Failure::failed(format!("{name} is shorter than recorded"))),
                                 count => filled += count,
                             }
                         }

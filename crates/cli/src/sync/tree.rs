@@ -61,10 +61,10 @@ pub struct Reading {
 pub fn check(place: &Location) -> Outcome {
     match place {
         Location::Object { door, bucket, .. } if bucket.is_empty() => {
-            Err(Failure::usage(format!("{place} names no bucket; write {}BUCKET/PREFIX", door.scheme())))
+            Err(Failure::usage(format!("{place} does not name a bucket; write {}BUCKET/PREFIX", door.scheme())))
         }
         Location::Local(path) if path.exists() && !path.is_dir() => {
-            Err(Failure::usage(format!("{} is no folder; koine cp copies single files", path.display())))
+            Err(Failure::usage(format!("{} is not a folder; koine cp copies single files", path.display())))
         }
         _ => Ok(()),
     }

@@ -74,7 +74,7 @@ fn settled(is_public: bool, wanted: bool) -> Result<(), S3Error> {
     let (now, other) = if is_public { ("on", "off") } else { ("off", "on") };
     let message = format!(
         "Public access is one switch for the whole store and is {now}: setting it for a bucket is not implemented. \
-         Who owns the store turns it {other} by: koine identity public-access {other}"
+         Who owns the store turns it {other} by: koine identity public-access set {other}"
     );
     Err(S3Error::with_message(S3ErrorCode::NotImplemented, message))
 }

@@ -228,6 +228,6 @@ fn check_public(txn: &mut Transaction) -> Result<()> {
     if head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()?.is_some_and(|head| head.public) {
         return Ok(());
     }
-    let message = "public access to this store is off; root switches it on before anything is opened to everybody or to every user: koine identity public-access on";
+    let message = "public access to this store is off; root switches it on before anything is opened to everybody or to every user: koine identity public-access set on";
     Err(Error::new(ErrorKind::InvalidRequest, message))
 }

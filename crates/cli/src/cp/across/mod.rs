@@ -39,14 +39,13 @@ pub async fn run(
     let (source, about) = Source::open(from, bucket, key).await?;
     let ranges = parts(about.size, shared.manner.part_len);
     let mut target = Target::open(shared, to, (to_bucket, to_key), &about, ranges.len()).await?;
-    let outcome = match feed(shared, source, ranges, &about, &mut target).await {
+    match feed(shared, source, ranges, &about, &mut target).await {
         Ok((sum, verified)) => target.finish(sum).await.map(|()| verified),
         Err(failure) => {
             // The target knows more where it gave up first.
-            return Err(target.abandon().await.err().unwrap_or(failure));
+            Err(target.abandon().await.err().unwrap_or(failure))
         }
-    };
-    outcome
+    }
 }
 
 /// Hands all pieces on, in order; gives the checksum of the whole, which is that of the source where it has one.
@@ -61,7 +60,7 @@ async fn feed(
     let mut sums = Vec::new();
     let mut coming = fetch(shared, source, ranges);
     while let Some(piece) = coming.recv().await {
-        let piece = piece?.await.map_err(|error| Failure::failed(format!("a part broke off: {error}")))??;
+        let piece = piece?.await.map_err(|error| Failure::failed(format!("a part failed: {error}")))??;
         if let Some(md5) = &mut md5 {
             md5.update(&piece.bytes);
         }

@@ -18,7 +18,15 @@ use crate::holder::failed;
 #[derive(Clone)]
 pub enum Source {
     Store(Arc<ObjectReader>),
-    S3 { client: Client, bucket: String, key: String, etag: String },
+    S3(Arc<Remote>),
+}
+
+/// An object of a server, in the version that was found.
+pub struct Remote {
+    client: Client,
+    bucket: String,
+    key: String,
+    etag: String,
 }
 
 /// What is known of it.
@@ -37,8 +45,9 @@ pub struct About {
 impl About {
     /// Compares what arrived with what is stored.
     pub fn verify(&self, crc: u64, md5: Option<&str>) -> Outcome<Verified> {
-        let wrong =
-            |what: String| Failure::failed(format!("what arrived is not what is stored ({what}); nothing was written"));
+        let wrong = |what: String| {
+            Failure::failed(format!("the data received differs from what is stored ({what}); nothing was written"))
+        };
         match (self.crc, &self.md5, md5) {
             (Some(stored), _, _) if stored == crc => Ok(Verified::Yes),
             (Some(stored), _, _) => Err(wrong(format!("CRC-64/NVME {crc:016x}, stored {stored:016x}"))),
@@ -75,7 +84,7 @@ impl Source {
                 let is_md5 = etag.len() == 32 && etag.bytes().all(|byte| byte.is_ascii_hexdigit());
                 let md5 = is_md5.then(|| etag.clone());
                 let (bucket, key) = (bucket.to_owned(), key.to_owned());
-                let source = Source::S3 { client: client.clone(), bucket, key, etag };
+                let source = Source::S3(Arc::new(Remote { client: client.clone(), bucket, key, etag }));
                 Ok((source, About { size, crc: checksum, md5, carried, sound: false }))
             }
         }
@@ -84,7 +93,10 @@ impl Source {
     /// A range of its bytes.
     pub async fn read(&self, offset: u64, length: u64) -> Outcome<Bytes> {
         match self {
-            Source::S3 { client, bucket, key, etag } => client.get(bucket, key, etag, offset, length).await,
+            Source::S3(remote) => {
+                let Remote { client, bucket, key, etag } = remote.as_ref();
+                client.get(bucket, key, etag, offset, length).await
+            }
             Source::Store(reader) => {
                 let reader = Arc::clone(reader);
                 let length =
@@ -103,7 +115,7 @@ fn fill(reader: &ObjectReader, offset: u64, mut buffer: Vec<u8>) -> Outcome<Byte
     while filled < buffer.len() {
         let rest = buffer.get_mut(filled..).unwrap_or_default();
         match reader.read(offset + filled as u64, rest).map_err(failed)? {
-            0 => return Err(Failure::failed("the object ends before its length")),
+            0 => return Err(Failure::failed("the object is shorter than recorded")),
             count => filled += count,
         }
     }
@@ -114,7 +126,7 @@ fn fill(reader: &ObjectReader, offset: u64, mut buffer: Vec<u8>) -> Outcome<Byte
 pub async fn waiting<T: Send + 'static>(act: impl FnOnce() -> Outcome<T> + Send + 'static) -> Outcome<T> {
     match tokio::task::spawn_blocking(act).await {
         Ok(outcome) => outcome,
-        Err(error) => Err(Failure::failed(format!("a copy broke off: {error}"))),
+        Err(error) => Err(Failure::failed(format!("a copy failed: {error}"))),
     }
 }
 

@@ -131,7 +131,7 @@ impl Target {
 }
 
 async fn joined(writing: JoinHandle<Outcome>) -> Outcome {
-    writing.await.map_err(|error| Failure::failed(format!("a copy broke off: {error}")))?
+    writing.await.map_err(|error| Failure::failed(format!("a copy failed: {error}")))?
 }
 
 impl Parts {
@@ -179,7 +179,7 @@ impl Parts {
 }
 
 fn broke(error: tokio::task::JoinError) -> Failure {
-    Failure::failed(format!("a part broke off: {error}"))
+    Failure::failed(format!("a part failed: {error}"))
 }
 
 /// An object of a store that is written.
