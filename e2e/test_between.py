@@ -102,7 +102,8 @@ def test_conditions_hold_for_targets_in_a_store_and_what_cannot_be_is_said(place
     assert places("cp", "--if-absent", f"koine://{bucket}/k", f"s3://{bucket}/k", check=False).returncode == 2
     assert places("cp", "--resume", f"koine://{bucket}/k", f"s3://{bucket}/k", check=False).returncode == 2
     assert places("cp", f"s3://{bucket}/nothing", f"lab://{bucket}/k", check=False).returncode == 4
-    assert places("cp", f"s3://{bucket}/k", "lab://no-such-bucket/k", check=False).returncode == 4
+    done = places("cp", f"s3://{bucket}/k", "lab://no-such-bucket/k", check=False)
+    assert done.returncode == 4 and "PUT lab://no-such-bucket/k: 404 NoSuchBucket" in done.stderr
     assert places("cp", f"s3://{bucket}/k", "koine://no-such-bucket/k", check=False).returncode == 4
 
 
@@ -132,3 +133,19 @@ def test_memory_is_bounded_whatever_the_length(places, s3, bucket, server, other
         summary, peak = done.stdout.splitlines()[-2:]
         assert json.loads(summary)["bytes"] == size
         assert int(peak) < 160 << 10, (source, target, peak)
+
+
+@pytest.mark.full
+def test_more_than_a_gibibyte_goes_into_a_store_in_parts_with_its_tags(places, s3, bucket, tmp_path):
+    with open(tmp_path / "file", "wb") as file:
+        file.truncate(1200 << 20)
+    places("cp", tmp_path / "file", f"s3://{bucket}/long")
+    s3.put_object_tagging(Bucket=bucket, Key="long", Tagging={"TagSet": [{"Key": "kind", "Value": "long"}]})
+    for source, target in [("s3", "koine"), ("koine", "lab")]:
+        done = told(places("--json", "cp", f"{source}://{bucket}/long", f"{target}://{bucket}/long"))[-1]
+        assert (done["copied"], done["unverified"]) == (1, 0)
+    (info,) = told(places("--json", "info", f"koine://{bucket}/long"))
+    assert info["size"] == 1200 << 20 and info["parts"] == 150 and info["tags"] == {"kind": "long"}
+    assert places.lab.get_object_tagging(Bucket=bucket, Key="long")["TagSet"] == [{"Key": "kind", "Value": "long"}]
+    assert places("multipart", "ls", f"koine://{bucket}").stdout == ""
+    places.lab.delete_object(Bucket=bucket, Key="long")

@@ -160,7 +160,7 @@ pub fn client(name: &AliasName) -> Outcome<Client> {
             "{name}:// is not a known alias ({known}): koine alias set {name} http://HOST:PORT makes one; for a local path write ./{name}:…"
         ))
     })?;
-    let endpoint = Endpoint::parse(&alias.url, &alias.region)?;
+    let endpoint = Endpoint::parse(&alias.url, &alias.region)?.named(format!("{name}://"));
     let keys = Keys { access_key: alias.access_key, secret: alias.secret, session_token: alias.session_token };
     Ok(Client::new(endpoint, keys))
 }

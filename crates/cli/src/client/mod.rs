@@ -41,6 +41,8 @@ pub struct Endpoint {
     authority: String,
     /// What signatures name.
     region: String,
+    /// What names of its objects begin with, for messages.
+    scheme: String,
 }
 
 impl Endpoint {
@@ -71,7 +73,14 @@ impl Endpoint {
         }
         let host = url.host_str().unwrap_or_default();
         let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        Ok(Endpoint { authority, region: region.to_owned() })
+        Ok(Endpoint { authority, region: region.to_owned(), scheme: "s3://".to_owned() })
+    }
+}
+
+impl Endpoint {
+    /// The same, told by its alias.
+    pub fn named(self, scheme: String) -> Self {
+        Endpoint { scheme, ..self }
     }
 }
 
@@ -122,9 +131,14 @@ impl Call {
         }
     }
 
-    /// For messages: `PUT s3://bucket/key`.
+    /// For messages, before it is known who is asked: `PUT bucket/key`.
     fn name(&self) -> String {
-        format!("{} s3://{}/{}", self.method, self.bucket, self.key)
+        format!("{} {}/{}", self.method, self.bucket, self.key)
+    }
+
+    /// For messages: `PUT s3://bucket/key`.
+    fn name_at(&self, endpoint: &Endpoint) -> String {
+        format!("{} {}{}/{}", self.method, endpoint.scheme, self.bucket, self.key)
     }
 }
 
@@ -188,8 +202,8 @@ impl Client {
         };
         let lost = |why: String| {
             Attempt::Again(Failure::failed(format!(
-                "{}: no answer from http://{}: {why}; is the server running, and is --endpoint right?",
-                call.name(),
+                "{}: no answer from http://{}: {why}; is the server running, and is its address right?",
+                call.name_at(&self.endpoint),
                 self.endpoint.authority
             )))
         };
@@ -198,7 +212,7 @@ impl Client {
             Ok(Err(error)) => lost(error),
             Ok(Ok((head, body))) if head.status.is_success() => Attempt::Done(Answer { headers: head.headers, body }),
             Ok(Ok((head, body))) => {
-                let failure = refused(call, head.status, &body);
+                let failure = refused(&call.name_at(&self.endpoint), head.status, &body);
                 if matches!(head.status.as_u16(), 500 | 502 | 503 | 504) {
                     Attempt::Again(failure)
                 } else {
@@ -257,7 +271,7 @@ pub fn source_name(bucket: &str, key: &str) -> String {
 }
 
 /// The failure that a refusing answer tells.
-fn refused(call: &Call, status: StatusCode, body: &[u8]) -> Failure {
+fn refused(call: &str, status: StatusCode, body: &[u8]) -> Failure {
     let told = Element::parse(body).ok();
     let code = told.as_ref().map_or("", |error| error.text_of("Code"));
     let message = told.as_ref().map_or("", |error| error.text_of("Message"));
@@ -269,8 +283,13 @@ fn refused(call: &Call, status: StatusCode, body: &[u8]) -> Failure {
         _ => "",
     };
     let what = if code.is_empty() { status.to_string() } else { format!("{} {code}", status.as_u16()) };
-    let text = format!("{}: {what}{}{message}{advice}", call.name(), if message.is_empty() { "" } else { ": " });
-    if status == StatusCode::NOT_FOUND { Failure::missing(text) } else { Failure::failed(text) }
+    let message = message.trim_end_matches('.');
+    let text = format!("{call}: {what}{}{message}{advice}", if message.is_empty() { "" } else { ": " });
+    match status {
+        StatusCode::NOT_FOUND => Failure::missing(text),
+        StatusCode::FORBIDDEN => Failure::refused(text),
+        _ => Failure::failed(text),
+    }
 }
 
 /// An error with its causes.
@@ -305,9 +324,12 @@ mod tests {
     #[test]
     fn refusals_name_code_and_remedy() {
         let call = Call::new("GET", "b", "k");
+        let endpoint = Endpoint::parse("http://lab:9000", "us-east-1").unwrap();
+        assert_eq!(call.name_at(&endpoint.clone().named("lab://".to_owned())), "GET lab://b/k");
+        let call = call.name_at(&endpoint);
         let body = b"<Error><Code>NoSuchKey</Code><Message>Not there.</Message></Error>";
         let failure = refused(&call, StatusCode::NOT_FOUND, body);
-        assert_eq!(failure.message, "GET s3://b/k: 404 NoSuchKey: Not there.");
+        assert_eq!(failure.message, "GET s3://b/k: 404 NoSuchKey: Not there");
         assert_eq!(failure.exit, crate::failure::Exit::Missing);
         let failure = refused(&call, StatusCode::FORBIDDEN, b"");
         assert!(failure.message.contains("check the keys"), "{failure}");
