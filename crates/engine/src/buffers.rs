@@ -2,16 +2,17 @@
 //!
 //! Invariants:
 //! - Never more than the budget is lent; who gets none works with what it has.
+//! - Two of them lie in one huge page. Of an idle one whose other half is lent the memory stays.
 //! - A buffer's bytes are whatever was in it before: who lends one reads only what it wrote.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::device::AlignedBuffer;
+use crate::device::{AlignedBuffer, HUGE_LEN};
 use crate::lock::Mutex;
 
 /// The length of a buffer in bytes.
-pub const BUFFER_LEN: usize = 1 << 20;
+pub const BUFFER_LEN: usize = HUGE_LEN / 2;
 /// So many are kept while nobody has them.
 const IDLE_MAX: usize = 4;
 
@@ -41,9 +42,11 @@ impl Buffers {
             return None;
         }
         state.lent += 1;
-        let idle = state.idle.pop();
-        drop(state);
-        let buffer = idle.unwrap_or_else(|| AlignedBuffer::zeroed(BUFFER_LEN));
+        let buffer = state.idle.pop().unwrap_or_else(|| {
+            let [buffer, other] = AlignedBuffer::pair();
+            state.idle.push(other);
+            buffer
+        });
         Some(Lent { buffer: Some(buffer), home: Some(Arc::clone(self)) })
     }
 

@@ -438,7 +438,7 @@ impl State {
         spot.ahead = spot.ahead.max(spot.next);
         let depth = (core.buffers.free() / 2).min(self.trust()) as u64;
         let mut plan = Vec::new();
-        let pays = cold && core.crew.is_at_work() && !core.device.reads_ahead();
+        let pays = cold && core.crew.is_at_work();
         if let Some(size) = self.size.filter(|_| pays) {
             let target = spot.next.saturating_add(depth * WINDOW_LEN).min(size);
             spot.window_len = spot.window_len.clamp(WINDOW_LEN_FIRST, WINDOW_LEN);

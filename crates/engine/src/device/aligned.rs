@@ -2,11 +2,15 @@
 //!
 //! Invariants:
 //! - The first byte of an [`AlignedBuffer`] stays where it is for the buffer's life, moves included.
+//! - Memory of streams lies in huge pages where the system has them: what a virtual disk is handed in small pages it moves
+//!   at a third of the speed.
 //! - A [`BouncePool`] never holds more than its number of pieces; who finds none waits for one.
 
+use std::array;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
+use bytes::BytesMut;
 use parking_lot::{Condvar, Mutex};
 
 use super::BLOCK_LEN;
@@ -16,7 +20,7 @@ use super::BLOCK_LEN;
 /// Fill one of these at once where data goes to a device: it is then written without a copy.
 pub struct AlignedBuffer {
     /// Longer than asked for by what the alignment may skip; never resized, so it never moves.
-    memory: Vec<u8>,
+    memory: BytesMut,
     start: usize,
     length: usize,
 }
@@ -24,11 +28,22 @@ pub struct AlignedBuffer {
 impl AlignedBuffer {
     /// `length` zeros.
     pub fn zeroed(length: usize) -> Self {
-        let memory = vec![0; length + BLOCK_LEN - 1];
+        let memory = BytesMut::zeroed(length + BLOCK_LEN - 1);
         let start = memory.as_ptr().align_offset(BLOCK_LEN);
         // The standard library allows itself to answer "impossible"; outside of constant evaluation it never does.
         assert!(start < BLOCK_LEN, "byte memory can always be aligned");
         AlignedBuffer { memory, start, length }
+    }
+
+    /// Two of [`HUGE_LEN`]` / 2` zeros in one huge page, where the system has such. The memory is given back with the second.
+    pub fn pair() -> [Self; 2] {
+        let mut memory = BytesMut::zeroed(2 * HUGE_LEN);
+        let start = memory.as_ptr().align_offset(HUGE_LEN);
+        assert!(start < HUGE_LEN, "byte memory can always be aligned");
+        let mut page = memory.split_off(start);
+        page.truncate(HUGE_LEN);
+        in_huge_page(&page);
+        array::from_fn(|_| AlignedBuffer { memory: page.split_to(HUGE_LEN / 2), start: 0, length: HUGE_LEN / 2 })
     }
 
     /// A copy of `data`, with zeros up to the next multiple of [`BLOCK_LEN`].
@@ -85,8 +100,23 @@ pub fn is_aligned(memory: &[u8]) -> bool {
     memory.as_ptr().align_offset(BLOCK_LEN) == 0
 }
 
+/// The length of a huge page in bytes, as most machines have them.
+pub const HUGE_LEN: usize = 2 << 20;
+
+/// Says that memory is better in a huge page. A hint: without one it is as good as any other.
+fn in_huge_page(page: &[u8]) {
+    // SAFETY: the range is that of a slice, and this advice changes no byte of it.
+    #[allow(unsafe_code)]
+    let _ = unsafe { libc::madvise(page.as_ptr().cast_mut().cast(), page.len(), libc::MADV_HUGEPAGE) };
+}
+
+/// Whether this may be one of a [`AlignedBuffer::pair`]: nothing else is likely to lie so.
+pub(super) fn is_in_huge_page(memory: &[u8]) -> bool {
+    memory.as_ptr().align_offset(HUGE_LEN / 2) == 0
+}
+
 /// The length of a piece of a bounce pool, in bytes.
-pub(super) const BOUNCE_LEN: usize = 1 << 20;
+pub(super) const BOUNCE_LEN: usize = HUGE_LEN / 2;
 /// The most pieces alive at once, so the most memory is this times [`BOUNCE_LEN`].
 const BOUNCE_COUNT_MAX: usize = 4;
 
@@ -117,8 +147,10 @@ impl BouncePool {
                 return piece;
             }
             if pieces.alive < BOUNCE_COUNT_MAX {
-                pieces.alive += 1;
-                return AlignedBuffer::zeroed(BOUNCE_LEN);
+                let [piece, other] = AlignedBuffer::pair();
+                pieces.alive += 2;
+                pieces.idle.push(other);
+                return piece;
             }
             self.returned.wait(&mut pieces);
         }
@@ -152,6 +184,12 @@ mod tests {
             buffer.fill(7);
             let moved = Box::new(buffer);
             assert!(is_aligned(&moved) && moved.iter().all(|byte| *byte == 7));
+        }
+        for (first, mut buffer) in AlignedBuffer::pair().into_iter().enumerate() {
+            assert!(is_in_huge_page(&buffer) && buffer.len() == HUGE_LEN / 2 && buffer.iter().all(|byte| *byte == 0));
+            assert_eq!(buffer.as_ptr().align_offset(HUGE_LEN) == 0, first == 0);
+            assert!(!buffer.resize(HUGE_LEN / 2 + 1) && buffer.resize(HUGE_LEN / 2));
+            buffer.fill(7);
         }
         let padded = AlignedBuffer::padded(b"abc");
         assert_eq!((padded.len(), &padded[..4]), (BLOCK_LEN, &b"abc\0"[..]));

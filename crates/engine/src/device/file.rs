@@ -23,18 +23,18 @@ use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
 use rustix::io::{Errno, pread, retry_on_intr};
 
 use super::aio::Contexts;
-use super::aligned::{AlignedBuffer, BOUNCE_LEN, BouncePool, is_aligned};
+use super::aligned::{AlignedBuffer, BOUNCE_LEN, BouncePool, is_aligned, is_in_huge_page};
 use super::cached::{Streamed, is_cached};
 use super::io_mode::{IoMode, is_in_user_space, way_to};
 use super::lock::{Hold, hold, is_held_elsewhere, owned, release};
 use super::mapping::Mapping;
-use super::pace::{Pace, Way};
 use super::positional::{read_at_least, read_full, read_now, write_full};
 use super::uring::Rings;
 use super::{BLOCK_LEN, Device, ReadMode, Writing, block, check_read, check_write};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Reads of this length on are of streams.
+/// Reads past the page cache of this length on go into memory in huge pages, and are copied from there where they belong
+/// elsewhere: to hand a device small pages costs more.
 const LONG_LEN: usize = 128 << 10;
 
 /// How to open a [`FileDevice`].
@@ -59,7 +59,6 @@ pub struct FileDevice {
     grown: AtomicBool,
     bounce: BouncePool,
     streamed: Streamed,
-    pace: Pace,
     io: IoMode,
     rings: Option<Rings>,
     contexts: Arc<Contexts>,
@@ -122,7 +121,6 @@ impl FileDevice {
             grown: AtomicBool::new(false),
             bounce: BouncePool::default(),
             streamed: Streamed::default(),
-            pace: Pace::default(),
             io: if io == IoMode::Uring && rings.is_none() { IoMode::Direct } else { io },
             rings,
             contexts,
@@ -166,7 +164,7 @@ impl FileDevice {
     /// Reads past the page cache whatever the range and the memory are.
     fn read_direct(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let blocks = buffer.len().is_multiple_of(BLOCK_LEN) && offset.is_multiple_of(BLOCK_LEN as u64);
-        if blocks && is_aligned(buffer) {
+        if blocks && is_aligned(buffer) && (buffer.len() < LONG_LEN || is_in_huge_page(buffer)) {
             let length = buffer.len();
             return self.fetch(file, buffer, offset, length);
         }
@@ -185,15 +183,6 @@ impl FileDevice {
             at += length as u64;
         }
         Ok(())
-    }
-
-    /// Reads what is not in the page cache, and is not likely to be wanted again soon: it leaves nothing there.
-    fn stream(&self, direct: &File, buffered: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        if self.pace.way() == Way::Through {
-            self.pace.went_through(offset, buffer.len() as u64);
-            return self.pace.read_through(buffered, buffer, offset);
-        }
-        self.pace.timed(Way::Past, buffer.len(), || self.read_direct(direct, buffer, offset))
     }
 
     /// Fills at least the first `wanted` bytes of aligned memory.
@@ -272,17 +261,9 @@ impl Device for FileDevice {
         check_read(buffer.len(), offset, self.length.load(Ordering::Acquire))?;
         match (mode, &handles.direct) {
             (ReadMode::Now, _) => read_now(&handles.buffered, buffer, offset),
-            (ReadMode::Cached, Some(_))
-                if buffer.len() >= LONG_LEN
-                    && !self.streamed.knows(offset)
-                    && self.pace.follows(offset, buffer.len() as u64) =>
-            {
-                self.streamed.again(offset, buffer.len() as u64);
-                self.pace.read_through(&handles.buffered, buffer, offset)
-            }
             (ReadMode::Cached, _) => read_full(&handles.buffered, buffer, offset),
             (ReadMode::Stream, Some(direct)) if !self.streamed.again(offset, buffer.len() as u64) => {
-                self.stream(direct, &handles.buffered, buffer, offset)
+                self.read_direct(direct, buffer, offset)
             }
             (ReadMode::Stream, _) => read_full(&handles.buffered, buffer, offset),
             (ReadMode::Direct, direct) => {
@@ -306,10 +287,6 @@ impl Device for FileDevice {
             // Only a hint: the read will tell what is wrong.
             let _ = fadvise(&handles.buffered, offset, Some(length), Advice::WillNeed);
         }
-    }
-
-    fn reads_ahead(&self) -> bool {
-        self.pace.way() == Way::Through || self.handles().is_ok_and(|handles| handles.direct.is_none())
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {

@@ -19,7 +19,6 @@ mod io_mode;
 mod lock;
 mod mapping;
 mod memory;
-mod pace;
 #[cfg(test)]
 mod passing;
 mod positional;
@@ -31,7 +30,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub use aligned::{AlignedBuffer, is_aligned};
+pub use aligned::{AlignedBuffer, HUGE_LEN, is_aligned};
 pub use faulty::{Call, Calls, Fault, FaultyDevice, Times, Trouble};
 pub use file::{FileDevice, OpenOptions};
 pub use image::Image;
@@ -86,11 +85,6 @@ pub trait Device: Send + Sync {
     /// wait. A hint: may do nothing, and tells of no error, which the read will meet.
     fn prefetch(&self, offset: u64, length: u64) {
         let _ = (offset, length);
-    }
-
-    /// Whether it fetches what follows long reads in order by itself at the moment, so that nobody else should.
-    fn reads_ahead(&self) -> bool {
-        false
     }
 
     /// Writes `data` at `offset`, both multiples of [`BLOCK_LEN`].
@@ -185,10 +179,6 @@ impl<D: Device + ?Sized> Device for Arc<D> {
 
     fn prefetch(&self, offset: u64, length: u64) {
         (**self).prefetch(offset, length);
-    }
-
-    fn reads_ahead(&self) -> bool {
-        (**self).reads_ahead()
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {

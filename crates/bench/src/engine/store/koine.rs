@@ -56,9 +56,6 @@ impl Device for Counted {
     fn prefetch(&self, offset: u64, length: u64) {
         self.device.prefetch(offset, length);
     }
-    fn reads_ahead(&self) -> bool {
-        self.device.reads_ahead()
-    }
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         self.device.write_at(data, offset)
     }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::super::{STEP_LEN, owner_pid};
+use super::super::owner_pid;
 use super::*;
 
 const B: u64 = BLOCK_LEN as u64;
@@ -300,57 +300,31 @@ fn a_block_device_is_fixed_direct_and_held_alone() {
 }
 
 #[test]
-fn streams_give_the_same_bytes_past_the_page_cache_and_through_it() {
+fn what_is_streamed_again_stays_in_the_page_cache() {
     const MIB: u64 = 1 << 20;
     let folder = tempfile::tempdir().unwrap();
     let device = FileDevice::open(&folder.path().join("store"), CREATE).unwrap();
     device.grow(40 * MIB).unwrap();
     let bytes = pattern(40 << 20);
     device.write_at(&bytes, 0).unwrap();
-    let mut ways = Vec::new();
-    // Off the blocks' boundaries, as pieces of values are.
-    for offset in (100..38 * MIB).step_by(1 << 20) {
-        ways.push(device.pace.way());
-        let mut buffer = vec![0; 1 << 20];
-        device.read_at(&mut buffer, offset, ReadMode::Stream).unwrap();
-        assert!(buffer == bytes[offset as usize..][..1 << 20], "{offset}");
-    }
-    // Where there is no direct I/O there is one way only.
-    assert_eq!(ways.contains(&Way::Through), device.is_direct());
-    assert_eq!(device.reads_ahead(), !device.is_direct() || device.pace.way() == Way::Through);
-}
-
-#[test]
-fn what_is_worth_keeping_stays_beside_what_is_streamed_through_the_page_cache() {
-    const MIB: u64 = 1 << 20;
-    let folder = tempfile::tempdir().unwrap();
-    let device = FileDevice::open(&folder.path().join("store"), CREATE).unwrap();
-    device.grow(64 * MIB).unwrap();
-    device.write_at(&pattern(64 << 20), 0).unwrap();
     device.sync().unwrap();
     fadvise(&device.handles().unwrap().buffered, 0, None, Advice::DontNeed).unwrap();
-    let mut buffer = vec![0; 1 << 20];
-    let mut stream = |number: u64| device.read_at(&mut buffer, number * MIB, ReadMode::Stream).unwrap();
-    device.pace.take(Way::Past);
-    let twice = (1..64).step_by(2);
-    twice.clone().for_each(|number| (0..2).for_each(|_| stream(number)));
     // Some file systems always have everything, and some systems do not say what is there.
-    if !device.is_direct() || device.holds(0, 1) || !twice.clone().all(|number| device.holds(number * MIB, 1 << 20)) {
-        return;
-    }
-    device.pace.take(Way::Through);
-    let mut step = vec![0; STEP_LEN];
-    for number in 0..64 {
-        if number % 2 == 0 {
-            device.read_at(&mut buffer, number * MIB, ReadMode::Stream).unwrap();
-        } else {
-            let steps = (number * MIB..).step_by(STEP_LEN).take(4);
-            steps.for_each(|at| device.read_at(&mut step, at, ReadMode::Cached).unwrap());
+    let known = device.is_direct() && !device.holds(0, 1);
+    let mut buffer = vec![0; (1 << 20) + 1];
+    for round in 0..3 {
+        // Off the blocks' boundaries too, as pieces of values are.
+        for (offset, skip) in (0..38).flat_map(|number| [(number * MIB, 0), (number * MIB + 100, 1)]) {
+            let part = &mut buffer[skip..skip + (1 << 20)];
+            device.read_at(part, offset, ReadMode::Stream).unwrap();
+            assert!(part == &bytes[offset as usize..][..1 << 20], "{round} {offset}");
+        }
+        if known && round == 0 {
+            assert!(!device.holds(10 * MIB, BLOCK_LEN), "what was read once leaves nothing");
         }
     }
-    for number in twice {
-        assert!(device.holds(number * MIB, 1 << 20), "{number}");
-    }
-    let streamed = (0..64).step_by(2).filter(|number| device.holds(number * MIB, 1 << 20)).count();
-    assert!(streamed < 24, "{streamed} of what was read once stay");
+    let held = device.holds(10 * MIB, 1 << 20);
+    // Where the system says what is there it says so of what was just read too.
+    device.read_at(&mut buffer[..4096], 0, ReadMode::Cached).unwrap();
+    assert_eq!(held, device.holds(0, 4096), "what was read again stays");
 }
