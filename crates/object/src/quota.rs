@@ -58,7 +58,9 @@ impl Sums {
         if known.len() >= SUMS_MAX {
             known.clear();
         }
-        known.insert(holder, (now, sum));
+        if known.get(&holder).is_none_or(|(at, _)| *at <= now) {
+            known.insert(holder, (now, sum));
+        }
     }
 }
 
@@ -207,7 +209,8 @@ fn check_holder(
     {
         return Ok(());
     }
-    let sum = Arc::new(sum_of(&mut from, holder)?);
+    // The view of the transaction may be as old as the transaction, so the sum is taken from one that begins here.
+    let sum = Arc::new(sum_of(&mut objects.kv().view()?, holder)?);
     objects.sums().keep(holder, now, Arc::clone(&sum));
     refused(&sum).map_or(Ok(()), Err)
 }

@@ -181,6 +181,31 @@ fn writers_go_past_the_quota_of_a_user_by_what_a_second_brings_at_most() {
     assert!((MOST..=MOST + over).contains(&bytes), "{bytes}");
 }
 
+/// A transaction looks at its own view, which may be older than the second that a sum may be.
+#[test]
+fn the_view_of_a_long_transaction_lets_nobody_else_in() {
+    let (objects, clock) = clocked();
+    group_of(&objects, "lab", &["ann"]);
+    let ann = user_of(&objects, "ann");
+    ["one", "two"].into_iter().for_each(|bucket| drop(ann.create_bucket(bucket).wait().unwrap()));
+    quota(&objects, "ann", Some(1_000), None);
+    let mut writer = ann.stage(StageOptions::default()).unwrap();
+    writer.write(&[1; 10]).unwrap();
+    let body = writer.finish(&Expected::none()).unwrap();
+    let mut filled = false;
+    let outcome = ann.transact(None, |txn| {
+        assert!(txn.head(name("two", "none"))?.is_none());
+        if !std::mem::replace(&mut filled, true) {
+            put(&ann, "one", "full", 1_000)?;
+            clock.advance(Duration::from_secs(2));
+        }
+        txn.put(name("two", "x"), &body, &PutOptions::default())
+    });
+    assert_eq!(kind(outcome), ErrorKind::QuotaExceeded);
+    assert_eq!(kind(put(&ann, "two", "y", 10)), ErrorKind::QuotaExceeded);
+    assert_eq!(used(&objects, Whose::User("ann")), (1, 1_000));
+}
+
 fn buckets(objects: &Objects, group: &str) -> Result<Vec<String>> {
     let query = |after| BucketQuery { group: Some(group.to_owned()), limit: 2, after, ..BucketQuery::default() };
     let (mut names, mut after) = (Vec::new(), None);
