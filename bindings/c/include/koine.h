@@ -427,7 +427,9 @@ typedef struct koine_open_options {
 /* Opens the store at a path, `memory:`, rocksdb:FOLDER, koine+unix:SOCKET or koine+tcp:HOST:PORT. A store that another
  * process holds and serves is reached through that process; else this one holds it (KOINE_OWNED where it cannot, also
  * when this process has it open already: share the session). options may be NULL. The caller closes it. A session has
- * no state of its own: threads share one without waiting for each other. After fork() it is the parent's alone. */
+ * no state of its own: threads share one without waiting for each other. After fork() it is the parent's
+ * alone: every call of the child with a handle from before is refused (KOINE_STOPPED), writes nothing and reads nothing;
+ * closing such a handle there is true and does nothing. Errors and results stay good. The child opens what it needs. */
 koine_session *koine_open(const char *place, const koine_open_options *options, koine_error **error);
 /* Ends a session. With the last session of a store everything is finished and the store given back; readers, writers
  * and files that are still open fail from then on, and still want closing. The handle ends also when this fails. */

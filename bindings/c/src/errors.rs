@@ -29,6 +29,8 @@ pub struct Failure {
 
 /// `KOINE_INVALID` of the header.
 const INVALID: c_int = 2;
+/// `KOINE_STOPPED` of the header.
+const STOPPED: c_int = 10;
 /// `KOINE_OTHER` of the header.
 const OTHER: c_int = 99;
 /// `KOINE_PANIC` of the header.
@@ -40,12 +42,17 @@ const SYSTEM: c_int = 238;
 const ABORTED: c_int = 239;
 
 /// An error as C holds it: kind, its name, message.
-static ERRORS: Handles<(c_int, CString, CString)> = Handles::new("error");
+static ERRORS: Handles<(c_int, CString, CString)> = Handles::of_memory("error");
 
 impl Failure {
     /// A wrong argument.
     pub fn invalid(message: impl Into<String>) -> Failure {
         Failure { kind: INVALID, name: "InvalidArgument".into(), message: message.into() }
+    }
+
+    /// Something of the parent's in a forked copy.
+    pub fn forked(message: String) -> Failure {
+        Failure { kind: STOPPED, name: "Stopped".into(), message }
     }
 
     /// A file descriptor of the caller's that failed.
@@ -167,7 +174,9 @@ impl From<koine::Error> for Failure {
         let kind = match &error {
             koine::Error::BadPlace(_) | koine::Error::BadSize(_) => ErrorKind::Invalid,
             koine::Error::Missing(_) | koine::Error::MissingAt(_) => ErrorKind::NotFound,
-            koine::Error::Occupied { .. } => ErrorKind::Unknown,
+            koine::Error::Occupied { .. } | koine::Error::NotAStore { .. } | koine::Error::Blank { .. } => {
+                ErrorKind::Unknown
+            }
             koine::Error::Io { .. } => ErrorKind::Device,
             other => other.store_kind().unwrap_or(ErrorKind::Device),
         };

@@ -3,6 +3,8 @@
 //! Invariants:
 //! - A handle is never dereferenced and never given out twice, so one that was closed is found to be.
 //! - Numbers are shared by all kinds of handles: one kind is never taken for another.
+//! - What was opened before a fork is the parent's: the child is refused, and ends its handle without a trace. Errors and
+//!   results are memory of each.
 //! - A call holds what its handle names until it returns, also when another thread closes the handle meanwhile.
 
 use std::collections::HashMap;
@@ -10,55 +12,103 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use koine::Process;
+
 use crate::errors::Failure;
 
 /// Numbers begin above what programs take for small integers and end in zeros as addresses do.
 static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
 const STEP: usize = 16;
 
-type Shard<T> = RwLock<HashMap<usize, Arc<T>, BuildHasherDefault<DefaultHasher>>>;
+/// What a handle names, and the process in which it was opened.
+type Named<T> = HashMap<usize, (Process, Arc<T>), BuildHasherDefault<DefaultHasher>>;
+type Shard<T> = RwLock<Named<T>>;
 
 /// All handles of one kind.
 pub struct Handles<T> {
     kind: &'static str,
+    /// Whether it is good in a forked copy of the process too.
+    is_memory: bool,
     shards: [Shard<T>; 8],
 }
 
 impl<T> Handles<T> {
     /// None yet; `kind` names one in errors.
     pub const fn new(kind: &'static str) -> Self {
-        Handles { kind, shards: [const { RwLock::new(HashMap::with_hasher(BuildHasherDefault::new())) }; 8] }
+        Handles::good_in_copies(kind, false)
+    }
+
+    /// The same for what is nothing but memory.
+    pub const fn of_memory(kind: &'static str) -> Self {
+        Handles::good_in_copies(kind, true)
+    }
+
+    const fn good_in_copies(kind: &'static str, is_memory: bool) -> Self {
+        let shards = [const { RwLock::new(HashMap::with_hasher(BuildHasherDefault::new())) }; 8];
+        Handles { kind, is_memory, shards }
     }
 
     fn shard(&self, number: usize) -> &Shard<T> {
         &self.shards[number / STEP % self.shards.len()]
     }
 
-    fn read(&self, number: usize) -> RwLockReadGuard<'_, HashMap<usize, Arc<T>, BuildHasherDefault<DefaultHasher>>> {
+    fn read(&self, number: usize) -> RwLockReadGuard<'_, Named<T>> {
         self.shard(number).read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, number: usize) -> RwLockWriteGuard<'_, HashMap<usize, Arc<T>, BuildHasherDefault<DefaultHasher>>> {
+    fn write(&self, number: usize) -> RwLockWriteGuard<'_, Named<T>> {
         self.shard(number).write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A handle for `value`.
     pub fn add<H>(&self, value: T) -> *mut H {
         let number = NEXT.fetch_add(STEP, Ordering::Relaxed);
-        self.write(number).insert(number, Arc::new(value));
+        self.write(number).insert(number, (Process::here(), Arc::new(value)));
         std::ptr::without_provenance_mut(number)
     }
 
     /// What a handle names.
     pub fn get<H>(&self, handle: *const H) -> Result<Arc<T>, Failure> {
         let number = handle.addr();
-        self.read(number).get(&number).cloned().ok_or_else(|| self.unknown(number))
+        let all = self.read(number);
+        let (process, value) = all.get(&number).ok_or_else(|| self.unknown(number))?;
+        self.check(*process)?;
+        Ok(Arc::clone(value))
     }
 
     /// Ends a handle; gives what it named.
     pub fn remove<H>(&self, handle: *const H) -> Result<Arc<T>, Failure> {
         let number = handle.addr();
-        self.write(number).remove(&number).ok_or_else(|| self.unknown(number))
+        let (process, value) = self.write(number).remove(&number).ok_or_else(|| self.unknown(number))?;
+        match self.check(process) {
+            Ok(()) => Ok(value),
+            Err(failure) => {
+                std::mem::forget(value);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Ends a handle from before a fork, of which there is nothing to close here; false for any other.
+    pub fn leave<H>(&self, handle: *const H) -> bool {
+        let number = handle.addr();
+        let mut all = self.write(number);
+        let left = match all.get(&number) {
+            Some((process, _)) if !process.is_here() => all.remove(&number),
+            _ => return false,
+        };
+        std::mem::forget(left);
+        true
+    }
+
+    fn check(&self, process: Process) -> Result<(), Failure> {
+        if self.is_memory || process.is_here() {
+            return Ok(());
+        }
+        Err(Failure::forked(format!(
+            "the {} was opened before this process was forked, and belongs to the parent: open the store again in this process",
+            self.kind
+        )))
     }
 
     fn unknown(&self, number: usize) -> Failure {

@@ -49,5 +49,5 @@ pub extern "C" fn koine_mapped_is_copy(mapped: *const Mapped) -> bool {
 /// Gives mapped bytes back.
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_mapped_free(mapped: *mut Mapped, error: *mut *mut Error) -> bool {
-    call(error, false, || MAPPED.remove(mapped).map(|_| true))
+    call(error, false, || Ok(MAPPED.leave(mapped) || MAPPED.remove(mapped).map(|_| true)?))
 }

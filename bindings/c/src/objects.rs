@@ -69,6 +69,9 @@ pub unsafe extern "C" fn koine_object_open(
 pub extern "C" fn koine_object_close(object: *mut Object, sync: c_int, error: *mut *mut Error) -> bool {
     call(error, false, || {
         let durability = durability(sync)?;
+        if OBJECTS.leave(object) {
+            return Ok(true);
+        }
         Ok(OBJECTS.remove(object)?.close(durability).map(|()| true)?)
     })
 }

@@ -112,6 +112,9 @@ pub unsafe extern "C" fn koine_open(
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_close(session: *mut Session, error: *mut *mut Error) -> bool {
     call(error, false, || {
+        if SESSIONS.leave(session) {
+            return Ok(true);
+        }
         let held = SESSIONS.remove(session)?;
         let store = Arc::clone(&held.store);
         // A thread that is within a call has the session until it returns, and closes the store then.

@@ -197,7 +197,7 @@ impl From<Row> for Table {
     }
 }
 
-static TABLES: Handles<Table> = Handles::new("result");
+static TABLES: Handles<Table> = Handles::of_memory("result");
 
 /// Puts a table where the caller wants one.
 ///

@@ -162,7 +162,9 @@ pub extern "C" fn koine_transaction_execute(transaction: *mut Transaction, sync:
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_transaction_abandon(transaction: *mut Transaction, error: *mut *mut Error) -> bool {
     call(error, false, || {
-        drop(end(transaction)?);
+        if !TRANSACTIONS.leave(transaction) {
+            drop(end(transaction)?);
+        }
         Ok(true)
     })
 }

@@ -47,7 +47,7 @@ pub fn of_store(error: &koine::Error) -> PyErr {
         E::Objects(error) => of_objects(error),
         E::Missing(_) | E::MissingAt(_) => raised("NoSuchStore", &message),
         E::BadPlace(_) | E::BadSize(_) => raised("InvalidArgument", &message),
-        E::Occupied { .. } => raised("NotAStore", &message),
+        E::Occupied { .. } | E::NotAStore { .. } | E::Blank { .. } => raised("NotAStore", &message),
         E::Io { source, .. } => of_system(source, &message),
         E::At { source, .. } | E::Store(source) => {
             let kind = source.kind();

@@ -55,7 +55,10 @@ impl RawFile {
     fn locked<T>(&self, work: impl FnOnce(&mut ObjectFile) -> PyResult<T>) -> PyResult<T> {
         self.check_process()?;
         let mut file = self.file.lock().map_err(|_| errors::poisoned())?;
-        work(file.as_mut().ok_or_else(closed)?)
+        let file = file.as_mut().ok_or_else(closed)?;
+        // A store that other sessions hold would go on giving bytes.
+        self.hold.check()?;
+        work(file)
     }
 
     fn check_process(&self) -> PyResult<()> {
@@ -158,6 +161,9 @@ impl RawFile {
         let raise = raise(self.mode == FileMode::CreateNew);
         py.detach(|| {
             let Some(file) = self.take()? else { return Ok(None) };
+            if self.mode != FileMode::Read {
+                self.hold.check()?;
+            }
             let closed = file.close().map_err(|error| raise(&error))?;
             Ok(closed.map(ObjectInfo))
         })

@@ -4,7 +4,9 @@ import gc
 import io
 import json
 import os
+import zipfile
 
+import numpy
 import pytest
 
 import koine
@@ -91,7 +93,7 @@ def test_an_exception_gives_up_what_was_written(bucket, mode):
 def test_a_forgotten_file_leaves_nothing(bucket, mode):
     file = bucket.open("key", mode)
     file.write("new" if mode == "w" else b"new")
-    with pytest.warns(ResourceWarning, match="given up"):
+    with pytest.warns(RuntimeWarning, match="given up"):
         del file
         gc.collect()
     assert "key" not in bucket
@@ -196,3 +198,63 @@ def test_appending(bucket):
         assert file.tell() == 8 and not file.seekable() and not file.readable()
         file.write(b"three\n")
     assert bucket.get("log") == b"one\ntwo\nthree\n"
+
+
+def test_what_cannot_seek_says_so(bucket):
+    """Archives are written from front to back where `seek` raises."""
+    with bucket.open("numbers.npz", "wb") as file:
+        numpy.savez(file, first=numpy.arange(1000), second=numpy.ones(10))
+    with bucket.open("numbers.npz") as file:
+        read = numpy.load(file)
+        assert (read["first"] == numpy.arange(1000)).all() and read["second"].sum() == 10
+    with bucket.open("texts.zip", "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("one", "1" * 1000)
+        archive.writestr("two", "2")
+    with bucket.open("texts.zip") as file, zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None and archive.read("two") == b"2"
+    for mode in ("wb", "xb", "ab"):
+        file = bucket.open("new", mode)
+        with pytest.raises(io.UnsupportedOperation):
+            file.seek(0)
+        file.discard()
+
+
+def test_lines_and_small_reads_stay_together(bucket):
+    bucket.put("key", BODY)
+    with bucket.open("key") as file:
+        assert list(file) == BODY.splitlines(keepends=True)
+        file.seek(7)
+        lines = iter(file)
+        assert (next(lines), file.tell(), file.read(5), file.readline()) == (b"line 1\n", 14, b"line ", b"2\n")
+        assert file.read(700_000) == BODY[21 : 700_021] and file.tell() == len(BODY[:700_021])
+        file.seek(3)
+        assert file.read() == BODY[3:]
+    with pytest.raises(ValueError):
+        next(lines)
+    # Nothing else holds the file.
+    assert sum(1 for _ in bucket.open("key")) == 50_000
+
+
+def test_a_file_outlives_no_session(store):
+    """Also where another session keeps the store open."""
+    other = koine.connect(store, create=True, size=64 << 20)
+    session = koine.connect(store)
+    bucket = session.create_bucket("bucket")
+    bucket.put("key", BODY)
+    read, written = bucket.open("key"), bucket.open("new", "wb")
+    written.write(b"bytes")
+    session.close()
+    for call in [lambda: read.read(), lambda: bucket.get("key"), lambda: written.write(b"more"), written.close]:
+        with pytest.raises(koine.errors.Closed):
+            call()
+    read.close()
+    assert "new" not in other.bucket("bucket")
+    other.close()
+
+
+def test_what_no_header_can_have_is_refused_when_it_is_set(bucket):
+    for wrong in [{"content_type": "text/plain\r\nX: y"}, {"metadata": {"a name": "x"}}, {"metadata": {"a": "1", "A": "2"}},
+                  {"metadata": {"a": "two\nlines"}}]:
+        with pytest.raises(ValueError):
+            bucket.put("key", b"", **wrong)
+    assert "key" not in bucket

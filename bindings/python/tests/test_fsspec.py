@@ -1,6 +1,7 @@
 """The file system of fsspec: its own abstract suite, and the libraries that stand on it."""
 
 import os
+import pickle
 import uuid
 
 import fsspec
@@ -188,3 +189,62 @@ def test_mirrors(fs, tmp_path):
     assert fs.find("data/mirror") == ["data/mirror/one", "data/mirror/sub/two"]
     fs.get("data/mirror", str(tmp_path / "to"), recursive=True)
     assert (tmp_path / "to/sub/two").read_bytes() == b"22"
+
+
+def test_options_are_taken_or_refused(store):
+    """One that is ignored may be the one that takes rights away."""
+    with koine.connect(store) as owner:
+        owner.create_group("lab")
+        owner.create_user("lab", "ada", "a password of hers")
+        token = owner.log_in("ada", "a password of hers").token
+        owner.bucket("data").put("secret", b"the owner's")
+        for by in ({"token": token}, {"connect": {"token": token}}):
+            fs = fsspec.filesystem("koine", store=store, skip_instance_cache=True, **by)
+            with pytest.raises(PermissionError):
+                fs.cat("data/secret")
+        fs = fsspec.filesystem("koine", store=owner, token=token, skip_instance_cache=True)
+        with pytest.raises(PermissionError):
+            fs.cat("data/secret")
+        with pytest.raises(PermissionError):
+            koine.open("koine://data/secret", store=store, token=token)
+        with pytest.raises(koine.errors.LogInFailed):
+            koine.open("koine://data/secret", store=store, token="no-token")
+        for wrong in ({"tokens": token}, {"secure": True}, {"connect": {"rights": "none"}}):
+            with pytest.raises(TypeError, match="is no storage option"):
+                fsspec.filesystem("koine", store=store, skip_instance_cache=True, **wrong)
+        with pytest.raises(TypeError, match="is open"):
+            fsspec.filesystem("koine", store=owner, create=True, skip_instance_cache=True)
+        with pytest.raises(TypeError):
+            koine.open("koine://data/secret", store=store, colour="blue")
+        assert fsspec.filesystem("koine", store=store, skip_instance_cache=True, use_listings_cache=False).cat(
+            "data/secret") == b"the owner's"
+
+
+def test_a_filesystem_can_be_taken_to_another_process(store):
+    """Its options go with it."""
+    with koine.connect(store) as owner:
+        owner.bucket("data").put("taken", b"along")
+        fs = fsspec.filesystem("koine", store=store)
+        assert pickle.loads(pickle.dumps(fs)).cat("data/taken") == b"along"
+
+
+def test_readers_may_say_how_they_read(fs, store, tmp_path):
+    """What dask, pyarrow and fsspec's own caches give to `open`."""
+    body = bytes(range(256)) * 20_000
+    fs.pipe("data/large", body)
+    for cache in ("none", "readahead", "bytes", "all"):
+        with fs.open("data/large", "rb", cache_type=cache, size=len(body), block_size=1 << 16) as file:
+            assert file.read(10) == body[:10]
+            file.seek(-5, 2)
+            assert file.read() == body[-5:] and file.seek(4_000_000) and file.read(3) == body[4_000_000:4_000_003]
+    with fs.open("data/large", "rb", size=len(body)) as file:
+        assert file.read() == body
+    with fsspec.open(
+            "blockcache::koine://data/large", "rb", koine={"store": store},
+            blockcache={"cache_storage": str(tmp_path)}) as file:
+        file.seek(1_000_001)
+        assert file.read(100_000) == body[1_000_001:1_100_001]
+    frame = pandas.DataFrame({"n": range(100)})
+    frame.to_csv("koine://data/frame.csv.zip", index=False, storage_options={"store": store})
+    pandas.testing.assert_frame_equal(
+        pandas.read_csv("koine://data/frame.csv.zip", storage_options={"store": store}), frame)

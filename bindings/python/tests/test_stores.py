@@ -29,8 +29,10 @@ def test_a_store_is_made_shared_and_given_back(store):
     with koine.connect(store) as third:
         assert third.bucket("bucket").get("key") == b"bytes"
     (store.parent / "other").write_text("no store")
-    with pytest.raises(koine.errors.NotAStore):
-        koine.connect(store.parent / "other")
+    for wrong in (store.parent / "other", store.parent, "/etc/passwd"):
+        with pytest.raises(koine.errors.NotAStore) as refused:
+            koine.connect(wrong)
+        assert "--force" not in str(refused.value) and str(wrong) in str(refused.value)
 
 
 def test_what_is_held_by_another_process(store):
@@ -38,7 +40,7 @@ def test_what_is_held_by_another_process(store):
     program = "import koine, sys; s = koine.connect(sys.argv[1], create=True, size=1 << 26); print('open', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", program, store], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"open\n"
-        with pytest.raises(koine.errors.Owned):
+        with pytest.raises(koine.errors.Owned, match="koine serve"):
             koine.connect(store)
         other.communicate(b"\n", timeout=60)
     koine.connect(store).close()

@@ -41,6 +41,9 @@ const UNWRITTEN_MAX: usize = 3;
 impl Core {
     /// Asks for a batch.
     pub(crate) fn submit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Ticket {
+        if let Err(error) = self.process.check() {
+            return Ticket::ready(Err(error));
+        }
         let (ticket, completer) = self.new_ticket();
         let is_held = crate::together::join(self);
         if is_held || !is_awaited() || is_telling() || self.background == Background::Manual {
@@ -57,6 +60,7 @@ impl Core {
 
     /// Asks for a batch and waits; writes the group it is in, if nobody else is writing one.
     pub(crate) fn commit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Result<Commit> {
+        self.process.check()?;
         if durability != Durability::Written || self.background == Background::Manual || is_telling() {
             return self.submit_led(batch, durability).wait();
         }

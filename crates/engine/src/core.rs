@@ -19,7 +19,7 @@ use crate::buffers::Buffers;
 use crate::changes::{ChangeSet, Changes, Watchers};
 use crate::checkpoint::Book;
 use crate::crew::Crew;
-use crate::device::{AlignedBuffer, Device, Writing};
+use crate::device::{AlignedBuffer, Device, Process, Writing};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filters;
@@ -186,6 +186,8 @@ impl Reuse {
 
 /// An open store.
 pub struct Core {
+    /// Whose it is; a forked copy does nothing.
+    pub(crate) process: Process,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) allocator: Allocator,
     pub(crate) limits: Limits,
@@ -231,6 +233,8 @@ pub struct Core {
     pub(crate) kept: Arc<()>,
     /// The store may grow to find room that is aligned (see `grow`).
     pub(crate) grows_for_units: AtomicBool,
+    /// Whether it was closed: what is still pinned cannot be read any more.
+    pub(crate) closed: AtomicBool,
     /// Whether there is a `failure`.
     pub(crate) failed: AtomicBool,
     pub(crate) failure: Mutex<Option<Error>>,
@@ -278,6 +282,7 @@ impl Core {
 
     /// Fails when the store has stopped.
     pub(crate) fn check_running(&self) -> Result<()> {
+        self.process.check()?;
         // Raised before anything that follows from the failure can be seen, and never lowered.
         if !self.failed.load(Ordering::Acquire) {
             return Ok(());
@@ -295,6 +300,9 @@ impl Core {
 
     /// A write or sync failed: nothing more is written until the store is opened again.
     pub(crate) fn fail(&self, cause: &Error) {
+        if !self.process.is_here() {
+            return;
+        }
         let mut failure = self.failure.lock();
         if failure.is_none() && cause.kind() == ErrorKind::Stopped {
             *failure = Some(cause.clone());
@@ -380,6 +388,9 @@ impl Core {
 
     /// Gives the blocks of a stage back that no commit named.
     pub(crate) fn abandon(self: &Arc<Core>, id: u64, spilled: u64, extents: &[Extent]) {
+        if !self.process.is_here() {
+            return;
+        }
         for extent in extents {
             let range = extent.blocks();
             if let Err(error) = self.allocator.release(range.start, u64::from(range.count)) {

@@ -5,7 +5,7 @@
 //! - In [`Background::Manual`] nothing happens but in calls: the same calls make the same writes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, RwLock};
@@ -18,7 +18,7 @@ use crate::check::{self, Progress, Report};
 use crate::checkpoint::Book;
 use crate::core::{Core, Cut, Head, Reuse};
 use crate::crew::Crew;
-use crate::device::{BLOCK_LEN, Device, ReadMode};
+use crate::device::{BLOCK_LEN, Device, Process, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filters;
 use crate::limits::{FROZEN_ABOVE, Limits};
@@ -200,6 +200,7 @@ impl Engine {
         if self.core.read_only {
             return Err(Error::invalid("the store was opened to read only"));
         }
+        self.core.process.check()?;
         if self.core.head.lock().closing {
             return Err(Error::new(ErrorKind::Stopped, "the store was closed"));
         }
@@ -223,6 +224,11 @@ impl Engine {
         let head = self.core.head.lock();
         let visible = self.core.visible.read().version;
         Ok(self.core.watchers.add(&head.changes, space, range, from, visible))
+    }
+
+    /// Fails in a forked copy, whose store is its parent's.
+    pub fn check_process(&self) -> Result<()> {
+        self.core.process.check()
     }
 
     /// Makes everything so far survive power loss.
@@ -282,7 +288,12 @@ impl Engine {
     }
 
     /// Finishes what is under way and leaves the store as one that needs no recovery.
+    ///
+    /// In a forked copy it does nothing: the threads are not there, and the store is the parent's.
     pub fn close(&self) -> Result<()> {
+        if !self.core.process.is_here() {
+            return Ok(());
+        }
         {
             let mut head = self.core.head.lock();
             if head.closing {
@@ -301,6 +312,7 @@ impl Engine {
         self.core.watchers.close();
         let done = if self.core.read_only { Ok(()) } else { self.finish() };
         self.core.fail(&Error::new(ErrorKind::Stopped, "the store was closed"));
+        self.core.closed.store(true, Ordering::Release);
         let closed = self.core.device.close().map_err(|e| Error::device("cannot close the device", e));
         done.and(closed)
     }
@@ -319,6 +331,8 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        // Its locks may be held, and its threads waited for, by those who are not in a forked copy.
+        self.core.process.leave(|| (Arc::clone(&self.core), std::mem::take(&mut *self.threads.lock())));
         // Whoever wants to know of a failure calls `close`.
         let _ = self.close();
     }
@@ -357,6 +371,7 @@ pub(crate) fn new_core(
     let requests = Requests::load(&state, &nodes)?;
     let head = new_head(superblock, state.clone(), requests, &limits);
     Ok(Core {
+        process: Process::here(),
         allocator: Allocator::new(superblock.features.unit_blocks()),
         limits,
         nodes,
@@ -388,6 +403,7 @@ pub(crate) fn new_core(
         stages: AtomicU64::new(superblock.reserve.0),
         kept: Arc::default(),
         grows_for_units: AtomicBool::new(superblock.features.unit_blocks() > 1 && !device.is_fixed()),
+        closed: AtomicBool::new(false),
         failed: AtomicBool::new(false),
         failure: Mutex::new(None),
         device,

@@ -121,6 +121,9 @@ impl Source for LargeValue {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
+        if !self.core.process.is_here() {
+            return;
+        }
         let mut pins = self.core.pins.lock();
         pins.pins.remove(&self.pin);
     }
@@ -197,6 +200,10 @@ impl View {
 
     /// Fails when the view was taken back; called after every read.
     fn check(&self) -> Result<()> {
+        self.pinned.core.process.check()?;
+        if self.pinned.core.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Stopped, "the store was closed"));
+        }
         if self.pinned.expired.load(Ordering::SeqCst) {
             let message = "the view was open too long and was taken back; take a new one";
             return Err(Error::new(ErrorKind::Expired, message));

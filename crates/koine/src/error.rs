@@ -31,6 +31,22 @@ pub enum Error {
         /// What it looks like.
         found: String,
     },
+    /// What was to be opened is no store. Nothing is proposed that would lose what is there: the path may be a mistake.
+    #[error("{path} holds {found}, not a Koine store; nothing was changed: name the path of a store, or one where nothing is yet", path = .path.display())]
+    NotAStore {
+        /// Where.
+        path: PathBuf,
+        /// What it looks like.
+        found: String,
+    },
+    /// What was to be opened holds nothing.
+    #[error("{path} holds {found}, not a Koine store; `koine format {path}` makes one of it", path = .path.display())]
+    Blank {
+        /// Where.
+        path: PathBuf,
+        /// Which kind of nothing.
+        found: &'static str,
+    },
     /// The operating system refused.
     #[error("cannot {what} {path}: {source}", path = .path.display())]
     Io {

@@ -139,9 +139,9 @@ impl Inspection {
 pub(crate) fn refuse_other(path: &Path) -> Result<()> {
     match probe(path)? {
         Found::Missing => Err(Error::Missing(path.to_owned())),
-        Found::Empty => Err(Error::Occupied { path: path.to_owned(), found: "nothing (an empty file)".to_owned() }),
-        Found::Zeros => Err(Error::Occupied { path: path.to_owned(), found: "zeros".to_owned() }),
-        Found::Other(found) => Err(Error::Occupied { path: path.to_owned(), found }),
+        Found::Empty => Err(Error::Blank { path: path.to_owned(), found: "nothing (an empty file)" }),
+        Found::Zeros => Err(Error::Blank { path: path.to_owned(), found: "zeros" }),
+        Found::Other(found) => Err(Error::NotAStore { path: path.to_owned(), found }),
         Found::Store => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ pub use error::{Error, Result};
 pub use format::{FormatOptions, Formatted, format};
 pub use grow::grow;
 pub use inspect::{BucketCount, Inspection, inspect, repair};
-pub use koine_engine::device::IoMode;
+pub use koine_engine::device::{IoMode, Process};
 pub use koine_engine::{
     Concern, Defrag, DefragOptions, DefragPosition, DefragStep, Finding, GrowTo, Grown, Info, LostKeys, Origin,
     PartialValue, Progress, ReceiveOptions, Received, Repair, Report, SalvageProgress, SalvageReport, Scrub,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use koine_engine::device::{Device, FileDevice, IoMode, OpenOptions as DeviceOptions};
+use koine_engine::device::{Device, FileDevice, IoMode, OpenOptions as DeviceOptions, Process};
 use koine_engine::{Engine, Options, Scrub, ScrubOptions, ScrubPosition};
 use koine_env::{OsRandom, SystemClock};
 use koine_kv::wire::{ClientOptions, Key, WireKv};
@@ -51,6 +51,7 @@ pub struct OpenOptions {
 
 /// An open store. Dropped without `close`, it is recovered at the next start.
 pub struct Store {
+    process: Process,
     place: Place,
     owner: bool,
     kv: Arc<dyn Kv>,
@@ -118,7 +119,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     };
     let objects = Objects::open(of, Arc::new(SystemClock::new()), Arc::new(OsRandom))?;
     let objects = objects.with_sealing_keys(sealing::keys_of(&place, &options.sealing_key));
-    Ok(Store { place, owner, kv, engine, objects, warning, remote: None })
+    Ok(Store { process: Process::here(), place, owner, kv, engine, objects, warning, remote: None })
 }
 
 /// The store of a path through its owner, where that listens.
@@ -136,10 +137,10 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<Str
         Found::Missing | Found::Empty if options.create && !options.read_only => true,
         Found::Missing => return Err(Error::Missing(path.to_owned())),
         Found::Empty => {
-            return Err(Error::Occupied { path: path.to_owned(), found: "nothing (an empty file)".to_owned() });
+            return Err(Error::Blank { path: path.to_owned(), found: "nothing (an empty file)" });
         }
-        Found::Zeros => return Err(Error::Occupied { path: path.to_owned(), found: "zeros".to_owned() }),
-        Found::Other(found) => return Err(Error::Occupied { path: path.to_owned(), found }),
+        Found::Zeros => return Err(Error::Blank { path: path.to_owned(), found: "zeros" }),
+        Found::Other(found) => return Err(Error::NotAStore { path: path.to_owned(), found }),
     };
     let device = FileDevice::open_with(
         path,
@@ -184,7 +185,16 @@ impl Store {
     /// One that another user's process has.
     pub(crate) fn elsewhere(place: Place, kv: Arc<dyn Kv>, remote: RemoteObjects) -> Store {
         let objects = remote.objects();
-        Store { place, owner: false, kv, engine: None, objects, warning: None, remote: Some(remote) }
+        Store {
+            process: Process::here(),
+            place,
+            owner: false,
+            kv,
+            engine: None,
+            objects,
+            warning: None,
+            remote: Some(remote),
+        }
     }
 
     /// The connection, where the objects are another process's and this one has logged in to them.
@@ -229,12 +239,23 @@ impl Store {
     }
 
     /// Finishes what is under way, makes it durable and gives the medium back.
+    ///
+    /// A forked copy lets go of nothing: the store is its parent's, and is opened again to be used.
     pub fn close(&self) -> Result<()> {
+        if !self.process.is_here() {
+            return Ok(());
+        }
         // Times that cannot be written are lost, as in a crash.
         drop(self.objects.write_access_times());
         if let Some(remote) = &self.remote {
             remote.close();
         }
         Ok(self.kv.close()?)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.process.leave(|| (Arc::clone(&self.kv), self.objects.clone(), self.remote.clone()));
     }
 }

@@ -60,6 +60,7 @@ impl EngineKv {
     }
 
     fn check_open(&self) -> Result<()> {
+        self.engine.check_process()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Stopped, "the store was closed"));
         }

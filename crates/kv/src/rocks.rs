@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use koine_engine::device::Process;
 use koine_engine::{Error, ErrorKind, KeyRange, Result};
 use parking_lot::{Mutex, RwLock};
 use rocksdb::{
@@ -175,6 +176,8 @@ fn opening_len(folder: &Path) -> Result<u64> {
 
 /// An open database.
 struct RocksMap {
+    /// A forked copy has none of its threads.
+    process: Process,
     folder: PathBuf,
     room: Room,
     database: RwLock<Option<Arc<DB>>>,
@@ -201,7 +204,7 @@ impl RocksMap {
         }
         let database = DB::open(&database_options(options)?, folder).map_err(error("open the database"))?;
         let database = RwLock::new(Some(Arc::new(database)));
-        Ok(RocksMap { folder: folder.to_owned(), room, database, alive: Mutex::default() })
+        Ok(RocksMap { process: Process::here(), folder: folder.to_owned(), room, database, alive: Mutex::default() })
     }
 
     /// Refuses a write that would leave RocksDB too little room.
@@ -223,6 +226,7 @@ impl RocksMap {
     }
 
     fn with<R>(&self, call: impl FnOnce(&Arc<DB>) -> Result<R>) -> Result<R> {
+        self.process.check()?;
         call(self.database.read().as_ref().ok_or_else(stopped)?)
     }
 }
@@ -255,7 +259,13 @@ fn check_before_opening(folder: &Path) -> Result<()> {
     let opened = DB::open_for_read_only(&Options::default(), folder, false);
     let database = Arc::new(opened.map_err(error("read the database"))?);
     let pinned = Pinned::new(database, |database| DatabaseSnapshot::new(database));
-    check_format(&RocksSnapshot { slot: Arc::new(RwLock::new(Some(pinned))) })
+    check_format(&RocksSnapshot { process: Process::here(), slot: Arc::new(RwLock::new(Some(pinned))) })
+}
+
+impl Drop for RocksMap {
+    fn drop(&mut self) {
+        self.process.leave(|| (self.database.get_mut().take(), std::mem::take(self.alive.get_mut())));
+    }
 }
 
 impl Ordered for RocksMap {
@@ -271,7 +281,7 @@ impl Ordered for RocksMap {
             alive.limit = (alive.slots.len() * 2).max(64);
         }
         alive.slots.push(Arc::downgrade(&slot));
-        Ok(RocksSnapshot { slot })
+        Ok(RocksSnapshot { process: Process::here(), slot })
     }
 
     fn write(&self, changes: Vec<Write>) -> Result<()> {
@@ -299,6 +309,9 @@ impl Ordered for RocksMap {
     }
 
     fn close(&self) -> Result<()> {
+        if !self.process.is_here() {
+            return Ok(());
+        }
         let database = self.database.write().take();
         for slot in std::mem::take(&mut self.alive.lock().slots) {
             if let Some(slot) = slot.upgrade() {
@@ -314,11 +327,19 @@ impl Ordered for RocksMap {
 
 /// One state of the database.
 struct RocksSnapshot {
+    process: Process,
     slot: Arc<Slot>,
+}
+
+impl Drop for RocksSnapshot {
+    fn drop(&mut self) {
+        self.process.leave(|| Arc::clone(&self.slot));
+    }
 }
 
 impl RocksSnapshot {
     fn with<R>(&self, call: impl FnOnce(&DB, &DatabaseSnapshot<'_>) -> Result<R>) -> Result<R> {
+        self.process.check()?;
         let slot = self.slot.read();
         let pinned = slot.as_ref().ok_or_else(stopped)?;
         pinned.with_dependent(|database, snapshot| call(database, snapshot))

@@ -16,7 +16,7 @@ use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::put::{check_metadata, check_tags};
+use crate::put::{check_headers, check_metadata, check_tags};
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::remote;
 use crate::rename::{info, made_by, told};
@@ -91,6 +91,7 @@ impl AttributeChange {
             check_tags(&record.tags)?;
         }
         if let Some(headers) = &self.headers {
+            check_headers(headers)?;
             record.headers.clone_from(headers);
         }
         record.mode = self.mode.unwrap_or(record.mode);

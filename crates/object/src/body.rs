@@ -15,7 +15,6 @@ use koine_kv::{Access, Kv, Payload, STAGE_PIECE_LEN_MAX, Stage, StageHint};
 use crate::checksum::{ChecksumAlgorithm, Digests, Expected, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::EtagKind;
-use crate::request::BODY_LEN_MAX;
 
 /// A body that takes pieces.
 pub(crate) struct Body {
@@ -47,9 +46,6 @@ impl Body {
         etag: EtagKind,
         algorithms: impl IntoIterator<Item = ChecksumAlgorithm>,
     ) -> Result<Self> {
-        if length_wanted.is_some_and(|length| length > BODY_LEN_MAX) {
-            return Err(too_large());
-        }
         let mut wanted: Vec<_> = algorithms.into_iter().collect();
         wanted.extend(expected.checksums.iter().map(|checksum| checksum.algorithm));
         if wanted.is_empty() {
@@ -107,12 +103,12 @@ impl Body {
     }
 }
 
-/// Whether a body may have so many bytes, of which so many were promised.
+/// Whether a body may have so many bytes, of which so many were promised. A door that has a limit of its own keeps it.
 pub(crate) fn check_length(length: u64, wanted: Option<u64>) -> Result<()> {
     if wanted.is_some_and(|wanted| length > wanted) {
         return Err(Error::new(ErrorKind::IncompleteBody, "the body goes on past its promised length"));
     }
-    if length > BODY_LEN_MAX { Err(too_large()) } else { Ok(()) }
+    Ok(())
 }
 
 /// Hashes a piece and hands it to the stage: at the same time where a core is free for it, since MD5 and SHA of one body
@@ -163,9 +159,4 @@ impl Drop for Busy {
     fn drop(&mut self) {
         BUSY.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-fn too_large() -> Error {
-    let message = format!("a body may have {BODY_LEN_MAX} bytes; put larger objects in parts");
-    Error::new(ErrorKind::EntityTooLarge, message)
 }

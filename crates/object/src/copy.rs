@@ -15,7 +15,7 @@ use crate::lookup::{Standing, find_bucket, find_object, find_space};
 use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::put::{check_metadata, check_tags, settle};
+use crate::put::{check_headers, check_metadata, check_tags, settle};
 use crate::record::{ObjectAccess, ObjectRecord};
 use crate::remote;
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
@@ -42,7 +42,10 @@ impl Objects {
         keys::check_object_key(from.key)?;
         keys::check_object_key(to.key)?;
         match &options.metadata {
-            CopiedMetadata::Replace { metadata, .. } => check_metadata(metadata)?,
+            CopiedMetadata::Replace { headers, metadata } => {
+                check_metadata(metadata)?;
+                check_headers(headers)?;
+            }
             CopiedMetadata::Copy if from == to && options.checksum.is_none() && options.source_version.is_none() => {
                 let message = "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
                 return Err(Error::new(ErrorKind::InvalidRequest, message));

@@ -4,6 +4,8 @@
 //! - The commit puts the name and the data, and deletes what stood under the name with its data.
 //! - The caller's condition is checked against what the same commit replaces.
 
+use std::collections::BTreeSet;
+
 use koine_kv::{Commit, Condition, Payload, RequestId, Transaction};
 
 use crate::body::{Body, Finished};
@@ -12,7 +14,7 @@ use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, PutCondition};
 use crate::identity::check_list;
-use crate::info::{ObjectId, ObjectInfo};
+use crate::info::{ContentHeaders, ObjectId, ObjectInfo};
 use crate::keys;
 use crate::lookup::{find_bucket, find_object, find_space};
 use crate::name::{self, never};
@@ -35,6 +37,7 @@ impl Objects {
         }
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
+        check_headers(&options.headers)?;
         check_tags(&options.tags)?;
         // The same is asked again by the verb; here it spares who may not the body.
         self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_bucket(view, bucket))?;
@@ -67,7 +70,44 @@ pub(crate) fn check_metadata(metadata: &[(String, String)]) -> Result<()> {
         let message = format!("the metadata has {length} bytes; {METADATA_LEN_MAX} are allowed");
         return Err(Error::new(ErrorKind::MetadataTooLarge, message));
     }
+    let mut names = BTreeSet::new();
+    for (name, value) in metadata {
+        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control() || c == ':') {
+            let message = format!(
+                "{name:?} is no name of metadata: it goes into a header, which takes no spaces, colons and line ends"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        if !names.insert(name.to_lowercase()) {
+            let message =
+                format!("the metadata {name:?} is there twice: names differ by more than upper and lower case");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        check_line(&format!("the metadata {name:?}"), value)?;
+    }
     Ok(())
+}
+
+/// What is told as one line of a header.
+fn check_line(what: &str, value: &str) -> Result<()> {
+    if value.contains(['\r', '\n', '\0']) {
+        let message = format!("{what} has a line end or a zero, which no header can have");
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
+    Ok(())
+}
+
+/// Whether headers can be told as they are given.
+pub(crate) fn check_headers(headers: &ContentHeaders) -> Result<()> {
+    let all = [
+        ("Content-Type", &headers.content_type),
+        ("Cache-Control", &headers.cache_control),
+        ("Content-Disposition", &headers.content_disposition),
+        ("Content-Encoding", &headers.content_encoding),
+        ("Content-Language", &headers.content_language),
+        ("Expires", &headers.expires),
+    ];
+    all.into_iter().try_for_each(|(name, value)| value.as_ref().map_or(Ok(()), |value| check_line(name, value)))
 }
 
 /// What S3 allows of tags: at most 10, each name once, of 128 characters and values of 256.
@@ -209,6 +249,7 @@ impl Put {
     pub fn staged(objects: &Objects, name: ObjectName<'_>, body: &StagedBody, options: PutOptions) -> Result<Self> {
         keys::check_object_key(name.key)?;
         check_metadata(&options.metadata)?;
+        check_headers(&options.headers)?;
         check_tags(&options.tags)?;
         Ok(Put::new(objects, name, (body.payload.clone(), body.size, body.digests.clone()), options))
     }

@@ -8,7 +8,7 @@ use crate::etag::{EtagKind, PutCondition, ReadCondition};
 use crate::info::{AccessTimes, BucketInfo, ContentHeaders, ObjectId, ObjectSummary, PartInfo, UploadId, UploadInfo};
 use crate::version::VersionId;
 
-/// The largest body of one put or one part, in bytes.
+/// The largest body of one put or one part over S3, in bytes. The library takes what the store has room for.
 pub const BODY_LEN_MAX: u64 = 5 << 30;
 /// The smallest part that is not the last of its upload, in bytes.
 pub const PART_LEN_MIN: u64 = 5 << 20;

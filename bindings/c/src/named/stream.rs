@@ -154,7 +154,7 @@ pub unsafe extern "C" fn koine_writer_finish(
 /// Gives up what was written. The handle ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_writer_drop(writer: *mut Writer, error: *mut *mut Error) -> bool {
-    call(error, false, || end(&WRITERS, writer).map(|_| true))
+    call(error, false, || Ok(WRITERS.leave(writer) || end(&WRITERS, writer).map(|_| true)?))
 }
 
 /// Opens an object for reading, as it is now.
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn koine_reader_read(
 /// Ends a reader.
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_reader_close(reader: *mut Reader, error: *mut *mut Error) -> bool {
-    call(error, false, || READERS.remove(reader).map(|_| true))
+    call(error, false, || Ok(READERS.leave(reader) || READERS.remove(reader).map(|_| true)?))
 }
 
 /// Opens an object as a file.
@@ -331,5 +331,5 @@ pub unsafe extern "C" fn koine_file_close(
 /// Gives up what was not flushed. The handle ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_file_drop(file: *mut ObjectAsFile, error: *mut *mut Error) -> bool {
-    call(error, false, || end(&FILES, file).map(|_| true))
+    call(error, false, || Ok(FILES.leave(file) || end(&FILES, file).map(|_| true)?))
 }

@@ -4,7 +4,35 @@ import io
 import os
 import warnings
 
+# So much is read ahead of lines and of small reads.
+_AHEAD = 256 << 10
+
 from . import _koine, errors
+
+
+class _Reading(io.RawIOBase):
+    """What a file in ``r`` reads ahead from; the file closes it."""
+
+    def __init__(self, raw):
+        self._raw = raw
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def readinto(self, buffer):
+        return self._raw.readinto(buffer)
+
+    def readall(self):
+        return self._raw.read(-1)
+
+    def seek(self, offset, whence=0):
+        return self._raw.seek(offset, whence)
+
+    def tell(self):
+        return self._raw.tell()
 
 
 class File(io.BufferedIOBase):
@@ -12,11 +40,14 @@ class File(io.BufferedIOBase):
 
     ``r`` reads the object as it is when it is opened, to its end, whatever becomes of the name. ``w`` and ``x`` put an
     object at ``close``, whole. ``r+`` and ``a`` edit it at ``flush`` and ``close``, each in one commit. Leaving a ``with``
-    block by an exception gives up what is not visible yet; so does a file that is forgotten.
+    block by an exception gives up what is not visible yet; so does a file that is forgotten, with a warning.
     """
 
     def __init__(self, raw, name, mode):
         self._raw = raw
+        # Small reads and lines come out of what was read ahead; nobody writes to the object as this file sees it.
+        self._reader = io.BufferedReader(_Reading(raw), _AHEAD) if mode == "r" else None
+        self._in = self._reader or raw
         self._mode = mode
         self._made = None
         self._ended = False
@@ -59,22 +90,40 @@ class File(io.BufferedIOBase):
 
     def read(self, size=-1, /):
         self._check(self.readable(), "reading")
-        return self._raw.read(-1 if size is None else size)
+        return self._in.read(-1 if size is None else size)
 
-    read1 = read
+    def read1(self, size=-1, /):
+        self._check(self.readable(), "reading")
+        return self._in.read1(size) if self._reader else self._raw.read(size)
 
     def readinto(self, buffer, /):
         self._check(self.readable(), "reading")
-        return self._raw.readinto(buffer)
+        return self._in.readinto(buffer)
 
     readinto1 = readinto
 
     def readall(self):
         return self.read()
 
+    def readline(self, size=-1, /):
+        self._check(self.readable(), "reading")
+        size = -1 if size is None else size
+        return self._reader.readline(size) if self._reader else super().readline(size)
+
+    def __iter__(self):
+        self._checkClosed()
+        return self._lines() if self._reader else self
+
+    def _lines(self):
+        for line in self._reader:
+            yield line
+            self._checkClosed()
+
     def peek(self, size=0, /):
         """Bytes that follow, without moving on."""
         self._check(self.readable(), "reading")
+        if self._reader:
+            return self._reader.peek(size)
         at = self._raw.tell()
         ahead = self._raw.read(8192)
         self._raw.seek(at, 0)
@@ -85,9 +134,9 @@ class File(io.BufferedIOBase):
         return self._raw.write(data)
 
     def seek(self, offset, whence=0, /):
-        self._checkClosed()
+        self._check(self.seekable(), "another position")
         try:
-            return self._raw.seek(offset, whence)
+            return self._in.seek(offset, whence)
         except errors.Unsupported as error:
             raise io.UnsupportedOperation(str(error)) from None
 
@@ -99,7 +148,7 @@ class File(io.BufferedIOBase):
 
     def tell(self):
         self._checkClosed()
-        return self._raw.tell()
+        return self._in.tell()
 
     def flush(self):
         self._checkClosed()
@@ -136,7 +185,8 @@ class File(io.BufferedIOBase):
         except Exception:
             return
         if forgotten:
-            warnings.warn(f"{self.name} was not closed: what was not visible yet is given up", ResourceWarning, stacklevel=2, source=self)
+            # Not a ResourceWarning, which nobody sees: a local file would have been written.
+            warnings.warn(f"{self.name} was not closed: what was not visible yet is given up", RuntimeWarning, stacklevel=2, source=self)
 
     def __repr__(self):
         return f"<koine.File {self.name!r} mode={self.mode!r}{' closed' if self.closed else ''}>"
@@ -186,17 +236,33 @@ def split(url):
     return bucket, key
 
 
+# What `koine.connect` takes beside the place.
+CONNECT = ("create", "size", "memory", "key_file", "token")
+
+
+def session_of(store, options, called="argument"):
+    """The session that ``store`` is, or one of the place that it names, opened with ``options``; no other option is taken."""
+    unknown = sorted(set(options) - set(CONNECT))
+    if unknown:
+        raise TypeError(f"{unknown[0]!r} is no {called}: beside store there are {', '.join(CONNECT)}")
+    if isinstance(store, _koine.Session):
+        options = {name: value for name, value in options.items() if value is not None}
+        for name in options:
+            if name != "token":
+                raise TypeError(f"{name!r} is for opening a store, and store is a session that is open")
+        return store.as_token(options["token"]) if options else store
+    place = store if store is not None else os.environ.get("KOINE_STORE")
+    if place is None:
+        raise errors.InvalidArgument("give store=, or set KOINE_STORE to the place of a store")
+    return _koine.connect(place, **options)
+
+
 def open(url, mode="rb", *, store=None, **options):
     """Opens ``koine://BUCKET/KEY`` as a file.
 
-    ``store`` is a session, or the place of a store; without it, the place in the environment's ``KOINE_STORE``.
+    ``store`` is a session, or the place of a store; without it, the place in the environment's ``KOINE_STORE``. ``token``,
+    ``key_file`` and the other options of ``koine.connect`` go with it; the rest are those of ``Bucket.open``.
     """
     bucket, key = split(url)
-    if isinstance(store, _koine.Session):
-        session = store
-    else:
-        place = store if store is not None else os.environ.get("KOINE_STORE")
-        if place is None:
-            raise errors.InvalidArgument("give store=, or set KOINE_STORE to the place of a store")
-        session = _koine.connect(place)
-    return open_in(session.bucket(bucket), key, mode, **options)
+    given = {name: options.pop(name) for name in CONNECT if name in options}
+    return open_in(session_of(store, given).bucket(bucket), key, mode, **options)

@@ -3,7 +3,7 @@ from typing import Any, Literal, overload
 
 from typing_extensions import Buffer, Unpack
 
-from ._koine import Bucket, ObjectInfo, RawFile, Session, _Put, _Text
+from ._koine import Bucket, ObjectInfo, RawFile, Session, _Path, _Put, _Text
 
 MODES: tuple[str, ...]
 
@@ -49,6 +49,9 @@ def open_in(
     newline: str | None = None,
     **options: Unpack[_Put],
 ) -> File | Text: ...
+CONNECT: tuple[str, ...]
+
+def session_of(store: Session | str | None, options: dict[str, Any], called: str = "argument") -> Session: ...
 def split(url: str) -> tuple[str, str]: ...
 @overload
 def open(
@@ -56,6 +59,11 @@ def open(
     mode: Literal["rb", "br", "r+b", "rb+", "wb", "bw", "xb", "bx", "ab", "ba"] = "rb",
     *,
     store: Session | str | None = None,
+    create: bool = False,
+    size: int | None = None,
+    memory: int | None = None,
+    key_file: _Path | None = None,
+    token: str | None = None,
     **options: Unpack[_Put],
 ) -> File: ...
 @overload
@@ -64,6 +72,11 @@ def open(
     mode: Literal["r", "rt", "tr", "r+", "rt+", "r+t", "w", "wt", "tw", "x", "xt", "tx", "a", "at", "ta"],
     *,
     store: Session | str | None = None,
+    create: bool = False,
+    size: int | None = None,
+    memory: int | None = None,
+    key_file: _Path | None = None,
+    token: str | None = None,
     **options: Unpack[_Text],
 ) -> Text: ...
 @overload

@@ -146,6 +146,12 @@ class KeyTooLong(InvalidArgument):
     """The object's name is longer than 1,024 bytes."""
 
 
+class EntityTooLarge(_OfSystem, OSError):
+    """A part is longer than S3 allows, or parts together are longer than any object."""
+
+    _number = _errno.EFBIG
+
+
 class MetadataTooLarge(InvalidArgument):
     """The user's metadata is larger than 2 KiB."""
 

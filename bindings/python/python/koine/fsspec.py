@@ -1,6 +1,8 @@
 """A file system of fsspec: paths are ``koine://BUCKET/KEY``.
 
-The store is given by the storage option ``store`` (a place, or a session), or by the environment's ``KOINE_STORE``.
+The store is given by the storage option ``store`` (a place, or a session), or by the environment's ``KOINE_STORE``. The
+options of ``koine.connect`` go with a place: ``token``, ``key_file``, ``create``, ``size``, ``memory``. With a session
+``token`` alone does: its calls are made as that user. Any other option is refused.
 Folders are what keys have in common up to a slash: they are there while something is in them. ``mkdir`` of a bucket
 makes it; below a bucket it does nothing.
 """
@@ -8,12 +10,22 @@ makes it; below a bucket it does nothing.
 import os
 
 from fsspec.callbacks import DEFAULT_CALLBACK
-from fsspec.spec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from . import _koine, errors
-from ._files import Text, open_in
+from ._files import Text, open_in, session_of
 
 _PIECE = 1 << 20
+# What fsspec's own base class, its listings and its instance cache take.
+_OF_FSSPEC = (
+    "asynchronous",
+    "batch_size",
+    "listings_expiry_time",
+    "loop",
+    "max_paths",
+    "skip_instance_cache",
+    "use_listings_cache",
+)
 
 
 class KoineFileSystem(AbstractFileSystem):
@@ -25,14 +37,11 @@ class KoineFileSystem(AbstractFileSystem):
     blocksize = 1 << 20
 
     def __init__(self, store=None, *, connect=None, **options):
-        super().__init__(store=store, connect=connect, **options)
-        if isinstance(store, _koine.Session):
-            self.session = store
-        else:
-            place = store if store is not None else os.environ.get("KOINE_STORE")
-            if place is None:
-                raise errors.InvalidArgument("give store=, or set KOINE_STORE to the place of a store")
-            self.session = _koine.connect(place, **(connect or {}))
+        # An option that nobody looks at may be one that was to take rights away.
+        for_fsspec = {name: options.pop(name) for name in _OF_FSSPEC if name in options}
+        given = {**(connect or {}), **options}
+        super().__init__(store=store, connect=connect, **options, **for_fsspec)
+        self.session = session_of(store, given, "storage option")
 
     @classmethod
     def _strip_protocol(cls, path):
@@ -178,6 +187,12 @@ class KoineFileSystem(AbstractFileSystem):
 
     def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **options):
         handle, key = self._object(path)
+        # What readers of other stores take: the length is known here, and who asks for a cache gets one of fsspec's.
+        cache_type, size = options.pop("cache_type", None), options.pop("size", None)
+        if cache_type is not None and mode == "rb":
+            size = handle.head(key).size if size is None else size
+            return _Ranges(self, path, mode, block_size or self.blocksize, cache_type=cache_type,
+                           cache_options=cache_options, size=size, **options)
         if not autocommit:
             return _Uncommitted(handle, key, mode, options)
         return open_in(handle, key, mode, **options)
@@ -274,6 +289,24 @@ class KoineFileSystem(AbstractFileSystem):
             raise FileNotFoundError(f"there is nothing at {path!r}")
         for bucket in buckets:
             self.session.delete_bucket(bucket)
+
+
+class _Ranges(AbstractBufferedFile):
+    """A file that is read through a cache of fsspec, in blocks."""
+
+    def __init__(self, fs, path, *args, **options):
+        handle, key = fs._object(path)
+        self._source = handle.open_raw(key, "r")
+        super().__init__(fs, path, *args, **options)
+
+    def _fetch_range(self, start, end):
+        self._source.seek(start, 0)
+        return self._source.read(max(end - start, 0))
+
+    def close(self):
+        if not self.closed:
+            self._source.close()
+        super().close()
 
 
 class _Uncommitted:

@@ -8,6 +8,7 @@
 //! - No read ever syncs: the kernel tells of a failed write-back once, and it is `sync` that must hear it.
 //! - Read-ahead of small reads is the kernel's own: FADV_RANDOM halved sequential reads of 1 MiB, cold and warm, and did
 //!   not make random ones of 4 KiB faster. That of streams is the engine's.
+//! - A forked copy reads and writes nothing, and leaves the lock, which it shares with its parent, alone.
 //! - Interrupted and short calls are taken up again; a caller sees all or an error.
 
 use std::fs::File;
@@ -30,7 +31,7 @@ use super::lock::{Hold, hold, is_held_elsewhere, owned, release};
 use super::mapping::Mapping;
 use super::positional::{read_at_least, read_full, read_now, write_full};
 use super::uring::Rings;
-use super::{BLOCK_LEN, Device, ReadMode, Writing, block, check_read, check_write};
+use super::{BLOCK_LEN, Device, Process, ReadMode, Writing, block, check_read, check_write};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Reads past the page cache of this length on go into memory in huge pages, and are copied from there where they belong
@@ -49,6 +50,7 @@ pub struct OpenOptions {
 /// A file or a block device, held by one owner.
 pub struct FileDevice {
     path: PathBuf,
+    process: Process,
     /// `None` once closed.
     handles: RwLock<Option<Handles>>,
     read_only: bool,
@@ -67,6 +69,7 @@ pub struct FileDevice {
 }
 
 struct Handles {
+    process: Process,
     /// Holds the lock.
     buffered: File,
     /// `None` where the file system refuses direct I/O.
@@ -75,7 +78,10 @@ struct Handles {
 
 impl Drop for Handles {
     fn drop(&mut self) {
-        release(&self.buffered);
+        // The lock belongs to the open file, which a forked copy has too.
+        if self.process.is_here() {
+            release(&self.buffered);
+        }
     }
 }
 
@@ -111,9 +117,11 @@ impl FileDevice {
         let in_user_space = is_in_user_space(&buffered);
         let (rings, fallback) = way_to(io, direct.is_some(), in_user_space);
         let (direct, contexts) = (direct.map(Arc::new), Arc::new(Contexts::new(in_user_space)));
+        let process = Process::here();
         Ok(FileDevice {
             path: path.to_owned(),
-            handles: RwLock::new(Some(Handles { buffered, direct })),
+            process,
+            handles: RwLock::new(Some(Handles { process, buffered, direct })),
             read_only: options.read_only,
             is_block: kind.is_block_device(),
             length: AtomicU64::new(length),
@@ -149,6 +157,7 @@ impl FileDevice {
     }
 
     fn handles(&self) -> io::Result<MappedRwLockReadGuard<'_, Handles>> {
+        self.process.check_io()?;
         RwLockReadGuard::try_map(self.handles.read(), Option::as_ref)
             .map_err(|_| io::Error::other(format!("{} was closed", self.path.display())))
     }
@@ -371,6 +380,9 @@ impl Device for FileDevice {
     }
 
     fn close(&self) -> io::Result<()> {
+        if !self.process.is_here() {
+            return Ok(());
+        }
         *self.handles.write() = None;
         Ok(())
     }

@@ -51,12 +51,14 @@ pub(super) fn release(file: &File) {
 
 /// The error for a store that somebody has open; names the owner's pid where it can be found.
 pub(super) fn owned(path: &Path) -> Error {
+    let shown = path.display();
+    let share = format!("stop it first, or run `koine serve {shown}` in its place: then all connect by that path");
     let who = match owner_pid(path) {
         Some(pid) if pid == std::process::id() => format!("this process already (pid {pid}); close it first"),
-        Some(pid) => format!("the process with pid {pid}; stop it first, or be its client"),
-        None => "another process; stop it first, or be its client".to_owned(),
+        Some(pid) => format!("the process with pid {pid}; {share}"),
+        None => format!("another process; {share}"),
     };
-    Error::new(ErrorKind::Owned, format!("{} is held by {who}", path.display()))
+    Error::new(ErrorKind::Owned, format!("{shown} is held by {who}"))
 }
 
 /// The process that holds the store at `path`, if one does and can be seen from here.

@@ -22,6 +22,7 @@ mod memory;
 #[cfg(test)]
 mod passing;
 mod positional;
+mod process;
 mod recording;
 mod uring;
 mod writing;
@@ -40,6 +41,7 @@ pub use mapping::Mapping;
 pub use memory::MemoryDevice;
 #[cfg(test)]
 pub(crate) use passing::pass_on;
+pub use process::Process;
 pub use recording::{ImageWalker, Recording, RecordingDevice};
 pub use writing::Writing;
 

@@ -169,6 +169,11 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.engine.check_process().is_err() {
+            // Its threads are the parent's, and so is what it gathered.
+            std::mem::forget((Arc::clone(&self.gather), Arc::clone(&self.engine), Arc::clone(&self.table)));
+            return;
+        }
         // Nobody is left to be told of what was lost.
         let _ = self.gather.stop();
     }

@@ -197,6 +197,10 @@ impl Store {
     /// Closes the store, with everything so far durable. `Busy` while objects are open.
     pub fn close(&self) -> Result<()> {
         let inner = &self.inner;
+        if inner.engine.check_process().is_err() {
+            // A forked copy: the store is the parent's.
+            return Ok(());
+        }
         inner.table.shut()?;
         let kept = inner.gather.stop();
         let marked = inner.mark_next();

@@ -18,6 +18,7 @@ use super::gather::{Gathered, Next};
 use super::known::{ByNumber, Known, Presence};
 use super::node::{Node, absent};
 use super::pending::Pending;
+use crate::device::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Mutex;
 
@@ -52,6 +53,8 @@ pub enum Deletion {
 
 /// All nodes.
 pub struct Table {
+    /// A forked copy lets nobody in.
+    process: Process,
     name: Arc<str>,
     /// As all shards say.
     closed: AtomicBool,
@@ -86,6 +89,7 @@ impl Table {
     pub fn new(name: Arc<str>) -> Table {
         let shard = || Shard { nodes: ByNumber::default(), known: Known::new(KNOWN_MAX), uses: 0, closed: false };
         Table {
+            process: Process::here(),
             name,
             closed: AtomicBool::new(false),
             shards: std::array::from_fn(|_| Mutex::new(shard())),
@@ -100,6 +104,7 @@ impl Table {
 
     /// Keeps the store from being closed; `leave_store` ends it.
     pub fn enter_store(&self) -> Result<()> {
+        self.process.check()?;
         self.shard(0).enter(&self.name)
     }
 
@@ -132,6 +137,7 @@ impl Table {
 
     /// Fails when the store was closed.
     pub fn check_open(&self) -> Result<()> {
+        self.process.check()?;
         if self.closed.load(Ordering::Acquire) { Err(closed(&self.name)) } else { Ok(()) }
     }
 

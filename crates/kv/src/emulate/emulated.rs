@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
+use koine_engine::device::Process;
 use koine_engine::{
     Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, Operation, Place, Refusal, RequestId,
     Result, SpaceId, StageHint, StageToken, Ticket, Version,
@@ -80,6 +81,8 @@ pub struct Core<E> {
 }
 
 struct Turn {
+    /// A forked copy has neither the thread that syncs nor the store below.
+    process: Process,
     closed: bool,
     /// Why nothing is taken any more.
     failed: Option<Error>,
@@ -102,6 +105,7 @@ struct Waiting {
 
 impl Turn {
     fn check_open(&self) -> Result<()> {
+        self.process.check()?;
         if self.closed {
             return Err(Error::new(ErrorKind::Stopped, "the store was closed"));
         }
@@ -314,8 +318,12 @@ impl<E: Emulation> Core<E> {
     fn end(&self) -> bool {
         let mut turn = self.turn.lock();
         let was_closed = std::mem::replace(&mut turn.closed, true);
-        let syncer = turn.syncer.take();
+        let (process, syncer) = (turn.process, turn.syncer.take());
         drop(turn);
+        if !process.is_here() {
+            process.leave(|| syncer);
+            return false;
+        }
         self.work.notify_all();
         self.shown.notify_all();
         // A callback of a ticket may close the store: it runs on the thread that syncs.
@@ -332,6 +340,7 @@ impl<E: Emulation> Core<E> {
 impl<E: Emulation> Emulated<E> {
     pub(super) fn over(below: Arc<dyn Kv>, emulation: E) -> Self {
         let turn = Turn {
+            process: Process::here(),
             closed: false,
             failed: None,
             waiting: Vec::new(),

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
+use koine_engine::device::Process;
 use koine_engine::{
     Batch, Commit, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Refusal, Result, SpaceId, StageHint,
     StageToken, Ticket, Version,
@@ -75,6 +76,8 @@ pub struct MemoryKv {
 
 /// What views, stages and watches share with their store.
 struct Shared {
+    /// A forked copy has a copy, which is no store.
+    process: Process,
     profile: Profile,
     capacity: Option<u64>,
     meter: Arc<Meter>,
@@ -101,6 +104,7 @@ impl Inner {
 impl Shared {
     /// The inner state, unless the store was closed.
     fn open(&self) -> Result<MutexGuard<'_, Inner>> {
+        self.process.check()?;
         let inner = self.inner.lock();
         inner.check_open()?;
         Ok(inner)
@@ -161,6 +165,7 @@ impl MemoryKv {
             profile,
             capacity: options.capacity,
             meter: Arc::default(),
+            process: Process::here(),
             inner: Mutex::new(Inner { state: Arc::default(), history, closed: false }),
             happened: Condvar::new(),
         };

@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use koine_engine::batch::KEY_LEN_MAX;
+use koine_engine::device::Process;
 use koine_engine::{
     Batch, Commit, Condition, Durability, Error, ErrorKind, KeyRange, Refusal, Result, SpaceId, StageHint, Ticket,
     Version,
@@ -130,6 +131,8 @@ struct Shared<O: Ordered> {
 }
 
 struct Inner<O: Ordered> {
+    /// A forked copy is no store.
+    process: Process,
     version: Version,
     /// Versions above this one must not be given yet.
     reserved: u64,
@@ -144,6 +147,7 @@ struct Inner<O: Ordered> {
 
 impl<O: Ordered> Inner<O> {
     fn check_open(&self) -> Result<()> {
+        self.process.check()?;
         match (self.closed, self.failed) {
             (true, _) => Err(Error::new(ErrorKind::Stopped, "the store was closed")),
             (_, true) => Err(Error::new(ErrorKind::Stopped, "a write failed; open the store again")),
@@ -220,8 +224,16 @@ impl<O: Ordered> OrderedKv<O> {
             durable: true,
         };
         let newest = Arc::new(OrderedView::new(map.snapshot()?, version));
-        let inner =
-            Inner { version, reserved: found.reserved, history, next_outcome, newest, closed: false, failed: false };
+        let inner = Inner {
+            process: Process::here(),
+            version,
+            reserved: found.reserved,
+            history,
+            next_outcome,
+            newest,
+            closed: false,
+            failed: false,
+        };
         let shared = Shared { map, profile, unwatched, inner: Mutex::new(inner), happened: Condvar::new() };
         Ok(OrderedKv { shared: Arc::new(shared) })
     }

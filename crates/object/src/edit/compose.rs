@@ -20,7 +20,7 @@ use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::put::{check_metadata, check_tags, invalid};
+use crate::put::{check_headers, check_metadata, check_tags, invalid};
 use crate::record::{ObjectAccess, ObjectRecord};
 use crate::remote;
 use crate::rename::{info, made_by, told};
@@ -56,6 +56,7 @@ pub(crate) fn compose(
     }
     keys::check_object_key(to.key)?;
     check_metadata(&options.put.metadata)?;
+    check_headers(&options.put.headers)?;
     check_tags(&options.put.tags)?;
     let kept = |segment: &Segment<'_>| {
         keys::check_object_key(segment.name.key)?;

@@ -23,7 +23,7 @@ use crate::keys;
 use crate::lookup::{Lookup, find_bucket};
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::put::check_metadata;
+use crate::put::{check_headers, check_metadata};
 use crate::record::{BucketRecord, UploadRecord};
 use crate::remote;
 use crate::request::{ObjectName, UploadOptions};
@@ -47,6 +47,7 @@ impl Objects {
     fn prepare_upload(&self, bucket: &str, key: &str, options: UploadOptions) -> Result<CreateUpload> {
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
+        check_headers(&options.headers)?;
         let (algorithm, kind) = options.checksum.unwrap_or((ChecksumAlgorithm::Crc64Nvme, None));
         let kind = kind.unwrap_or_else(|| algorithm.default_kind());
         if !algorithm.allows(kind) {

@@ -136,13 +136,13 @@ impl Connection {
 
     /// Where bytes lie in shared memory, if the caller has put them there.
     fn find(&self, data: &Bytes) -> Option<(u64, Sent)> {
-        let shared = self.shared.as_ref().filter(|_| !data.is_empty())?;
+        let shared = self.memory().filter(|_| !data.is_empty())?;
         shared.to_server.find(data).map(|offset| (offset, Sent::Bytes(data.clone())))
     }
 
     /// Puts long data into shared memory, where there is some and room in it.
     fn copy_in(&self, data: &[u8]) -> Option<(u64, Sent)> {
-        let shared = self.shared.as_ref().filter(|_| data.len() >= self.shared_from && data.len() <= DATA_LEN_MAX)?;
+        let shared = self.memory().filter(|_| data.len() >= self.shared_from && data.len() <= DATA_LEN_MAX)?;
         let part = shared.to_server.lend(data.len())?;
         part.fill(data).ok()?;
         Some((part.offset(), Sent::Part(part)))
@@ -151,7 +151,7 @@ impl Connection {
     /// Asks for a part of a value, with room for it in shared memory where it may be long.
     pub fn retrieve(&self, view: u64, at: &Place, offset: u64, length: usize) -> Result<Asked> {
         let length = length.min(DATA_LEN_MAX);
-        let shared = self.shared.as_ref().filter(|_| length >= self.shared_from);
+        let shared = self.memory().filter(|_| length >= self.shared_from);
         let room = shared.and_then(|shared| shared.to_client.lend(length));
         let into = room.as_ref().map(Part::offset);
         let request = Request::Retrieve { view, at: at.clone(), offset, length: length as u32, into };
@@ -160,7 +160,12 @@ impl Connection {
 
     /// Memory from which the server takes bytes itself.
     pub fn buffer(&self, length: usize) -> Option<Buffer> {
-        self.shared.as_ref()?.to_server.lend(length).map(Buffer::new)
+        self.memory()?.to_server.lend(length).map(Buffer::new)
+    }
+
+    /// The memory that is shared with the server; a forked copy leaves it alone.
+    fn memory(&self) -> Option<&ClientSide> {
+        self.shared.as_ref().filter(|_| self.link.process.is_here())
     }
 
     /// Sends a request and waits for its answer.
@@ -175,6 +180,9 @@ impl Connection {
 
     /// Ends it; later calls fail.
     pub fn close(&self) {
+        if !self.link.process.is_here() {
+            return;
+        }
         self.link.fail(Error::new(ErrorKind::Stopped, "the store was closed"));
         let attendant = self.attendant.lock().take();
         if let Some(attendant) = attendant.filter(|thread| thread.thread().id() != std::thread::current().id()) {
@@ -185,6 +193,8 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        // The thread is not in a forked copy.
+        self.link.process.leave(|| (Arc::clone(&self.link), self.attendant.get_mut().take()));
         self.close();
     }
 }

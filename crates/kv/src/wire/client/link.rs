@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use koine_engine::device::Process;
 use koine_engine::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -43,6 +44,7 @@ pub struct Asked {
 impl Asked {
     /// Waits for the answer.
     pub fn wait(self) -> Outcome {
+        self.link.process.check()?;
         self.link.flush();
         let mut leads = false;
         loop {
@@ -152,6 +154,8 @@ struct Gathered {
 
 /// The socket, and who waits for what.
 pub struct Link {
+    /// Whose connection it is: a forked copy shares the socket, and would garble it.
+    pub(super) process: Process,
     stream: Arc<Stream>,
     place: String,
     in_flight_max: usize,
@@ -179,6 +183,7 @@ impl Link {
             dead: None,
         };
         Link {
+            process: Process::here(),
             input: Mutex::new(Incoming::new(StreamReader::new(Arc::clone(&stream)))),
             stream,
             place: place.to_owned(),
@@ -215,6 +220,7 @@ impl Link {
 
     /// A place for one more answer, once there is room.
     fn open(&self, held: Held) -> Result<Arc<Slot>> {
+        self.process.check()?;
         let mut pending = self.pending.lock();
         loop {
             if let Some(why) = &pending.dead {
@@ -413,6 +419,9 @@ impl Link {
     }
 
     fn write(&self, parts: &[&[u8]]) {
+        if !self.process.is_here() {
+            return;
+        }
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         let mut rest = &mut slices[..];
         IoSlice::advance_slices(&mut rest, 0);
@@ -451,6 +460,9 @@ impl Link {
 
     /// Ends it: what is under way and all that comes fails; the first reason stays.
     pub fn fail(&self, why: Error) {
+        if !self.process.is_here() {
+            return;
+        }
         self.stream.end();
         let mut pending = self.pending.lock();
         let why = pending.dead.get_or_insert(why).clone();

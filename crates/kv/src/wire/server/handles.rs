@@ -29,16 +29,15 @@ impl<T: Clone> Handles<T> {
         let count = known.len();
         match known.entry(number) {
             Entry::Occupied(_) => Err(Error::invalid(format!("{} {number} is open already", self.what))),
-            Entry::Vacant(_) if count >= self.most => {
-                Err(Error::new(ErrorKind::Busy, format!("{count} {}s are open: close some", self.what)))
-            }
+            Entry::Vacant(_) if count >= self.most => Err(self.too_many(count)),
             Entry::Vacant(place) => place.insert(open()).clone(),
         }
     }
 
     /// What a number names.
     pub fn find(&self, number: u64) -> Result<T> {
-        self.known.lock().get(&number).cloned().unwrap_or_else(|| Err(self.unknown(number)))
+        let known = self.known.lock();
+        known.get(&number).cloned().unwrap_or_else(|| Err(self.unknown(number, known.len())))
     }
 
     /// Puts something else under a number.
@@ -50,8 +49,10 @@ impl<T: Clone> Handles<T> {
 
     /// Forgets a number.
     pub fn close(&self, number: u64) -> Result<()> {
-        let gone = self.known.lock().remove(&number);
-        gone.map(drop).ok_or_else(|| self.unknown(number))
+        let mut known = self.known.lock();
+        let (gone, count) = (known.remove(&number), known.len());
+        drop(known);
+        gone.map(drop).ok_or_else(|| self.unknown(number, count))
     }
 
     /// Forgets all.
@@ -60,7 +61,15 @@ impl<T: Clone> Handles<T> {
         drop(all);
     }
 
-    fn unknown(&self, number: u64) -> Error {
+    fn too_many(&self, count: usize) -> Error {
+        Error::new(ErrorKind::Busy, format!("{count} {}s are open on this connection: close some", self.what))
+    }
+
+    /// What was refused for want of room is used before the refusal has arrived: nobody waits for an opening.
+    fn unknown(&self, number: u64, count: usize) -> Error {
+        if count >= self.most {
+            return self.too_many(count);
+        }
         Error::invalid(format!("there is no {} {number} on this connection", self.what))
     }
 }
