@@ -96,7 +96,7 @@ def test_what_is_there_is_left_alone(tmp_path):
     other = tmp_path / "other"
     other.write_bytes(b"not a store" * 1000)
     refused = koine("node", "data", other, "--format", check=False)
-    assert refused.returncode == 1 and "koine format" in refused.stderr
+    assert refused.returncode == 1 and "not a Koine store" in refused.stderr
     assert other.read_bytes() == b"not a store" * 1000
     assert koine("node", "data", check=False).returncode == 2
     with Node(tmp_path / "new.koine", "--size", "64MiB") as node:
