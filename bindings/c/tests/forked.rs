@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use koine::kv::wire::{Server, ServerOptions};
 use koine::object::{Expected, FileMode, ObjectName, Objects, PutOptions};
@@ -17,6 +18,7 @@ unsafe extern "C" {
     fn fork() -> c_int;
     fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
     fn _exit(code: c_int) -> !;
+    fn alarm(seconds: u32) -> u32;
     fn koine_open(place: *const c_char, options: *const c_void, error: Fault) -> Handle;
     fn koine_close(session: Handle, error: Fault) -> bool;
     fn koine_bucket_delete(session: Handle, bucket: *const c_char, flags: c_int, error: Fault) -> bool;
@@ -29,6 +31,9 @@ unsafe extern "C" {
     fn koine_error_free(error: Handle);
 }
 
+/// How long a copy may take; one that waits for somebody who is not in it waits for ever.
+const COPY_SECONDS_MAX: u32 = 60;
+
 /// Whether `child` gives true in a forked copy, which ends without a word.
 fn in_a_copy(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the copy has this thread alone, and ends without running what others registered.
@@ -36,6 +41,7 @@ fn in_a_copy(child: impl FnOnce() -> bool) -> bool {
         let copy = fork();
         assert!(copy >= 0);
         if copy == 0 {
+            alarm(COPY_SECONDS_MAX);
             let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
             _exit(if held.unwrap_or(false) { 0 } else { 1 });
         }
@@ -102,7 +108,34 @@ fn at(session: Session) {
     }));
     let session = std::mem::ManuallyDrop::into_inner(copied);
     goes_on(&session);
+    copied_at_work(&session);
     session.close().unwrap();
+}
+
+/// A copy has the locks that others held when it was made, and they never give them back there.
+fn copied_at_work(session: &Session) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for worker in 0..3u8 {
+            let done = &done;
+            scope.spawn(move || {
+                for number in 0.. {
+                    let (key, body) = (format!("{worker} {}", number % 10), vec![worker; 100 << (number % 10)]);
+                    put(session, &key, &body).unwrap();
+                    assert_eq!(get(session, &key).unwrap(), body);
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        let refused = (0..20).all(|_| {
+            // SAFETY: the copy's own, taken once.
+            in_a_copy(|| is_of_no_use(unsafe { std::ptr::read(session) }))
+        });
+        done.store(true, Ordering::Relaxed);
+        assert!(refused);
+    });
 }
 
 fn made(place: &str) -> Session {

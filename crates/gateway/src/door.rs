@@ -36,7 +36,7 @@ use crate::s3::document::{Instead, NO_PARTS};
 use crate::s3::errors::{self, MALFORMED_XML};
 use crate::shares::{Holder, Places};
 
-/// What a call needs of a request for an object beside what the library decodes.
+/// What a call needs of a request beside what the library decodes.
 #[derive(Clone, Debug)]
 pub struct Asked(Arc<Sent>);
 
@@ -245,6 +245,7 @@ impl Door {
                 document = bytes::Bytes::from_static(NO_PARTS);
             }
         } else {
+            parts.extensions.insert(Asked::new(parts.headers.clone(), None, document.clone(), None));
             for name in ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-decoded-content-length"] {
                 parts.headers.remove(name);
             }

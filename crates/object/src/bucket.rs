@@ -188,6 +188,7 @@ fn info(name: String, record: &BucketRecord) -> BucketInfo {
         access_times: record.access_times,
         metadata: record.metadata.clone(),
         tags: record.tags.clone(),
+        location: record.location.clone(),
     }
 }
 

@@ -80,6 +80,8 @@ pub struct BucketInfo {
     pub metadata: Vec<(String, String)>,
     /// Its tags, in the order given.
     pub tags: Vec<(String, String)>,
+    /// The region that who made it asked for by S3 (`LocationConstraint`): told back, and used for nothing.
+    pub location: Option<String>,
 }
 
 /// Whether a bucket keeps when its objects were last read.

@@ -75,9 +75,10 @@ pub use remote::{CALL_NAMES, LogIn, ObjectVerbs, RemoteObjects};
 pub use request::{
     AttributeChange, BODY_LEN_MAX, BucketChange, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX,
     COPY_PREFIX_BATCH, CompleteOptions, CompletedPart, ComposeOptions, CopiedMetadata, CopiedPrefix, CopyOptions,
-    CopyPrefixOptions, DELETE_MANY_MAX, DeleteOptions, Deleted, EditOptions, ExchangeOptions, ListPage, ListQuery,
-    METADATA_LEN_MAX, MetadataChange, OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, ObjectName, PART_LEN_MIN, PART_NUMBER_MAX,
-    PartOptions, PartPage, PutOptions, RenameOptions, Segment, UploadOptions, UploadPage, UploadQuery,
+    CopyPrefixOptions, DELETE_MANY_MAX, DeleteOptions, Deleted, EditOptions, ExchangeOptions, LOCATION_LEN_MAX,
+    ListPage, ListQuery, METADATA_LEN_MAX, MetadataChange, OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, ObjectName,
+    PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions, RenameOptions, Segment, UploadOptions,
+    UploadPage, UploadQuery,
 };
 
 pub use identity::{

@@ -22,6 +22,8 @@ pub const METADATA_LEN_MAX: usize = 2048;
 pub const TAGS_MAX: usize = 10;
 /// The most tags of a bucket.
 pub const BUCKET_TAGS_MAX: usize = 50;
+/// The longest name of a bucket's location.
+pub const LOCATION_LEN_MAX: usize = 64;
 /// The longest name of a tag, in characters.
 pub const TAG_NAME_LEN_MAX: usize = 128;
 /// The longest value of a tag, in characters.
@@ -286,8 +288,10 @@ pub struct BucketChange {
     pub access_times: Option<AccessTimes>,
     /// User metadata, at most [`METADATA_LEN_MAX`].
     pub metadata: Option<MetadataChange>,
-    /// Tags, at most [`TAGS_MAX`].
+    /// Tags, at most 50.
     pub tags: Option<MetadataChange>,
+    /// What is told as its region: printable ASCII, at most 64 bytes.
+    pub location: Option<String>,
 }
 
 /// A page of buckets, by name.

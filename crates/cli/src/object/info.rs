@@ -87,7 +87,7 @@ pub(crate) fn bucket(objects: &Objects, name: &str) -> Outcome<Value> {
         "usage": { "objects": usage.objects, "bytes": usage.bytes, "older": usage.older,
                    "older_bytes": usage.older_bytes, "upload_bytes": usage.upload_bytes },
         "quota_bytes": info.quota.bytes, "quota_objects": info.quota.objects, "access_times": kept,
-        "metadata": pairs(&info.metadata), "tags": pairs(&info.tags),
+        "metadata": pairs(&info.metadata), "tags": pairs(&info.tags), "location": info.location,
     }))
 }
 

@@ -80,6 +80,7 @@ pub fn set(args: &SetArgs, output: Output) -> Outcome {
         tags: change(&args.tag, &args.remove_tag),
         quota_bytes: args.quota_bytes.map(|limit| limit.0),
         quota_objects: args.quota_objects.map(|limit| limit.0),
+        ..BucketChange::default()
     };
     if change == BucketChange::default() {
         return Err(Failure::usage("nothing to set; see koine bucket set --help"));

@@ -1,12 +1,12 @@
 //! Buckets: made, listed, looked at, removed.
 
-use koine_object::{BucketQuery, Versioning};
+use koine_object::{AccessList, BucketChange, BucketInfo, BucketQuery, LOCATION_LEN_MAX, MetadataChange, Versioning};
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::errors::{self, invalid_argument};
 use super::transfer::{blocking, settle};
-use super::{Front, REGION_DEFAULT, acl, date};
+use super::{Front, REGION_DEFAULT, acl, asked, date, document, tagging};
 
 /// The most buckets of one page.
 const BUCKETS_MAX: i32 = 10_000;
@@ -44,41 +44,76 @@ pub(super) async fn list_buckets(
 
 pub(super) async fn create_bucket(
     front: &Front,
-    request: S3Request<CreateBucketInput>,
+    mut request: S3Request<CreateBucketInput>,
 ) -> S3Result<S3Response<CreateBucketOutput>> {
-    let input = request.input;
-    if let Some(configuration) = &input.create_bucket_configuration {
-        if configuration.bucket.is_some() || configuration.location.is_some() {
-            let message = "Directory buckets are not implemented.";
-            return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
-        }
-        let constraint = configuration.location_constraint.as_ref().map(|constraint| constraint.as_str());
-        // The first region of all is never named here, as it is not where a bucket's region is told.
-        if constraint.is_some_and(|named| named != front.region || named == REGION_DEFAULT) {
-            let message = "The specified location-constraint is not valid";
-            return Err(S3Error::with_message(S3ErrorCode::InvalidLocationConstraint, message));
-        }
+    let new = document::new_bucket(asked(&mut request)?.document())?;
+    if new.directory {
+        let message = "Directory buckets are not implemented.";
+        return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
     }
-    let owner = front.asker_id();
-    let list = acl::in_headers(&request.headers, owner)?.unwrap_or_default();
-    let bucket = settle(front.objects.create_bucket(&input.bucket)).await?;
+    if !new.location.as_deref().is_none_or(|named| is_location(front, named)) {
+        let message = "The specified location-constraint is not valid";
+        return Err(S3Error::with_message(S3ErrorCode::InvalidLocationConstraint, message));
+    }
+    let tags = tagging::of_new_bucket(new.tags)?;
+    let list = acl::in_headers(&request.headers, front.asker_id())?.unwrap_or_default();
+    let change = BucketChange {
+        location: new.location,
+        tags: (!tags.is_empty()).then_some(MetadataChange::Replace(tags)),
+        ..BucketChange::default()
+    };
+    let bucket = &request.input.bucket;
+    settle(front.objects.create_bucket(bucket)).await?;
+    if let Err(error) = set_new(front, bucket, list, change).await {
+        // It was to be there with all that was asked or not at all.
+        let _ = settle(front.objects.delete_bucket(bucket)).await;
+        return Err(error);
+    }
+    Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{bucket}")) }))
+}
+
+/// Whether a bucket may be made in a region: in any that signatures may name.
+fn is_location(front: &Front, named: &str) -> bool {
+    let is_name =
+        !named.is_empty() && named.len() <= LOCATION_LEN_MAX && named.bytes().all(|byte| byte.is_ascii_graphic());
+    is_name && (!front.region_is_fixed || named == front.region)
+}
+
+/// Sets what a bucket that was just made is to have.
+async fn set_new(front: &Front, bucket: &str, list: AccessList, change: BucketChange) -> Result<(), S3Error> {
     if !list.is_empty() {
-        let set = settle(front.objects.identities().set_bucket_access(&input.bucket, list)).await;
-        if let Err(error) = set {
-            // It was to be there with its list or not at all.
-            let _ = settle(front.objects.delete_bucket(&input.bucket)).await;
-            return Err(error);
-        }
+        settle(front.objects.identities().set_bucket_access(bucket, list)).await?;
     }
-    Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{}", bucket.name)) }))
+    if change != BucketChange::default() {
+        settle(front.objects.set_bucket(bucket, change)).await?;
+    }
+    Ok(())
+}
+
+impl Front {
+    /// The region that a bucket is told to be in.
+    fn region_of(&self, bucket: &BucketInfo) -> String {
+        bucket.location.clone().unwrap_or_else(|| self.region.clone())
+    }
+}
+
+pub(super) async fn get_bucket_location(
+    front: &Front,
+    request: S3Request<GetBucketLocationInput>,
+) -> S3Result<S3Response<GetBucketLocationOutput>> {
+    let bucket = front.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?;
+    // The first region of all has no name here.
+    let named = Some(front.region_of(&bucket)).filter(|region| region != REGION_DEFAULT);
+    let output = GetBucketLocationOutput { location_constraint: named.map(BucketLocationConstraint::from) };
+    Ok(S3Response::new(output))
 }
 
 pub(super) async fn head_bucket(
     front: &Front,
     request: S3Request<HeadBucketInput>,
 ) -> S3Result<S3Response<HeadBucketOutput>> {
-    front.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?;
-    let output = HeadBucketOutput { bucket_region: Some(front.region.clone()), ..HeadBucketOutput::default() };
+    let bucket = front.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?;
+    let output = HeadBucketOutput { bucket_region: Some(front.region_of(&bucket)), ..HeadBucketOutput::default() };
     Ok(S3Response::new(output))
 }
 

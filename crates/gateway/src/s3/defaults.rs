@@ -10,7 +10,7 @@ use koine_object::Objects;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{Front, REGION_DEFAULT, errors, open, version};
+use super::{Front, errors, open, version};
 
 fn bucket_is_there(front: &Front, bucket: &str) -> Result<(), S3Error> {
     front.objects.head_bucket(bucket).map(drop).map_err(errors::s3)
@@ -41,11 +41,6 @@ macro_rules! defaults {
 }
 
 defaults! {
-    get_bucket_location: GetBucketLocationInput => GetBucketLocationOutput, |front| {
-        // The first region of all has no name here.
-        let named = Some(front.region.clone()).filter(|region| region != REGION_DEFAULT);
-        GetBucketLocationOutput { location_constraint: named.map(BucketLocationConstraint::from) }
-    };
     get_bucket_accelerate_configuration:
         GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput, |front| Default::default();
     get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput, |front| Default::default();

@@ -1,15 +1,17 @@
 //! Documents that the library below cannot read or write: those that tell checksums of today's ten algorithms, of which
-//! it knows five, and attributes, whose ETag has no quotes.
+//! it knows five, attributes, whose ETag has no quotes, and new buckets, which may have tags.
 //!
 //! Invariants:
 //! - A call puts what it made here beside its answer, and the door sends it in place of what the library wrote.
-//! - A completion is read from the document as it came; the library sees an empty one.
+//! - A completion is read from the document as it came, and the library sees an empty one; so is what a new bucket is
+//!   to be.
 
 use std::io::Write;
 
 use bytes::Bytes;
 use http::StatusCode;
 use koine_object::{Checksum, ChecksumAlgorithm};
+use s3s::dto::{BucketInfo, LocationInfo, TagSet};
 use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer, SerResult};
 use s3s::xml::{SerializeContent, Serializer};
 use s3s::{S3Error, S3Response};
@@ -145,12 +147,52 @@ impl<'xml> Deserialize<'xml> for Completion {
 
 /// Reads the parts that a completion names.
 pub fn parts_named(document: &[u8]) -> Result<Vec<NamedPart>, S3Error> {
+    read::<Completion>(document).map(|found| found.0)
+}
+
+/// Reads a whole document.
+fn read<'xml, T: Deserialize<'xml>>(document: &'xml [u8]) -> Result<T, S3Error> {
     let mut deserializer = Deserializer::new(document);
-    let completion = Completion::deserialize(&mut deserializer).and_then(|found| {
+    let found = T::deserialize(&mut deserializer).and_then(|found| {
         deserializer.expect_eof()?;
         Ok(found)
     });
-    completion.map(|found| found.0).map_err(|_| errors::malformed_xml())
+    found.map_err(|_| errors::malformed_xml())
+}
+
+/// What the document of a new bucket asks for.
+#[derive(Debug, Default, PartialEq)]
+pub struct NewBucket {
+    /// The region.
+    pub location: Option<String>,
+    /// Its tags.
+    pub tags: TagSet,
+    /// Whether it is to be a directory bucket.
+    pub directory: bool,
+}
+
+impl<'xml> Deserialize<'xml> for NewBucket {
+    fn deserialize(d: &mut Deserializer<'xml>) -> DeResult<Self> {
+        d.named_element("CreateBucketConfiguration", |d| {
+            let (mut new, mut tags) = (NewBucket::default(), None);
+            d.for_each_element(|d, name| match name {
+                b"LocationConstraint" => set(&mut new.location, d.content()?),
+                b"Tags" => set(&mut tags, d.list_content("Tag")?),
+                b"Location" => d.content::<LocationInfo>().map(|_| new.directory = true),
+                b"Bucket" => d.content::<BucketInfo>().map(|_| new.directory = true),
+                _ => Err(DeError::UnexpectedTagName),
+            })?;
+            Ok(NewBucket { tags: tags.unwrap_or_default(), ..new })
+        })
+    }
+}
+
+/// Reads what a new bucket is to be; of no document, nothing.
+pub fn new_bucket(document: &[u8]) -> Result<NewBucket, S3Error> {
+    if document.is_empty() {
+        return Ok(NewBucket::default());
+    }
+    read(document)
 }
 
 #[cfg(test)]
@@ -189,10 +231,42 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_new_bucket_is_read_with_its_tags() {
+        let tag = |name: &str| format!("<Tag><Key>{name}</Key><Value>of {name}</Value></Tag>");
+        let document = format!(
+            "<CreateBucketConfiguration xmlns=\"{NAMESPACE}\"><LocationConstraint>moon-1</LocationConstraint>\
+             <Tags>{}{}</Tags></CreateBucketConfiguration>",
+            tag("a"),
+            tag("b")
+        );
+        let new = new_bucket(document.as_bytes()).unwrap();
+        assert_eq!((new.location.as_deref(), new.directory, new.tags.len()), (Some("moon-1"), false, 2));
+        assert_eq!(new.tags[1].value.as_deref(), Some("of b"));
+        assert_eq!(new_bucket(b"").unwrap(), NewBucket::default());
+        assert_eq!(new_bucket(b"<CreateBucketConfiguration/>").unwrap(), NewBucket::default());
+        let directory = "<Location><Name>x</Name><Type>AvailabilityZone</Type></Location>";
+        let document = format!("<CreateBucketConfiguration>{directory}</CreateBucketConfiguration>");
+        assert!(new_bucket(document.as_bytes()).unwrap().directory);
+        for wrong in [
+            "<Other/>",
+            "<CreateBucketConfiguration>",
+            "<CreateBucketConfiguration><Other/></CreateBucketConfiguration>",
+            "<CreateBucketConfiguration><Tags/><Tags/></CreateBucketConfiguration>",
+        ] {
+            assert_eq!(new_bucket(wrong.as_bytes()).unwrap_err().code().as_str(), "MalformedXML", "{wrong}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_document_is_read_or_refused(document in "(<CompleteMultipartUpload>)?(<Part>|</Part>|<ETag>|[a-z&;<>/0-9 ]){0,40}") {
             let _ = parts_named(document.as_bytes());
+        }
+
+        #[test]
+        fn any_new_bucket_is_read_or_refused(document in "(<CreateBucketConfiguration>)?(<Tags>|</Tags>|<Tag>|[a-z&;<>/0-9 ]){0,40}") {
+            let _ = new_bucket(document.as_bytes());
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct Front {
     objects: Objects,
     owner_name: String,
     region: String,
+    /// Whether signatures must name that region.
+    region_is_fixed: bool,
     transfers: Transfers,
 }
 
@@ -59,6 +61,7 @@ impl Front {
             objects,
             owner_name: owner_name.to_owned(),
             region: region.unwrap_or(REGION_DEFAULT).to_owned(),
+            region_is_fixed: region.is_some(),
             transfers: Transfers::new(limits),
         }
     }
@@ -75,6 +78,7 @@ impl Front {
             objects: objects.map_or_else(|| self.objects.clone(), |objects| objects.with_stand_ins(stand_ins)),
             owner_name: self.owner_name.clone(),
             region: self.region.clone(),
+            region_is_fixed: self.region_is_fixed,
             transfers: self.transfers.of(asker.holder()),
         }))
     }
@@ -207,7 +211,7 @@ calls! {
     create_bucket: CreateBucketInput => CreateBucketOutput, bucket;
     head_bucket: HeadBucketInput => HeadBucketOutput, bucket;
     delete_bucket: DeleteBucketInput => DeleteBucketOutput, bucket;
-    get_bucket_location: GetBucketLocationInput => GetBucketLocationOutput, defaults,
+    get_bucket_location: GetBucketLocationInput => GetBucketLocationOutput, bucket,
         [ListBucket => GetBucketLocation];
     get_bucket_accelerate_configuration: GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput, defaults,
         [ListBucket => GetAccelerateConfiguration];

@@ -57,6 +57,11 @@ fn in_document(set: TagSet, limit: (usize, &'static str)) -> Result<Pairs, S3Err
     Ok(tags)
 }
 
+/// The tags that the document of a new bucket gives.
+pub(super) fn of_new_bucket(set: TagSet) -> Result<Pairs, S3Error> {
+    in_document(set, OF_BUCKET)
+}
+
 fn told(tags: Pairs) -> TagSet {
     tags.into_iter().map(|(key, value)| Tag { key: Some(key), value: Some(value) }).collect()
 }

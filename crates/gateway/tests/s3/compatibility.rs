@@ -166,22 +166,79 @@ async fn ranges_with_zeros_and_of_nothing() {
     }
 }
 
+const LOCATION_REFUSED: &str = "The specified location-constraint is not valid";
+
+/// Makes a bucket in a region and with tags.
+fn made(bucket: &str, region: &str, tags: &str) -> Call {
+    let document = format!("<LocationConstraint>{region}</LocationConstraint>{tags}");
+    let document = format!("<CreateBucketConfiguration>{document}</CreateBucketConfiguration>");
+    Call::new("PUT", &format!("/{bucket}")).body(document)
+}
+
+#[tokio::test]
+async fn every_region_is_taken_and_told_back() {
+    let server = Server::start().await;
+    for (bucket, region, location) in [
+        ("of-moon", "moon-1", ">moon-1</LocationConstraint>"),
+        ("of-virginia", "us-east-1", "></LocationConstraint>"),
+        ("of-europe", "EU", ">EU</LocationConstraint>"),
+        ("of-none", "", "></LocationConstraint>"),
+    ] {
+        let call = if region.is_empty() { Call::new("PUT", &format!("/{bucket}")) } else { made(bucket, region, "") };
+        server.send(call).await.must_be_ok();
+        let told = server.send(Call::new("GET", &format!("/{bucket}?location"))).await.must_be_ok();
+        assert!(told.text().contains(location), "{bucket}: {}", told.text());
+        let told = server.send(Call::new("HEAD", &format!("/{bucket}"))).await.must_be_ok();
+        let expected = if region.is_empty() { "us-east-1" } else { region };
+        assert_eq!(told.header("x-amz-bucket-region"), Some(expected), "{bucket}");
+    }
+    // Who fixes the region takes no other.
+    let server = Server::in_region("us-east-1").await;
+    server.send(made("other", "moon-1", "")).await.must_be(400, "InvalidLocationConstraint");
+    server.send(Call::new("HEAD", "/other")).await.must_be(404, "");
+    server.send(made("other", "us-east-1", "")).await.must_be_ok();
+}
+
+#[tokio::test]
+async fn a_bucket_is_made_with_its_tags_or_not_at_all() {
+    let server = Server::start().await;
+    let tag = |name: &str| format!("<Tag><Key>{name}</Key><Value>of {name}</Value></Tag>");
+    let tags = |names: &[&str]| format!("<Tags>{}</Tags>", names.iter().map(|name| tag(name)).collect::<String>());
+    server.send(made("tagged", "moon-1", &tags(&["a", "b"]))).await.must_be_ok();
+    let told = server.send(Call::new("GET", "/tagged?tagging")).await.must_be_ok();
+    assert!(told.text().contains(&tag("a")) && told.text().contains(&tag("b")), "{}", told.text());
+    server.send(made("twice", "moon-1", &tags(&["a", "a"]))).await.must_be(400, "InvalidTag");
+    server.send(Call::new("GET", "/twice?location")).await.must_be(404, "NoSuchBucket");
+}
+
+#[tokio::test]
+async fn a_canned_list_is_told_with_the_owner_first_and_read_before_write() {
+    let server = Server::start().await;
+    server.objects.identities().set_public_access(true).wait().unwrap();
+    for (canned, expected) in [
+        ("private", "FULL_CONTROL"),
+        ("public-read", "FULL_CONTROL READ"),
+        ("public-read-write", "FULL_CONTROL READ WRITE"),
+        ("authenticated-read", "FULL_CONTROL READ"),
+    ] {
+        server.send(Call::new("PUT", "/bucket?acl").header("x-amz-acl", canned)).await.must_be_ok();
+        let told = server.send(Call::new("GET", "/bucket?acl")).await.must_be_ok().text();
+        let of = |grant: &str| Some(grant.split_once("<Permission>")?.1.split_once('<')?.0.to_owned());
+        let told: Vec<String> = told.split("<Grant>").filter_map(of).collect();
+        assert_eq!(told.join(" "), expected, "{canned}");
+    }
+}
+
 #[tokio::test]
 async fn errors_are_told_in_the_words_of_s3_and_in_their_order() {
     let server = Server::start().await;
     server.send(put("key")).await.must_be_ok();
-    let constraint = |region: &str| {
-        let document = format!("<LocationConstraint>{region}</LocationConstraint>");
-        let document = format!("<CreateBucketConfiguration>{document}</CreateBucketConfiguration>");
-        Call::new("PUT", "/another").body(document)
-    };
     let none = "00000000000000000000000000000000";
     let upload = format!("partNumber=1&uploadId={none}");
     for (call, status, code, words) in [
         (Call::new("GET", "/none"), 404, "NoSuchBucket", "The specified bucket does not exist."),
         (Call::new("GET", "/bucket/none"), 404, "NoSuchKey", "The specified key does not exist."),
-        (constraint("moon-1"), 400, "InvalidLocationConstraint", "The specified location-constraint is not valid"),
-        (constraint("us-east-1"), 400, "InvalidLocationConstraint", "The specified location-constraint is not valid"),
+        (made("another", "two words", ""), 400, "InvalidLocationConstraint", LOCATION_REFUSED),
         (Call::new("DELETE", "/bucket"), 409, "BucketNotEmpty", "The bucket you tried to delete is not empty."),
         (Call::new("PUT", &format!("/none/key?{upload}")), 404, "NoSuchBucket", "The specified bucket does not exist."),
         (

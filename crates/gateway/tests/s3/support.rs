@@ -31,12 +31,22 @@ impl Server {
     }
 
     pub async fn with_limits(limits: Limits) -> Self {
+        Server::with(limits, None).await
+    }
+
+    /// One whose signatures must name a region.
+    pub async fn in_region(region: &str) -> Self {
+        Server::with(Limits::default(), Some(region.to_owned())).await
+    }
+
+    async fn with(limits: Limits, region: Option<String>) -> Self {
         let kv = Arc::new(MemoryKv::new(MemoryOptions::default()));
         let objects = Objects::open(kv, Arc::new(SystemClock::new()), Arc::new(OsRandom)).unwrap();
         objects.create_bucket("bucket").wait().unwrap();
         let credentials = Credentials { access: ACCESS.to_owned(), secret: Secret::new(SECRET) };
         let mut options = GatewayOptions::new("127.0.0.1:0".parse().unwrap());
         options.limits = limits;
+        options.region = region;
         let gateway = Gateway::bind(objects.clone(), credentials, options).await.unwrap();
         let address = gateway.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

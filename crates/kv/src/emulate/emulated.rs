@@ -70,6 +70,9 @@ pub struct Emulated<E: Emulation> {
 
 /// What stages and watches share with their store.
 pub struct Core<E> {
+    /// A forked copy has neither the thread that syncs nor the store below, and its locks may be held by those who are
+    /// not in it.
+    process: Process,
     pub(super) emulation: E,
     pub(super) below: Arc<dyn Kv>,
     owner: Arc<Owner>,
@@ -81,8 +84,6 @@ pub struct Core<E> {
 }
 
 struct Turn {
-    /// A forked copy has neither the thread that syncs nor the store below.
-    process: Process,
     closed: bool,
     /// Why nothing is taken any more.
     failed: Option<Error>,
@@ -105,7 +106,6 @@ struct Waiting {
 
 impl Turn {
     fn check_open(&self) -> Result<()> {
-        self.process.check()?;
         if self.closed {
             return Err(Error::new(ErrorKind::Stopped, "the store was closed"));
         }
@@ -135,13 +135,19 @@ impl<E: Emulation> Core<E> {
     }
 
     pub(super) fn check_open(&self) -> Result<()> {
-        self.turn.lock().check_open()
+        self.open().map(drop)
+    }
+
+    fn open(&self) -> Result<MutexGuard<'_, Turn>> {
+        self.process.check()?;
+        let turn = self.turn.lock();
+        turn.check_open()?;
+        Ok(turn)
     }
 
     /// What readers see; of the store below.
     fn visible(&self) -> Result<Arc<dyn View>> {
-        let turn = self.turn.lock();
-        turn.check_open()?;
+        let turn = self.open()?;
         match &turn.shows {
             Some(view) => Ok(Arc::clone(view)),
             None => self.below.view(),
@@ -150,9 +156,8 @@ impl<E: Emulation> Core<E> {
 
     /// Waits until readers see a version, or the deadline is there; whether they do.
     pub(super) fn wait_shown(&self, version: Version, deadline: Option<std::time::Instant>) -> Result<bool> {
-        let mut turn = self.turn.lock();
+        let mut turn = self.open()?;
         loop {
-            turn.check_open()?;
             if turn.shows.as_ref().is_none_or(|view| view.version() >= version) {
                 return Ok(true);
             }
@@ -164,14 +169,14 @@ impl<E: Emulation> Core<E> {
                 }
                 None => self.shown.wait(&mut turn),
             }
+            turn.check_open()?;
         }
     }
 
     fn sequence(self: &Arc<Self>, batch: &Batch, durability: Durability) -> Result<Ticket> {
         check_batch(self.emulation.profile(), batch)?;
         let stages = stages::<E::Staged>(batch, &self.owner)?;
-        let mut turn = self.turn.lock();
-        turn.check_open()?;
+        let mut turn = self.open()?;
         if let Some(error) = &turn.failed {
             return Err(error.clone());
         }
@@ -316,14 +321,14 @@ impl<E: Emulation> Core<E> {
 
     /// Takes nothing more and waits for what is under way; `false` where that was done before.
     fn end(&self) -> bool {
-        let mut turn = self.turn.lock();
-        let was_closed = std::mem::replace(&mut turn.closed, true);
-        let (process, syncer) = (turn.process, turn.syncer.take());
-        drop(turn);
-        if !process.is_here() {
-            process.leave(|| syncer);
+        if !self.process.is_here() {
+            // The thread that syncs holds this for ever: it is never dropped here.
             return false;
         }
+        let mut turn = self.turn.lock();
+        let was_closed = std::mem::replace(&mut turn.closed, true);
+        let syncer = turn.syncer.take();
+        drop(turn);
         self.work.notify_all();
         self.shown.notify_all();
         // A callback of a ticket may close the store: it runs on the thread that syncs.
@@ -340,7 +345,6 @@ impl<E: Emulation> Core<E> {
 impl<E: Emulation> Emulated<E> {
     pub(super) fn over(below: Arc<dyn Kv>, emulation: E) -> Self {
         let turn = Turn {
-            process: Process::here(),
             closed: false,
             failed: None,
             waiting: Vec::new(),
@@ -351,6 +355,7 @@ impl<E: Emulation> Emulated<E> {
             syncer: None,
         };
         let core = Core {
+            process: Process::here(),
             emulation,
             below,
             owner: Arc::default(),

@@ -328,6 +328,9 @@ impl Kv for MemoryKv {
     }
 
     fn close(&self) -> Result<()> {
+        if self.shared.process.check().is_err() {
+            return Ok(());
+        }
         self.shared.inner.lock().closed = true;
         self.shared.happened.notify_all();
         Ok(())

@@ -121,6 +121,8 @@ pub struct OrderedKv<O: Ordered> {
 }
 
 struct Shared<O: Ordered> {
+    /// A forked copy is no store.
+    process: Process,
     map: O,
     profile: Profile,
     /// Ranges whose changes are not remembered.
@@ -131,8 +133,6 @@ struct Shared<O: Ordered> {
 }
 
 struct Inner<O: Ordered> {
-    /// A forked copy is no store.
-    process: Process,
     version: Version,
     /// Versions above this one must not be given yet.
     reserved: u64,
@@ -147,7 +147,6 @@ struct Inner<O: Ordered> {
 
 impl<O: Ordered> Inner<O> {
     fn check_open(&self) -> Result<()> {
-        self.process.check()?;
         match (self.closed, self.failed) {
             (true, _) => Err(Error::new(ErrorKind::Stopped, "the store was closed")),
             (_, true) => Err(Error::new(ErrorKind::Stopped, "a write failed; open the store again")),
@@ -158,6 +157,7 @@ impl<O: Ordered> Inner<O> {
 
 impl<O: Ordered> Shared<O> {
     fn open(&self) -> Result<MutexGuard<'_, Inner<O>>> {
+        self.process.check()?;
         let inner = self.inner.lock();
         inner.check_open()?;
         Ok(inner)
@@ -224,17 +224,16 @@ impl<O: Ordered> OrderedKv<O> {
             durable: true,
         };
         let newest = Arc::new(OrderedView::new(map.snapshot()?, version));
-        let inner = Inner {
+        let inner =
+            Inner { version, reserved: found.reserved, history, next_outcome, newest, closed: false, failed: false };
+        let shared = Shared {
             process: Process::here(),
-            version,
-            reserved: found.reserved,
-            history,
-            next_outcome,
-            newest,
-            closed: false,
-            failed: false,
+            map,
+            profile,
+            unwatched,
+            inner: Mutex::new(inner),
+            happened: Condvar::new(),
         };
-        let shared = Shared { map, profile, unwatched, inner: Mutex::new(inner), happened: Condvar::new() };
         Ok(OrderedKv { shared: Arc::new(shared) })
     }
 
@@ -382,6 +381,9 @@ impl<O: Ordered> Kv for OrderedKv<O> {
     }
 
     fn close(&self) -> Result<()> {
+        if !self.shared.process.is_here() {
+            return Ok(());
+        }
         let was_closed = std::mem::replace(&mut self.shared.inner.lock().closed, true);
         self.shared.happened.notify_all();
         if was_closed { Ok(()) } else { self.shared.map.close() }

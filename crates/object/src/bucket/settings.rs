@@ -7,7 +7,7 @@ use bytes::Bytes;
 use koine_kv::{Commit, Transaction};
 
 use super::info;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::info::BucketInfo;
 use crate::keys;
 use crate::lookup::find_bucket;
@@ -16,7 +16,7 @@ use crate::pending::Pending;
 use crate::put::{check_metadata, check_tags_of};
 use crate::record::BucketRecord;
 use crate::remote;
-use crate::request::{BUCKET_TAGS_MAX, BucketChange};
+use crate::request::{BUCKET_TAGS_MAX, BucketChange, LOCATION_LEN_MAX};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
@@ -28,6 +28,15 @@ impl Objects {
         }
         run(self, SetBucket { bucket: bucket.to_owned(), change, record: None })
     }
+}
+
+fn check_location(location: &str) -> Result<()> {
+    if location.is_empty() || location.len() > LOCATION_LEN_MAX || !location.bytes().all(|byte| byte.is_ascii_graphic())
+    {
+        let message = format!("a location has 1 to {LOCATION_LEN_MAX} printable characters of ASCII and no space");
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
+    }
+    Ok(())
 }
 
 struct SetBucket {
@@ -67,6 +76,10 @@ impl Verb for SetBucket {
         if let Some(change) = &self.change.tags {
             change.apply(&mut record.tags);
             check_tags_of(BUCKET_TAGS_MAX, &record.tags)?;
+        }
+        if let Some(location) = &self.change.location {
+            check_location(location)?;
+            record.location = Some(location.clone());
         }
         txn.put(keys::CATALOGUE, keys::bucket(&self.bucket), Bytes::from(record.encode()));
         self.record = Some(record);

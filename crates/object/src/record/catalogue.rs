@@ -112,6 +112,7 @@ const TAG_QUOTA_BYTES: u64 = 8;
 const TAG_QUOTA_OBJECTS: u64 = 9;
 const TAG_ACCESS_TIMES: u64 = 10;
 const TAG_ORIGIN: u64 = 64;
+const TAG_LOCATION: u64 = 65;
 
 const VERSIONING_ENABLED: u8 = 1;
 const VERSIONING_SUSPENDED: u8 = 2;
@@ -145,6 +146,8 @@ pub(crate) struct BucketRecord {
     pub access_times: AccessTimes,
     pub metadata: Vec<(String, String)>,
     pub tags: Vec<(String, String)>,
+    /// The region that was asked for when it was made.
+    pub location: Option<String>,
     /// Whether it is a snapshot of the bucket that was found. Not recorded.
     pub is_snapshot: bool,
     /// What it was branched from: a bucket's id and the space then.
@@ -169,6 +172,7 @@ impl BucketRecord {
             access_times: AccessTimes::default(),
             metadata: Vec::new(),
             tags: Vec::new(),
+            location: None,
             is_snapshot: false,
             origin: None,
             kept: Vec::new(),
@@ -221,6 +225,9 @@ impl BucketRecord {
         if let Some((bucket, space)) = &self.origin {
             fields.put(TAG_ORIGIN, &[bucket.to_le_bytes(), space.0.to_le_bytes()].concat());
         }
+        if let Some(location) = &self.location {
+            fields.put(TAG_LOCATION, location.as_bytes());
+        }
         self.kept.iter().for_each(|(tag, value)| fields.put(*tag, value));
         fields.finish()
     }
@@ -231,6 +238,7 @@ impl BucketRecord {
         let (mut versioning, mut quota, mut origin) = (Versioning::Never, Quota::default(), None);
         let mut indexes = Vec::new();
         let (mut access_times, mut metadata, mut tags) = (AccessTimes::default(), Vec::new(), Vec::new());
+        let mut location = None;
         let mut fields = Fields::new(bytes)?;
         while let Some((tag, value)) = fields.next()? {
             match tag {
@@ -251,6 +259,7 @@ impl BucketRecord {
                     let mut reader = Reader::new(value);
                     origin = Some((reader.u64()?, SpaceId(reader.u64()?)));
                 }
+                TAG_LOCATION => location = Some(as_text(value)?),
                 _ => unknown(tag, value, &mut kept)?,
             }
         }
@@ -267,6 +276,7 @@ impl BucketRecord {
             access_times,
             metadata,
             tags,
+            location,
             is_snapshot: false,
             origin,
             kept,

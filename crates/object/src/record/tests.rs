@@ -183,7 +183,7 @@ proptest! {
         space: u64, time: u64, id: Option<u64>, group: u64, origin: Option<(u64, u64)>,
         quota: (Option<u64>, Option<u64>), access in access(), indexes in indexes(), kept in kept(), off: bool,
         keeps in 0..3usize,
-        metadata in metadata(), tags in metadata(),
+        metadata in metadata(), tags in metadata(), location in proptest::option::of("[a-z0-9-]{1,12}"),
     ) {
         let (space, created) = (SpaceId(space), Timestamp(time));
         let snapshot = SnapshotRecord { space, created, indexes: indexes.clone(), kept: kept.clone() };
@@ -193,7 +193,7 @@ proptest! {
         let versioning = [Versioning::Never, Versioning::Enabled, Versioning::Suspended][keeps];
         let record = BucketRecord { owner, group, id, list, versioning, indexes, origin, kept, ..BucketRecord::new(space, created) };
         let access_times = if off { AccessTimes::Off } else { AccessTimes::Relative };
-        let record = BucketRecord { quota, access_times, metadata, tags, ..record };
+        let record = BucketRecord { quota, access_times, metadata, tags, location, ..record };
         prop_assert_eq!(BucketRecord::decode(&record.encode()).unwrap(), record);
     }
 

@@ -25,7 +25,7 @@ pub use server::ObjectVerbs;
 pub(crate) use server::any_message;
 
 /// What both sides say first: other verbs, or other fields of theirs, have another number.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 /// The most entries of one answer to a listing; a client asks on where its caller wants more.
 pub(crate) const ENTRIES_MAX: usize = 1000;
 /// The most pinned versions of a connection.

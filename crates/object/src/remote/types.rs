@@ -46,9 +46,9 @@ structures! {
     DeleteOptions { condition }
     Deleted { existed, marker, version }
     BucketQuery { prefix, after, limit, group }
-    BucketChange { quota_bytes, quota_objects, access_times, metadata, tags }
+    BucketChange { quota_bytes, quota_objects, access_times, metadata, tags, location }
     BucketPage { buckets, next }
-    BucketInfo { name, space, created, quota, access_times, metadata, tags, versioning }
+    BucketInfo { name, space, created, quota, access_times, metadata, tags, versioning, location }
     Quota { bytes, objects }
     BucketUsage { objects, bytes, older, older_bytes, upload_bytes }
     SnapshotInfo { name, space, created }

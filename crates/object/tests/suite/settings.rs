@@ -31,6 +31,21 @@ fn metadata_and_tags_of_a_bucket_are_set_shown_and_kept() {
 }
 
 #[test]
+fn a_location_is_told_back_and_goes_on_through_other_changes() {
+    let objects = store();
+    put(&objects, "key", b"body");
+    assert_eq!(objects.head_bucket("bucket").unwrap().location, None);
+    let located = |location: &str| BucketChange { location: Some(location.to_owned()), ..BucketChange::default() };
+    assert_eq!(set(&objects, located("moon-1")).unwrap().location.as_deref(), Some("moon-1"));
+    let tags = MetadataChange::Replace(pairs(&[("team", "storage")]));
+    set(&objects, BucketChange { tags: Some(tags), ..BucketChange::default() }).unwrap();
+    assert_eq!(objects.head_bucket("bucket").unwrap().location.as_deref(), Some("moon-1"));
+    for wrong in ["", "two words", "möön", &"x".repeat(65)] {
+        assert_eq!(kind(set(&objects, located(wrong))), ErrorKind::InvalidArgument);
+    }
+}
+
+#[test]
 fn metadata_and_tags_of_a_bucket_have_the_limits_of_objects() {
     let objects = store();
     let version = kv_of(&objects).view().unwrap().version();
