@@ -34,8 +34,13 @@ impl Standing {
 }
 
 impl Session {
-    /// Ends the connection of one who has not said who it is; false where it has, or was ended so already.
+    /// Ends the connection of one who has not said who it is; false where it has or is about to, or was ended so already.
     pub fn send_away(&self) -> bool {
+        // A handler that is at work may have told its client already that it is known.
+        let Some(conversation) = self.conversation.try_lock() else { return false };
+        if !self.shared.is_raw && conversation.as_ref().is_some_and(|conversation| conversation.is_known()) {
+            return false;
+        }
         let is_stranger = self.standing.becomes(STRANGER, SENT_AWAY);
         if is_stranger {
             self.end();
