@@ -36,6 +36,9 @@ use crate::s3::document::{Instead, NO_PARTS};
 use crate::s3::errors::{self, MALFORMED_XML};
 use crate::shares::{Holder, Places};
 
+/// What the door has looked at, and the library is not to.
+const OF_SIGNATURE: [&str; 4] = ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-decoded-content-length"];
+
 /// What a call needs of a request beside what the library decodes.
 #[derive(Clone, Debug)]
 pub struct Asked(Arc<Sent>);
@@ -246,9 +249,7 @@ impl Door {
             }
         } else {
             parts.extensions.insert(Asked::new(parts.headers.clone(), None, document.clone(), None));
-            for name in ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-decoded-content-length"] {
-                parts.headers.remove(name);
-            }
+            OF_SIGNATURE.iter().for_each(|name| drop(parts.headers.remove(*name)));
         }
         // The library compares the length of a document with this header.
         parts.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(document.len()));
