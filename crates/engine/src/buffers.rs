@@ -1,8 +1,9 @@
 //! Large aligned buffers that streams lend from each other, so that memory is neither zeroed nor given back all the time.
 //!
 //! Invariants:
-//! - Never more than the budget is lent; who gets none works with what it has.
-//! - Two of them lie in one huge page. Of an idle one whose other half is lent the memory stays.
+//! - Never more than the budget is lent; who gets none works with what it has. What the cache of data has is of its own budget.
+//! - Two of them lie in one huge page, whose memory is given back with the second: an idle one whose other half is in use is
+//!   kept for the next, and a page whose halves are both idle is given back where enough are.
 //! - A buffer's bytes are whatever was in it before: who lends one reads only what it wrote.
 
 use std::ops::{Deref, DerefMut};
@@ -13,13 +14,36 @@ use crate::lock::Mutex;
 
 /// The length of a buffer in bytes.
 pub const BUFFER_LEN: usize = HUGE_LEN / 2;
-/// So many are kept while nobody has them.
+/// So many are kept while nobody has them, and those whose other half somebody has.
 const IDLE_MAX: usize = 4;
 
 #[derive(Default)]
 struct State {
     idle: Vec<AlignedBuffer>,
     lent: usize,
+}
+
+impl State {
+    fn next(&mut self) -> AlignedBuffer {
+        self.idle.pop().unwrap_or_else(|| {
+            let [buffer, other] = AlignedBuffer::pair();
+            self.idle.push(other);
+            buffer
+        })
+    }
+
+    /// Takes one back. What is dropped is given: it takes time.
+    fn give_back(&mut self, buffer: AlignedBuffer) -> Option<[AlignedBuffer; 2]> {
+        let page = |buffer: &AlignedBuffer| buffer.as_ptr() as usize / HUGE_LEN;
+        let enough = self.idle.len() >= IDLE_MAX;
+        match self.idle.iter().position(|other| page(other) == page(&buffer)).filter(|_| enough) {
+            Some(other) => Some([buffer, self.idle.swap_remove(other)]),
+            None => {
+                self.idle.push(buffer);
+                None
+            }
+        }
+    }
 }
 
 /// The buffers of one store.
@@ -42,12 +66,17 @@ impl Buffers {
             return None;
         }
         state.lent += 1;
-        let buffer = state.idle.pop().unwrap_or_else(|| {
-            let [buffer, other] = AlignedBuffer::pair();
-            state.idle.push(other);
-            buffer
-        });
-        Some(Lent { buffer: Some(buffer), home: Some(Arc::clone(self)) })
+        Some(Lent { buffer: Some(state.next()), home: Some(Arc::clone(self)), counted: true })
+    }
+
+    /// As `lend`, for who may have it for long: only while half of them are there for others.
+    pub fn lend_spare(self: &Arc<Self>) -> Option<Lent> {
+        if 2 * self.free() > self.most { self.lend() } else { None }
+    }
+
+    /// A buffer outside of the budget.
+    pub fn take(self: &Arc<Self>) -> Lent {
+        Lent { buffer: Some(self.state.lock().next()), home: Some(Arc::clone(self)), counted: false }
     }
 
     /// How many could be lent now.
@@ -62,12 +91,22 @@ pub struct Lent {
     buffer: Option<AlignedBuffer>,
     /// `None` for one that is nobody else's.
     home: Option<Arc<Buffers>>,
+    /// Whether it counts as lent.
+    counted: bool,
 }
 
 impl Lent {
     /// One of any length, outside of the budget.
     pub fn own(length: usize) -> Lent {
-        Lent { buffer: Some(AlignedBuffer::zeroed(length)), home: None }
+        Lent { buffer: Some(AlignedBuffer::zeroed(length)), home: None, counted: false }
+    }
+
+    /// The same outside of the budget: somebody else counts it.
+    pub fn kept(mut self) -> Lent {
+        if let Some(home) = self.home.as_ref().filter(|_| std::mem::take(&mut self.counted)) {
+            home.state.lock().lent -= 1;
+        }
+        self
     }
 }
 
@@ -75,10 +114,17 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let Some((home, buffer)) = self.home.take().zip(self.buffer.take()) else { return };
         let mut state = home.state.lock();
-        state.lent -= 1;
-        if state.idle.len() < IDLE_MAX {
-            state.idle.push(buffer);
-        }
+        state.lent -= usize::from(self.counted);
+        let dropped = state.give_back(buffer);
+        drop(state);
+        drop(dropped);
+    }
+}
+
+/// For `bytes::Bytes::from_owner`.
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 
@@ -107,7 +153,21 @@ mod tests {
         assert_eq!((lent.len(), buffers.free()), (6, 0));
         assert!(lent.iter().all(|buffer| buffer.len() == BUFFER_LEN && crate::device::is_aligned(buffer)));
         drop(lent);
-        assert_eq!((buffers.free(), buffers.state.lock().idle.len()), (6, IDLE_MAX));
+        let idle = || buffers.state.lock().idle.len();
+        assert!(buffers.free() == 6 && (1..=IDLE_MAX).contains(&idle()), "{}", idle());
+        // What somebody else counts is not of the budget.
+        let kept: Vec<Lent> = (0..20).filter_map(|_| buffers.lend().map(Lent::kept)).collect();
+        assert_eq!((buffers.free(), kept.len()), (6, 20));
+        // Of each page one half goes: the others are in use, so the memory stays, for the next.
+        let is_first = |buffer: &Lent| (buffer.as_ptr() as usize).is_multiple_of(HUGE_LEN);
+        let (first, second): (Vec<_>, Vec<_>) = kept.into_iter().partition(is_first);
+        let before = idle() + first.len();
+        drop(first);
+        assert!(before > 2 * IDLE_MAX && idle() + 2 >= before, "{} of {before}", idle());
+        let taken = buffers.take();
+        assert!(idle() + 3 >= before && buffers.free() == 6);
+        drop((taken, second));
+        assert!(idle() <= IDLE_MAX, "{}", idle());
         assert_eq!(Lent::own(4096).len(), 4096);
         assert_eq!(buffers.free(), 6);
         assert_eq!(Buffers::new(0).free(), 2);

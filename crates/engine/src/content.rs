@@ -17,6 +17,7 @@ use bytes::{Bytes, BytesMut};
 use crate::apply::State;
 use crate::batch::KeyRange;
 use crate::checksum::crc32c;
+use crate::data_cache::DataCache;
 use crate::device::{BLOCK_LEN, Device, ReadMode, STEP_LEN};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::{NodeSource, Tree};
@@ -187,12 +188,19 @@ pub struct Reading<'a> {
     pub mode: ReadMode,
     /// The frozen blobs.
     pub blobs: Blobs<'a>,
+    /// Data in memory, where that may answer.
+    pub data: Option<&'a DataCache>,
 }
 
 impl<'a> Reading<'a> {
     /// Of pieces that are no parts of frozen blobs.
     pub fn new(source: &'a dyn NodeSource, device: &'a dyn Device, mode: ReadMode) -> Reading<'a> {
-        Reading { source, device, mode, blobs: Blobs::Nowhere }
+        Reading { source, device, mode, blobs: Blobs::Nowhere, data: None }
+    }
+
+    /// The same, answered from the cache of data where that has it, and leaving there what was read.
+    pub fn through(self, data: &'a DataCache) -> Reading<'a> {
+        Reading { data: Some(data).filter(|data| data.is_on()), ..self }
     }
 
     /// The same in a state.
@@ -287,6 +295,9 @@ impl Reading<'_> {
                 extent.start_block
             )));
         }
+        if let Some(run) = self.cached_run(extent, buffer.len(), notes)? {
+            return copy_from(&run, start, buffer);
+        }
         let around = Around { extent, piece_at };
         // Chunks that are wanted whole are read where they belong; of the first and the last maybe only a part is.
         let inner_start = start.next_multiple_of(chunk).min(end);
@@ -303,6 +314,39 @@ impl Reading<'_> {
             self.read_chunks(extent, inner_start, inner, notes)?;
         }
         if tail.is_empty() { Ok(()) } else { self.read_around(around, inner_end, tail, notes) }
+    }
+
+    /// The whole run of an extent out of the cache of data. One of which so much is wanted, at least half, is read into it.
+    fn cached_run(&self, extent: &Extent, wanted: usize, notes: &Notes) -> Result<Option<Bytes>> {
+        let Some(data) = self.data else { return Ok(None) };
+        if let Some(run) = data.get(extent) {
+            return Ok(Some(run));
+        }
+        let run_len = extent.run_length as usize;
+        if self.mode != ReadMode::Cached || run_len < STREAM_LEN_MIN || 2 * wanted < run_len {
+            return Ok(None);
+        }
+        data.load(extent, |memory| self.read_chunks(extent, 0, memory, notes))
+    }
+
+    /// A range of a value, shared, where the cache of data has all of it in one run, or takes it in.
+    pub fn share(&self, tree: &Tree, record: &Record, offset: u64, count: usize) -> Result<Option<Bytes>> {
+        if self.data.is_none() || count == 0 {
+            return Ok(None);
+        }
+        let end = offset + count as u64;
+        let first = match &record.content {
+            Content::Empty => None,
+            Content::Single(Piece::Disk(extent)) => Some((0, Piece::Disk(extent.clone()))),
+            content => Flat::new(tree, self.source, self.blobs, content, offset, end)?.next(self.source)?,
+        };
+        let Some((start, Piece::Disk(extent))) = first else { return Ok(None) };
+        if offset < start || end > start.saturating_add(u64::from(extent.length)) {
+            return Ok(None);
+        }
+        let from = (u64::from(extent.skip) + (offset - start)) as usize;
+        let run = self.cached_run(&extent, count, &Notes::default())?;
+        Ok(run.filter(|run| from + count <= run.len()).map(|run| run.slice(from..from + count)))
     }
 
     /// Reads parts of chunks through memory of its own.

@@ -19,6 +19,7 @@ use crate::buffers::Buffers;
 use crate::changes::{ChangeSet, Changes, Watchers};
 use crate::checkpoint::Book;
 use crate::crew::Crew;
+use crate::data_cache::DataCache;
 use crate::device::{AlignedBuffer, Device, Process, Writing};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
@@ -200,6 +201,8 @@ pub struct Core {
     pub(crate) crew: Crew,
     /// What streams write from and read into.
     pub(crate) buffers: Arc<Buffers>,
+    /// Data that was written or read lately.
+    pub(crate) data: DataCache,
     /// Who has some of them to read ahead.
     pub(crate) readers: Readers,
     pub(crate) read_only: bool,
@@ -467,10 +470,8 @@ impl Core {
         let deltas = if is_late { &mut head.late_deltas } else { &mut head.deltas };
         deltas.extend(freed.iter().map(|range| (by, Delta::Free(*range))));
         if self.reuse_at_once {
-            for range in freed {
-                let _ = self.allocator.release(range.start, u64::from(range.count));
-            }
-            return;
+            let release = |range: BlockRange| self.allocator.release(range.start, u64::from(range.count));
+            return freed.into_iter().for_each(|range| drop(release(range)));
         }
         let mut reuse = self.reuse.lock();
         freed.into_iter().for_each(|range| reuse.queue.push(by, range));

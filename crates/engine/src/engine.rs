@@ -18,6 +18,7 @@ use crate::check::{self, Progress, Report};
 use crate::checkpoint::Book;
 use crate::core::{Core, Cut, Head, Reuse};
 use crate::crew::Crew;
+use crate::data_cache::DataCache;
 use crate::device::{BLOCK_LEN, Device, Process, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filters;
@@ -61,6 +62,9 @@ pub struct Options {
     /// Memory for nodes and for what waits to be placed, in bytes. A store of numbered objects may keep twice as much beside
     /// it, at most 256 MiB, for writes that it has not submitted.
     pub memory_len: u64,
+    /// Memory beside that for data of values that was written or read lately, in bytes; zero for none. What is in it was verified
+    /// once, and is read without asking the device or the system.
+    pub cache_len: u64,
     /// Which keys are there is kept in memory, in about two bytes a key and at most a sixteenth of `memory_len`, so that a
     /// look-up of an absent key reads nothing from the device. Not for a store that is opened to read only.
     pub filters: bool,
@@ -82,6 +86,7 @@ impl Default for Options {
         Options {
             background: Background::Threads,
             memory_len: 128 << 20,
+            cache_len: 0,
             filters: true,
             read_only: false,
             discard: false,
@@ -365,11 +370,12 @@ pub(crate) fn new_core(
     let memory_len = options.memory_len.max(1 << 20);
     let mode = if options.read_only { ReadMode::Direct } else { ReadMode::Cached };
     let limits = Limits { frozen_above: options.frozen_above, ..Limits::new(ring.length(), memory_len) };
-    let nodes = NodeCache::new(Arc::clone(&device), store, Limits::cache_len(memory_len), mode);
+    let nodes = NodeCache::new(Arc::clone(&device), store, Limits::node_cache_len(memory_len), mode);
     let book = book(device.as_ref(), &nodes)?;
     let state = recovery::stored_state(superblock);
     let requests = Requests::load(&state, &nodes)?;
     let head = new_head(superblock, state.clone(), requests, &limits);
+    let buffers = Buffers::new(memory_len / BUFFERS_SHARE);
     Ok(Core {
         process: Process::here(),
         allocator: Allocator::new(superblock.features.unit_blocks()),
@@ -380,7 +386,8 @@ pub(crate) fn new_core(
         ring,
         background: options.background,
         crew: Crew::new(options.background == Background::Threads),
-        buffers: Buffers::new(memory_len / BUFFERS_SHARE),
+        data: DataCache::new(options.cache_len, &buffers),
+        buffers,
         readers: Readers::default(),
         read_only: options.read_only,
         reuse_at_once: options.reuse_at_once,

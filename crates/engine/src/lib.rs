@@ -17,6 +17,7 @@ mod commit;
 mod content;
 mod core;
 mod crew;
+mod data_cache;
 mod defrag;
 pub mod device;
 pub mod engine;

@@ -82,8 +82,9 @@ impl Limits {
     }
 
     /// What the cache of nodes may take. With the fullest table, and an eighth for buffers of streams, an eighth of the
-    /// budget is left for inner nodes that changes have opened, and for what is on its way to the log and to the device.
-    pub fn cache_len(memory_len: u64) -> u64 {
-        memory_len / 8 * 3
+    /// budget is left for inner nodes that changes have opened, and for what is on its way to the log and to the device; the
+    /// last eighth is what the allocator loses between pieces of many lengths.
+    pub fn node_cache_len(memory_len: u64) -> u64 {
+        memory_len / 4
     }
 }

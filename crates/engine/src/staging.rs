@@ -191,7 +191,10 @@ impl Stage {
         }
         let core = Arc::clone(self.lane.core());
         let (extents, access) = (&mut self.staged.extents, self.hint.access);
-        let name = |buffer: &[u8], run: Range<usize>, blocks| extents.push(extent_of(&buffer[run], blocks, access));
+        let name = |buffer: &[u8], run: Range<usize>, blocks| {
+            extents.push(extent_of(&buffer[run], blocks, access));
+            extents.last().cloned()
+        };
         let kept = Unwritten::keep(&core, &mut self.lane, name)?;
         let is_kept = kept.is_some();
         *self.staged.unwritten.get_mut() = kept;
@@ -204,7 +207,8 @@ impl Stage {
         self.lane.send(last, |buffer: &[u8], run: Range<usize>, blocks| {
             let extent = extent_of(&buffer[run], blocks, access);
             *extents_len += 32 + 4 * extent.checksums.len();
-            extents.push(extent);
+            extents.push(extent.clone());
+            Some(extent)
         })?;
         if self.extents_len > self.lane.core().limits.slab_len_max {
             self.spill().inspect_err(|error| self.lane.fail(error))?;

@@ -20,6 +20,7 @@ use bytes::Bytes;
 
 use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
+use crate::buffers::BUFFER_LEN;
 use crate::content::{Notes, Reading, as_record};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
@@ -181,7 +182,7 @@ impl View {
 
     /// Reads of what it pins.
     fn reading<'a>(&'a self, source: &'a dyn NodeSource, mode: ReadMode) -> Reading<'a> {
-        Reading::new(source, self.core().device.as_ref(), mode).within(self.state())
+        Reading::new(source, self.core().device.as_ref(), mode).within(self.state()).through(&self.core().data)
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -353,7 +354,16 @@ impl View {
                 return Ok(bytes.share(offset, length));
             }
             let count = head.size.saturating_sub(offset).min(length as u64) as usize;
-            let (mut buffer, record) = (vec![0; count], as_record(held.to_value()?)?);
+            let record = as_record(held.to_value()?)?;
+            if let Some(bytes) = reading.share(tree, &record, offset, count)? {
+                return Ok(bytes);
+            }
+            let fits = (STREAM_LEN_MIN as usize..=BUFFER_LEN).contains(&count);
+            if let Some(mut buffer) = fits.then(|| core.buffers.lend_spare()).flatten() {
+                reading.read(tree, &record, offset, &mut buffer[..count])?;
+                return Ok(Bytes::from_owner(buffer).slice(..count));
+            }
+            let mut buffer = vec![0; count];
             if count > 0 {
                 reading.read(tree, &record, offset, &mut buffer)?;
             }

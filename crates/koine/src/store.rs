@@ -31,6 +31,9 @@ pub struct OpenOptions {
     pub block_size: Option<u64>,
     /// Memory for tables and caches, in bytes; `None` is 128 MiB.
     pub memory: Option<u64>,
+    /// Memory beside that for data of objects and values that was written or read lately, in bytes; zero for none. Not for RocksDB,
+    /// which has its own.
+    pub cache: u64,
     /// How the file or device is reached.
     pub io: IoMode,
     /// Give freed space back to the medium once it may be used again.
@@ -160,8 +163,8 @@ fn open_engine(path: &Path, options: &OpenOptions) -> Result<(Engine, Option<Str
     }
     let memory_len = options.memory.unwrap_or(Options::default().memory_len);
     let (discard, read_only) = (options.discard, options.read_only);
-    let engine = Engine::open(Arc::new(device), Options { memory_len, discard, read_only, ..Options::default() })
-        .map_err(Error::at(path))?;
+    let options_of_engine = Options { memory_len, cache_len: options.cache, discard, read_only, ..Options::default() };
+    let engine = Engine::open(Arc::new(device), options_of_engine).map_err(Error::at(path))?;
     let block_size = engine.info().block_len;
     if let Some(asked) = options.block_size.filter(|asked| *asked != block_size) {
         return Err(Error::BadSize(format!(

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use koine_kv::{Place, ReadNow, SpaceId, Version, View};
+use koine_kv::{Glance, Place, SpaceId, Version, View};
 
 use crate::copy::Name;
 use crate::error::{Error, Result};
@@ -194,30 +194,25 @@ impl ObjectReader {
         self.whole(count, wanted).map(|()| count)
     }
 
-    /// As `read`, but says `WouldBlock` where the device would be read.
-    pub fn read_now(&self, offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
-        let wanted = self.within(offset, buffer.len());
-        let Some(target) = buffer.get_mut(..wanted).filter(|target| !target.is_empty()) else {
-            return Ok(ReadNow::Read(0));
-        };
+    /// As `bytes`, but `None` where the device would be read, another process asked, or much be copied.
+    pub fn bytes_now(&self, offset: u64, length: usize) -> Result<Option<Bytes>> {
+        let wanted = self.within(offset, length);
+        if wanted == 0 {
+            return Ok(Some(Bytes::new()));
+        }
         // Rules may have to be read from the device.
         if self.asking.as_ref().is_some_and(|asking| !asking.is_current().unwrap_or(false)) {
-            return Ok(ReadNow::WouldBlock);
+            return Ok(None);
         }
-        let read = match &self.source {
-            Source::Here { view, space, data } => view.read_now(*space, data, offset, target)?,
-            Source::There(reader) => match reader.here(offset, wanted) {
-                Some(bytes) => {
-                    target.copy_from_slice(&bytes);
-                    ReadNow::Read(wanted)
-                }
-                None => ReadNow::WouldBlock,
+        let bytes = match &self.source {
+            Source::Here { view, space, data } => match view.glance(*space, data, offset, wanted)? {
+                Glance::Part(_, bytes) => Some(bytes),
+                Glance::Absent => Some(Bytes::new()),
+                Glance::Unknown => None,
             },
+            Source::There(reader) => reader.here(offset, wanted),
         };
-        if let ReadNow::Read(count) = read {
-            self.whole(count, wanted)?;
-        }
-        Ok(read)
+        bytes.map(|bytes| self.whole(bytes.len(), wanted).map(|()| bytes)).transpose()
     }
 
     /// Verified bytes of a range, shared where they lie in memory; shorter only at the object's end.

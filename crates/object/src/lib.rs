@@ -97,4 +97,4 @@ pub use version::{VersionId, VersionPage, VersionQuery, VersionSummary, Versioni
 
 pub use transaction::{BodyWriter, StageOptions, StagedBody, TRANSACTION_CHANGES_MAX, Transaction};
 
-pub use koine_kv::{Durability, ReadNow, RequestId};
+pub use koine_kv::{Durability, RequestId};

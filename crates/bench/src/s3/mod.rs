@@ -3,6 +3,7 @@
 //! On few cores a client takes more than half of the machine, so requests are prepared beforehand and two figures are
 //! reported: throughput, and operations (or bytes) for each second of CPU time that the server used.
 
+mod attacked;
 pub(crate) mod client;
 mod connection;
 pub(crate) mod load;
@@ -38,6 +39,9 @@ pub struct Arguments {
     /// Measure the highest anonymous and shared memory of the servers instead of their speed
     #[arg(long)]
     pub memory: bool,
+    /// Measure root's slowest request while strangers hold the servers' connections, instead of their speed
+    #[arg(long, conflicts_with = "memory")]
+    pub attacked: bool,
     /// Write a report in Markdown with plots, and the JSON document, into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -54,7 +58,7 @@ pub struct Arguments {
     #[arg(long, value_name = "KEY", env = "KOINE_ROOT_PASSWORD", default_value = "", hide_env_values = true)]
     pub secret_key: String,
     /// What is asked of the servers
-    #[arg(long = "operation", value_name = "OPERATION", value_delimiter = ',', default_values = ["put", "get", "delete", "list"])]
+    #[arg(long = "operation", value_name = "OPERATION", value_delimiter = ',', default_values = ["put", "get-fresh", "get", "get-cold", "delete", "list"])]
     pub operations: Vec<Operation>,
     /// Sizes of objects
     #[arg(long = "size", value_name = "SIZE", value_delimiter = ',', value_parser = plan::parse_size,
@@ -85,12 +89,20 @@ impl Default for Arguments {
         Arguments {
             quick: false,
             memory: false,
+            attacked: false,
             report: None,
             dir: PathBuf::from("/var/tmp"),
             endpoints: Vec::new(),
             access_key: String::new(),
             secret_key: String::new(),
-            operations: vec![Operation::Put, Operation::Get, Operation::Delete, Operation::List],
+            operations: vec![
+                Operation::Put,
+                Operation::GetFresh,
+                Operation::Get,
+                Operation::GetCold,
+                Operation::Delete,
+                Operation::List,
+            ],
             sizes: vec![4 << 10, 1 << 20, 64 << 20],
             connections: vec![1, 16],
             duration: 3.0,
@@ -141,6 +153,8 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     let field = gather(arguments)?;
     let mut report = if arguments.memory {
         memory::measure(arguments, field)?
+    } else if arguments.attacked {
+        attacked::measure(arguments, field)?
     } else {
         let groups = if arguments.quick { plan::quick(arguments) } else { plan::full(arguments) };
         trial::measure(arguments, groups, field)?
@@ -154,8 +168,10 @@ fn gather(arguments: &Arguments) -> Result<Field, Error> {
         return gather_endpoints(arguments);
     }
     say(&format!("starting {OURS}"));
+    // The cache of data takes what it is given; the question is what there is beside it.
+    let ours: &[&str] = if arguments.memory { &["--cache", "0"] } else { &[] };
     let mut field =
-        Field { servers: vec![Server::start_ours(&arguments.dir)?], missing: Vec::new(), notes: Vec::new() };
+        Field { servers: vec![Server::start_ours(&arguments.dir, ours)?], missing: Vec::new(), notes: Vec::new() };
     for name in reference::NAMES {
         let Some(program) = reference::find(name) else {
             field.missing.push(name.to_owned());

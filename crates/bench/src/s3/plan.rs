@@ -7,8 +7,12 @@ use super::Arguments;
 pub enum Operation {
     /// Store new objects.
     Put,
-    /// Read them back.
+    /// Read them as soon as they were put, each once.
+    GetFresh,
+    /// Read them again and again.
     Get,
+    /// Read them once after a start, with nothing in memory.
+    GetCold,
     /// Remove them.
     Delete,
     /// Read one page of 1,000 names.
@@ -58,7 +62,9 @@ impl Cell {
         let operation = match (self.operation, self.wire) {
             (Operation::Put, Wire::Plain) => "PUT",
             (Operation::Put, Wire::SignedChunks) => "PUT signed chunks",
+            (Operation::GetFresh, _) => "GET fresh",
             (Operation::Get, _) => "GET",
+            (Operation::GetCold, _) => "GET cold",
             (Operation::Delete, _) => "DELETE",
             (Operation::List, _) => "LIST",
         };
@@ -71,7 +77,7 @@ impl Cell {
 
     /// Its figures count bytes rather than operations.
     pub fn counts_bytes(&self) -> bool {
-        matches!(self.operation, Operation::Put | Operation::Get) && self.size_bytes >= COUNT_BYTES_FROM
+        !matches!(self.operation, Operation::Delete | Operation::List) && self.size_bytes >= COUNT_BYTES_FROM
     }
 
     /// The unit of its throughput.
@@ -124,7 +130,8 @@ pub fn full(arguments: &Arguments) -> Vec<Group> {
                 let mut cells = Vec::new();
                 for &operation in &arguments.operations {
                     let measured = match (operation, wire) {
-                        (Operation::Put, _) | (Operation::Get, Wire::Plain) => true,
+                        (Operation::Put, _) => true,
+                        (Operation::GetFresh | Operation::Get | Operation::GetCold, Wire::Plain) => true,
                         (Operation::Delete | Operation::List, Wire::Plain) => size_bytes == smallest,
                         (_, Wire::SignedChunks) => false,
                     };
@@ -149,7 +156,8 @@ pub fn quick(arguments: &Arguments) -> Vec<Group> {
     for group in &mut groups {
         group.cells.retain(|cell| {
             let basic = cell.wire == Wire::Plain && matches!(cell.operation, Operation::Put | Operation::Get);
-            basic || (cell.connections == most && cell.size_bytes < 16 << 20)
+            let again = matches!(cell.operation, Operation::GetFresh | Operation::GetCold);
+            basic || (!again && cell.connections == most && cell.size_bytes < 16 << 20)
         });
         for cell in &mut group.cells {
             cell.efficiency = cell.efficiency_goal() > 1.0;
@@ -171,9 +179,11 @@ fn rows(groups: &[Group]) -> usize {
 fn order(cell: &Cell) -> u8 {
     match cell.operation {
         Operation::Put => 0,
-        Operation::Get => 1,
-        Operation::List => 2,
-        Operation::Delete => 3,
+        Operation::GetFresh => 1,
+        Operation::Get => 2,
+        Operation::GetCold => 3,
+        Operation::List => 4,
+        Operation::Delete => 5,
     }
 }
 
@@ -220,9 +230,19 @@ mod tests {
         let count = all.len();
         all.sort();
         all.dedup();
-        assert_eq!((all.len(), count), (22, 22));
+        assert_eq!((all.len(), count), (34, 34));
         let first = groups.first().map(|group| group.cells.iter().map(|cell| cell.operation).collect::<Vec<_>>());
-        assert_eq!(first, Some(vec![Operation::Put, Operation::Get, Operation::List, Operation::Delete]));
+        assert_eq!(
+            first,
+            Some(vec![
+                Operation::Put,
+                Operation::GetFresh,
+                Operation::Get,
+                Operation::GetCold,
+                Operation::List,
+                Operation::Delete
+            ])
+        );
     }
 
     #[test]

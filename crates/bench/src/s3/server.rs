@@ -40,12 +40,19 @@ pub struct Server {
 /// A process and the folder that holds its store and its output. Dropping it stops the one and removes the other.
 #[derive(Debug)]
 struct Started {
+    command: Command,
     child: Child,
     folder: TempDir,
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Started {
+    fn stop(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _already_gone = kill_process(pid, Signal::TERM);
         }
@@ -72,13 +79,13 @@ pub struct Start<'a> {
 }
 
 impl Server {
-    /// Starts Koine: this very program, so that what was built is what is measured.
-    pub fn start_ours(disk: &Path) -> Result<Server, Error> {
+    /// Starts Koine: this very program, so that what was built is what is measured. `flags` go to `koine serve`.
+    pub fn start_ours(disk: &Path, flags: &[&str]) -> Result<Server, Error> {
         let program = std::env::current_exe().map_err(Error::io("cannot find this program's file"))?;
         Server::start(OURS, disk, |start| {
             let mut command = Command::new(&program);
             command.arg("serve").arg(start.folder.join("store.koine"));
-            command.arg("--s3").arg(format!("127.0.0.1:{}", start.ports[0]));
+            command.arg("--s3").arg(format!("127.0.0.1:{}", start.ports[0])).args(flags);
             command.env("KOINE_ROOT_USER", &start.credentials.access_key);
             command.env("KOINE_ROOT_PASSWORD", &start.credentials.secret_key);
             Ok(command)
@@ -108,7 +115,7 @@ impl Server {
             name: name.to_owned(),
             client: Client { address, host: address.to_string(), credentials },
             process: Some(ProcessId(child.id())),
-            started: Some(Started { child, folder }),
+            started: Some(Started { command, child, folder }),
         };
         let waited = server.wait_ready().and_then(|()| reference::prepare(&mut server));
         match waited {
@@ -147,6 +154,17 @@ impl Server {
         self.started.as_ref().map(|started| started.folder.path().to_path_buf())
     }
 
+    /// Starts the server again, with nothing of its files in the page cache; whether that can be done.
+    pub fn restart_cold(&mut self) -> Result<bool, Error> {
+        let Some(started) = &mut self.started else { return Ok(false) };
+        started.stop();
+        forget_files(started.folder.path()).map_err(Error::io("cannot take files out of the page cache"))?;
+        started.child = started.command.spawn().map_err(Error::io(format!("cannot start {} again", self.name)))?;
+        self.process = Some(ProcessId(started.child.id()));
+        self.wait_ready()?;
+        Ok(true)
+    }
+
     /// CPU time of the server so far.
     pub fn cpu(&self) -> Option<Duration> {
         self.process.and_then(ProcessId::cpu)
@@ -172,6 +190,22 @@ impl Server {
             sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Takes the files of a folder out of the page cache.
+fn forget_files(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            forget_files(&entry.path())?;
+        } else {
+            let file = File::open(entry.path())?;
+            // What is dirty stays otherwise.
+            file.sync_all()?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
+    }
+    Ok(())
 }
 
 /// Three ports that nothing listens on.

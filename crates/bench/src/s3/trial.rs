@@ -24,6 +24,8 @@ const LARGE_BYTES: u64 = 16 << 20;
 const QUICK_LIMIT: Duration = Duration::from_secs(42);
 /// More requests than this are not prepared for one cell.
 const PREPARED_LIMIT: usize = 400_000;
+/// So many objects are read again and again.
+const WARM_MAX: usize = 1024;
 /// Connections for work that is not measured.
 const UNTIMED_CONNECTIONS: usize = 16;
 
@@ -198,7 +200,14 @@ impl Trial {
         let time = self.time();
         match cell.operation {
             Operation::Put => self.sample_put(index, cell, time),
+            Operation::GetFresh => self.sample_get_once(index, cell, time),
             Operation::Get => self.sample_get(index, cell, time),
+            Operation::GetCold => {
+                if !self.servers[index].restart_cold()? {
+                    return Ok(Sample::default());
+                }
+                self.sample_get_once(index, cell, time)
+            }
             Operation::Delete => self.sample_delete(index, cell, time),
             Operation::List => self.sample_list(index, cell, time),
         }
@@ -238,12 +247,21 @@ impl Trial {
         let (names, count) = self.objects(index, cell)?;
         self.check_content(index, cell, &names, count)?;
         // Few enough objects that all are in memory: what a disk reads is the disk's merit, not the server's.
-        let most = if cell.size_bytes < LARGE_BYTES { 4096 } else { cell.connections.max(4) };
+        let most = if cell.size_bytes < LARGE_BYTES { WARM_MAX } else { cell.connections.max(4) };
         let batch = self.preparer(index).get(&names, 0..count.min(most), cell.size_bytes);
-        let warm = (cell.size_bytes < LARGE_BYTES).then_some(time / 10);
-        self.drive(index, cell, &batch, Until { time: warm, once: warm.is_none() })?;
+        self.drive(index, cell, &batch, Until { time: None, once: true })?;
         let cpu = self.servers[index].cpu();
         let measured = self.drive(index, cell, &batch, Until { time: Some(time), once: false })?;
+        Ok(self.evaluate(index, cell, &measured, cpu))
+    }
+
+    /// Every object at most once.
+    fn sample_get_once(&mut self, index: usize, cell: &Cell, time: Duration) -> Result<Sample, Error> {
+        let (names, count) = self.objects(index, cell)?;
+        let batch = self.preparer(index).get(&names, 0..count, cell.size_bytes);
+        let cpu = self.servers[index].cpu();
+        let measured = self.drive(index, cell, &batch, Until { time: Some(time), once: true })?;
+        self.check_content(index, cell, &names, count)?;
         Ok(self.evaluate(index, cell, &measured, cpu))
     }
 

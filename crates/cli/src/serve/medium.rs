@@ -3,7 +3,11 @@
 use clap::Args;
 use koine::{FormatOptions, IoMode, OpenOptions};
 
+use super::memory;
 use crate::size;
+
+/// Of the memory that there is, the cache of data takes one byte of so many.
+const CACHE_SHARE: u64 = 4;
 
 /// What a store is made like, and how it is reached.
 #[derive(Args, Debug)]
@@ -17,6 +21,10 @@ pub struct MediumArgs {
     /// Memory for tables and caches [default: 128MiB].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
+    /// Memory beside that for data that was written or read lately; 0 for none [default: a quarter of the memory that this
+    /// machine, or the control group, has].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    cache: Option<u64>,
     /// How the file or device is reached: `direct` past the page cache, `buffered` through it, `uring` past it by
     /// io_uring; where the system refuses, the next best is taken and the log says so.
     #[arg(long, value_name = "WAY", default_value = "direct")]
@@ -34,6 +42,7 @@ impl MediumArgs {
             size_max: self.size,
             block_size: self.block_size,
             memory: self.memory,
+            cache: self.cache.unwrap_or_else(|| memory::available() / CACHE_SHARE),
             io: self.io,
             discard: self.discard,
             ..OpenOptions::default()

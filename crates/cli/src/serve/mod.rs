@@ -10,6 +10,7 @@ mod credentials;
 mod files;
 mod hangup;
 pub mod medium;
+mod memory;
 mod scrub;
 mod sealing;
 pub mod wire;

@@ -10,6 +10,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::RUN_BLOCKS;
 use crate::batch::Version;
 use crate::checksum::crc32c;
@@ -190,6 +192,9 @@ impl<'a> Sink<'a> {
             chunk_log2: PACKED_CHUNK_LOG2,
             checksums,
         };
+        if self.core.data.is_on() {
+            self.core.data.put(&extent, Bytes::copy_from_slice(&pending.bytes));
+        }
         if let Some(by) = pending.fate.place(extent) {
             self.free_late(by, range);
         }

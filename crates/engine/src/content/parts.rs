@@ -189,7 +189,11 @@ impl Reading<'_> {
 
     /// Reads extents that lie one behind the other at once.
     fn read_row(&self, row: &Row, buffer: &mut [u8], notes: &Notes) -> Result<()> {
-        if let [first, _, ..] = &row.extents[..] {
+        // The cache of data has runs, and takes them in, each by itself.
+        let takes_runs = |extent: &Extent| self.data.is_some() && extent.run_length as usize >= STREAM_LEN_MIN;
+        if let [first, _, ..] = &row.extents[..]
+            && !row.extents.iter().any(takes_runs)
+        {
             let mode = self.mode_for(first.start_block * BLOCK_LEN as u64, buffer.len(), notes)?;
             if self.read_whole(&row.extents, buffer, mode)? {
                 return Ok(());

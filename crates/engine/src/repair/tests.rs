@@ -12,6 +12,7 @@ use crate::{Background, ErrorKind, Operation};
 const OPTIONS: Options = Options {
     background: Background::Manual,
     memory_len: 8 << 20,
+    cache_len: 0,
     filters: true,
     read_only: false,
     discard: false,

@@ -123,10 +123,11 @@ impl Bundle {
                     value.staged.extents.push(extent_of(&buffer[part], of, value.access));
                 }
                 if segment.end > run.end {
-                    return;
+                    break;
                 }
                 next += 1;
             }
+            None
         })?;
         self.segments.clear();
         Ok(())

@@ -11,6 +11,7 @@ use crate::buffers::Lent;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, ErrorKind, Result};
+use crate::value::Extent;
 
 /// Memory of somebody else, kept until it is written.
 pub type Shared = Box<dyn AsRef<[u8]> + Send>;
@@ -46,6 +47,8 @@ pub struct Target {
     pub bytes: Range<usize>,
     /// The first block on the device.
     pub block: u64,
+    /// What they are, where they are one run that may be read soon.
+    pub extent: Option<Extent>,
 }
 
 impl Target {
@@ -53,6 +56,23 @@ impl Target {
     pub fn write(&self, core: &Core, buffer: &[u8]) -> Result<()> {
         core.write(&buffer[self.bytes.clone()], self.block * BLOCK_LEN as u64)
     }
+}
+
+/// Leaves what was written to the cache of data; gives the buffer back where that does not keep it.
+pub fn leave(core: &Core, buffer: Lent, targets: Vec<Target>) -> Option<Lent> {
+    if !core.data.is_on() {
+        return Some(buffer);
+    }
+    let run = |target: Target| target.extent.map(|extent| (target.bytes.start, extent));
+    let runs = targets.into_iter().filter_map(run);
+    core.data.put_written(
+        buffer,
+        runs.map(|(start, extent)| {
+            let end = start + extent.run_length as usize;
+            (extent, start..end)
+        })
+        .collect(),
+    )
 }
 
 #[derive(Default)]
@@ -75,7 +95,7 @@ impl Flight {
         core.crew.run(Box::new(move || {
             let written = targets.iter().try_for_each(|target| target.write(&worker, memory.bytes()));
             let buffer = memory.into_lent();
-            pilot.land(written.map(|()| buffer));
+            pilot.land(written.map(|()| buffer.and_then(|buffer| leave(&worker, buffer, targets))));
         }));
         Flight { runway }
     }
@@ -85,7 +105,7 @@ impl Flight {
         self.runway.landed.lock().is_some()
     }
 
-    /// Waits for it; gives the buffer that was lent.
+    /// Waits for it; gives the buffer that was lent, unless the cache of data has it now.
     pub fn land(self) -> Result<Option<Lent>> {
         let mut landed = self.runway.landed.lock();
         loop {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flight::{Flight, Memory, Shared, Target};
+use super::flight::{Flight, Memory, Shared, Target, leave};
 use super::unwritten::TURN;
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
@@ -17,7 +17,7 @@ use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::space::{Class, Spot};
 use crate::stage::Lifetime;
-use crate::value::BlockRange;
+use crate::value::{BlockRange, Extent};
 
 /// The longest run of data, in bytes: what is written at once.
 const RUN_LEN_MAX: usize = BUFFER_LEN;
@@ -141,7 +141,7 @@ impl Lane {
                 let range = self.allocate(((bytes.len() - done) / BLOCK_LEN) as u32, done)?;
                 let end = bytes.len().min(done + range.count as usize * BLOCK_LEN);
                 name(bytes, done..end, range);
-                targets.push(Target { bytes: done..end, block: range.start });
+                targets.push(Target { bytes: done..end, block: range.start, extent: None });
                 done = end;
             }
             self.placed += bytes.len() as u64;
@@ -167,21 +167,31 @@ impl Lane {
     }
 
     /// Places what the buffer holds and has it written: meanwhile, or, what comes last, before this returns. `name` gets
-    /// the buffer, the part of it, and its blocks, for every run.
-    pub fn send(&mut self, last: bool, name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<()> {
+    /// the buffer, the part of it, and its blocks, for every run; it gives the extent where the run is one that may be read soon.
+    pub fn send(
+        &mut self,
+        last: bool,
+        name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
+    ) -> Result<()> {
         let done = self.send_buffer(last, name).and_then(|()| if last { self.land_all() } else { Ok(()) });
         done.inspect_err(|error| self.failed = Some(error.clone()))
     }
 
     /// Places what the buffer holds and gives it to whoever is to write it; nothing is filled after this. `name` as for `send`.
-    pub fn keep(&mut self, name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<(Lent, Vec<Target>)> {
+    pub fn keep(
+        &mut self,
+        name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
+    ) -> Result<(Lent, Vec<Target>)> {
         self.spot.turn = TURN;
         let targets = self.place(name).inspect_err(|error| self.failed = Some(error.clone()))?;
         Ok((std::mem::replace(&mut self.buffer, Lent::own(0)), targets))
     }
 
     /// Gives what the buffer holds its blocks, for somebody to write it there.
-    fn place(&mut self, mut name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<Vec<Target>> {
+    fn place(
+        &mut self,
+        mut name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
+    ) -> Result<Vec<Target>> {
         let mut targets = Vec::with_capacity(1);
         let mut done = 0;
         while done < self.filled {
@@ -190,8 +200,8 @@ impl Lane {
             let take = left.min(range.count as usize * BLOCK_LEN);
             let padded = take.next_multiple_of(BLOCK_LEN);
             self.buffer[done + take..done + padded].fill(0);
-            name(&self.buffer, done..done + take, range);
-            targets.push(Target { bytes: done..done + padded, block: range.start });
+            let extent = name(&self.buffer, done..done + take, range);
+            targets.push(Target { bytes: done..done + padded, block: range.start, extent });
             done += take;
         }
         self.placed += self.filled as u64;
@@ -199,7 +209,11 @@ impl Lane {
         Ok(targets)
     }
 
-    fn send_buffer(&mut self, last: bool, name: impl FnMut(&[u8], Range<usize>, BlockRange)) -> Result<()> {
+    fn send_buffer(
+        &mut self,
+        last: bool,
+        name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
+    ) -> Result<()> {
         let targets = self.place(name)?;
         let next = if last || !self.core.crew.is_at_work() { None } else { self.next_buffer()? };
         match next {
@@ -208,23 +222,32 @@ impl Lane {
                 self.flights.push_back(Flight::begin(&self.core, Memory::Lent(full), targets));
                 Ok(())
             }
-            None => targets.iter().try_for_each(|target| target.write(&self.core, &self.buffer)),
+            None => {
+                targets.iter().try_for_each(|target| target.write(&self.core, &self.buffer))?;
+                let written = std::mem::replace(&mut self.buffer, Lent::own(0));
+                self.buffer = leave(&self.core, written, targets)
+                    .or_else(|| if last { None } else { self.core.buffers.lend() })
+                    .unwrap_or_else(|| Lent::own(if last { 0 } else { RUN_LEN_MAX }));
+                Ok(())
+            }
         }
     }
 
     /// A buffer to go on with while the full one is written, if there is one.
     fn next_buffer(&mut self) -> Result<Option<Lent>> {
-        if self.flights.len() < FLIGHTS_MAX
-            && let Some(next) = self.core.buffers.lend()
-        {
-            return Ok(Some(next));
-        }
-        while !self.flights.is_empty() {
+        loop {
+            if self.flights.len() < FLIGHTS_MAX
+                && let Some(next) = self.core.buffers.lend()
+            {
+                return Ok(Some(next));
+            }
+            if self.flights.is_empty() {
+                return Ok(None);
+            }
             if let Some(buffer) = self.land()? {
                 return Ok(Some(buffer));
             }
         }
-        Ok(None)
     }
 
     /// Up to `blocks` blocks in a row, from what was taken before or anew.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::flight::Target;
+use super::flight::{Target, leave};
 use super::lane::Lane;
 use super::{CHUNK_LOG2_RANDOM, CHUNK_LOG2_SEQUENTIAL, Staged, extent_of};
 use crate::buffers::{BUFFER_LEN, Lent};
@@ -17,7 +17,7 @@ use crate::device::BLOCK_LEN;
 use crate::error::Result;
 use crate::space::{Class, Spot};
 use crate::stage::{Access, StageHint, StageToken};
-use crate::value::BlockRange;
+use crate::value::{BlockRange, Extent};
 
 /// What an extent takes in the log beside its checksums, and more.
 const EXTENT_LEN: usize = 40;
@@ -42,7 +42,7 @@ impl Unwritten {
     pub fn keep(
         core: &Core,
         lane: &mut Lane,
-        name: impl FnMut(&[u8], Range<usize>, BlockRange),
+        name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
     ) -> Result<Option<Self>> {
         let kept = Arc::clone(&core.kept);
         // The core's own, and this one.
@@ -74,7 +74,9 @@ impl Staged {
     pub(crate) fn write_out(&self, core: &Core) -> Result<()> {
         let mut unwritten = self.unwritten.lock();
         unwritten.as_ref().map_or(Ok(()), |unwritten| unwritten.write(core))?;
-        *unwritten = None;
+        if let Some(Unwritten { buffer, targets, _kept }) = unwritten.take() {
+            leave(core, buffer, targets);
+        }
         Ok(())
     }
 }
@@ -102,7 +104,7 @@ pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Op
         let (part, after) = rest.split_at(rest.len().min(run.count as usize * BLOCK_LEN));
         staged.extents.push(extent_of(part, run, hint.access));
         let end = at + run.count as usize * BLOCK_LEN;
-        targets.push(Target { bytes: at..end, block: run.start });
+        targets.push(Target { bytes: at..end, block: run.start, extent: None });
         (at, rest) = (end, after);
     }
     *staged.unwritten.get_mut() = Some(Unwritten { buffer, targets, _kept: None });

@@ -24,12 +24,16 @@ impl View {
                 return Ok(Glance::Part(stat, bytes.share(offset, length)));
             }
             let count = head.size.saturating_sub(offset).min(length as u64) as usize;
+            let record = as_record(held.to_value()?)?;
+            if let Some(bytes) = reading.share(tree, &record, offset, count)? {
+                return Ok(Glance::Part(stat, bytes));
+            }
             if count > GLANCE_LEN_MAX {
                 return Ok(Glance::Unknown);
             }
             let mut buffer = vec![0; count];
             if count > 0 {
-                reading.read(tree, &as_record(held.to_value()?)?, offset, &mut buffer)?;
+                reading.read(tree, &record, offset, &mut buffer)?;
             }
             Ok(Glance::Part(stat, Bytes::from(buffer)))
         });

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::Stream;
-use koine_object::{ObjectReader, ObjectWriter, PartWriter, Pending, ReadNow};
+use koine_object::{ObjectReader, ObjectWriter, PartWriter, Pending};
 use s3s::stream::{ByteStream, RemainingLength};
 use s3s::{S3Error, S3ErrorCode, StdError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -27,8 +27,6 @@ use crate::shares::{Holder, Place, Places};
 
 /// How many buffers of one piece are kept for the next upload.
 const BUFFERS_KEPT_MAX: usize = 16;
-/// How many of downloads.
-const READ_BUFFERS_KEPT_MAX: usize = 32;
 /// How much of a download is read at once, in bytes.
 const READ_LEN: usize = 512 << 10;
 
@@ -41,7 +39,6 @@ pub struct Transfers {
     pieces: Arc<Semaphore>,
     downloads: Arc<Places>,
     kept: Arc<KeptBuffers>,
-    read_buffers: Arc<ReadBuffers>,
 }
 
 impl Transfers {
@@ -53,7 +50,6 @@ impl Transfers {
             pieces: Arc::new(Semaphore::new(limits.upload_pieces_max.max(limits.uploads_in_flight_max))),
             downloads: Places::new(limits.downloads_in_flight_max),
             kept: Arc::new(KeptBuffers::default()),
-            read_buffers: Arc::new(ReadBuffers::default()),
         }
     }
 
@@ -241,23 +237,11 @@ impl<S: Sink> Upload<S> {
 
 /// Reads bytes: on this thread where they are in memory, else where waiting is allowed.
 pub async fn read(reader: &Arc<ObjectReader>, offset: u64, length: usize) -> Result<Bytes, S3Error> {
-    if let Some(bytes) = read_now(reader, offset, length).map_err(errors::s3)? {
+    if let Some(bytes) = reader.bytes_now(offset, length).map_err(errors::s3)? {
         return Ok(bytes);
     }
     let reader = reader.clone();
     blocking(move || reader.bytes(offset, length)).await
-}
-
-/// `None` where the device would be read.
-fn read_now(reader: &ObjectReader, offset: u64, length: usize) -> koine_object::Result<Option<Bytes>> {
-    let mut buffer = vec![0; length];
-    match reader.read_now(offset, &mut buffer)? {
-        ReadNow::WouldBlock => Ok(None),
-        ReadNow::Read(count) => {
-            buffer.truncate(count);
-            Ok(Some(buffer.into()))
-        }
-    }
 }
 
 /// A body on its way out, one read ahead of the connection.
@@ -269,46 +253,16 @@ pub struct Download {
     unread: u64,
     /// How many bytes are still to be handed on.
     unsent: u64,
-    ahead: Option<JoinHandle<koine_object::Result<Bytes>>>,
-    kept: Arc<ReadBuffers>,
+    ahead: Option<Ahead>,
     _place: Place,
 }
 
-/// Buffers of [`READ_LEN`] that have been sent, for the next reads: fresh ones would be zeroed first, and be cold.
-#[derive(Debug, Default)]
-struct ReadBuffers(Mutex<Vec<Box<[u8]>>>);
-
-impl ReadBuffers {
-    fn take(&self) -> Box<[u8]> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.unwrap_or_else(|| vec![0; READ_LEN].into_boxed_slice())
-    }
-
-    fn give(&self, buffer: Box<[u8]>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < READ_BUFFERS_KEPT_MAX {
-            kept.push(buffer);
-        }
-    }
-}
-
-/// What was read, in a buffer that goes back when it was sent.
-struct Lent {
-    buffer: Box<[u8]>,
-    length: usize,
-    kept: Arc<ReadBuffers>,
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        self.buffer.get(..self.length).unwrap_or_default()
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        self.kept.give(std::mem::take(&mut self.buffer));
-    }
+/// The next piece of a body.
+enum Ahead {
+    /// It was in memory.
+    There(koine_object::Result<Bytes>),
+    /// It is being read where waiting is allowed.
+    Reading(JoinHandle<koine_object::Result<Bytes>>),
 }
 
 impl Download {
@@ -320,25 +274,23 @@ impl Download {
         length: u64,
     ) -> Result<Self, S3Error> {
         let place = transfers.downloads.take(transfers.holder).await.ok_or_else(closed)?;
-        let kept = transfers.read_buffers.clone();
-        Ok(Download { reader, offset, unread: length, unsent: length, ahead: None, kept, _place: place })
+        Ok(Download { reader, offset, unread: length, unsent: length, ahead: None, _place: place })
     }
 
     fn read_ahead(&mut self) {
-        let length = usize::try_from(self.unread).unwrap_or(READ_LEN).min(READ_LEN);
+        // Pieces end at multiples of their length, where runs of the store do too: then nothing is copied.
+        let within = usize::try_from(self.offset % READ_LEN as u64).unwrap_or(0);
+        let length = usize::try_from(self.unread).unwrap_or(READ_LEN).min(READ_LEN - within);
         if length == 0 {
             return;
         }
-        let (reader, offset, kept) = (self.reader.clone(), self.offset, self.kept.clone());
+        let (reader, offset) = (self.reader.clone(), self.offset);
         self.offset += length as u64;
         self.unread -= length as u64;
-        self.ahead = Some(tokio::task::spawn_blocking(move || {
-            let mut lent = Lent { buffer: kept.take(), length, kept };
-            if reader.read(offset, &mut lent.buffer[..length])? == length {
-                return Ok(Bytes::from_owner(lent));
-            }
-            Err(koine_object::Error::new(koine_object::ErrorKind::Damaged, "an object ended before its length"))
-        }));
+        self.ahead = Some(match reader.bytes_now(offset, length).transpose() {
+            Some(bytes) => Ahead::There(bytes),
+            None => Ahead::Reading(tokio::task::spawn_blocking(move || reader.bytes(offset, length))),
+        });
     }
 }
 
@@ -349,10 +301,17 @@ impl Stream for Download {
         if self.ahead.is_none() {
             self.read_ahead();
         }
-        let Some(ahead) = &mut self.ahead else { return Poll::Ready(None) };
-        let outcome = std::task::ready!(Pin::new(ahead).poll(cx));
-        self.ahead = None;
-        let outcome = outcome.map_err(StdError::from).and_then(|read| read.map_err(StdError::from));
+        let outcome = match self.ahead.take() {
+            None => return Poll::Ready(None),
+            Some(Ahead::There(read)) => read.map_err(StdError::from),
+            Some(Ahead::Reading(mut reading)) => match Pin::new(&mut reading).poll(cx) {
+                Poll::Ready(read) => read.map_err(StdError::from).and_then(|read| read.map_err(StdError::from)),
+                Poll::Pending => {
+                    self.ahead = Some(Ahead::Reading(reading));
+                    return Poll::Pending;
+                }
+            },
+        };
         match &outcome {
             Ok(bytes) => {
                 self.unsent -= bytes.len() as u64;

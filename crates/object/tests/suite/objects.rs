@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::{bytes, get, here, keys_in_bucket, kind, kv_of, names, put, put_with, store};
 use koine_env::{Random, SeededRandom, SystemClock, Timestamp};
-use koine_kv::{MemoryKv, MemoryOptions, ReadNow};
+use koine_kv::{MemoryKv, MemoryOptions};
 use koine_object::{
     BucketQuery, Checksum, ChecksumAlgorithm, ContentHeaders, DeleteOptions, ErrorKind, EtagMatch, Expected, ListQuery,
     Objects, PutCondition, PutOptions, ReadCondition, RootKey, UploadOptions, UploadQuery,
@@ -79,11 +79,12 @@ fn a_reader_keeps_its_version_while_the_name_changes() {
     assert_eq!(buffer[..50], old[299_950..]);
     assert_eq!(reader.read(300_000, &mut buffer).unwrap(), 0);
     assert_eq!(reader.read(u64::MAX, &mut buffer).unwrap(), 0);
-    match reader.read_now(10, &mut buffer).unwrap() {
-        ReadNow::Read(count) => assert_eq!((count, &buffer[..]), (100, &old[10..110])),
-        ReadNow::WouldBlock if crate::backend::READS_NOW => panic!("it is in memory"),
-        ReadNow::WouldBlock => {}
+    match reader.bytes_now(10, 100).unwrap() {
+        Some(bytes) => assert_eq!(bytes, old[10..110]),
+        None if crate::backend::READS_NOW => panic!("it is in memory"),
+        None => {}
     }
+    assert_eq!(reader.bytes_now(300_000, 10).unwrap().unwrap(), "");
     assert_eq!(kind(objects.get("bucket", "key")), ErrorKind::NoSuchKey);
 }
 
