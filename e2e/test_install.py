@@ -53,6 +53,12 @@ def test_everything_is_in_its_place(prefix, environment):
     assert "@" not in (prefix / "lib/pkgconfig/koine.pc").read_text()
 
 
+def test_the_library_exports_its_own_calls_and_nothing_else(prefix):
+    exported = [line.split()[-1] for line in run("nm", "-D", "--defined-only", prefix / "lib/libkoine.so.0").splitlines()]
+    assert len(exported) > 130
+    assert [name for name in exported if not name.startswith("koine_")] == []
+
+
 @pytest.mark.parametrize("name", ["bin/koine", "lib/libkoine.so.0"])
 def test_debug_lines_are_in_a_file_of_their_own(prefix, name):
     """The installed file has none; by its link they are found all the same."""

@@ -62,6 +62,10 @@ typedef enum koine_kind {
     KOINE_STOPPED = 10,    /* the store refuses changes since the device failed; close it and open it again */
     KOINE_UNSUPPORTED = 11,
     KOINE_BUSY = 12,       /* objects are open, or passing; the same call may succeed later */
+    KOINE_DISCONNECTED = 13, /* the server that has the store is not reached, or went away; the message says whether what was
+                              * asked may have happened, and what of the session is lost. The next call connects again */
+    KOINE_TIMED_OUT = 14,  /* the server did not answer in time; whether what was asked happens is not known */
+    KOINE_CLOSED = 15,     /* the session that it was opened through was closed */
     KOINE_OTHER = 99,
     KOINE_PANIC = 100,     /* a fault of the library */
     /* Of named objects. Where S3 has a code for it, it has that name. */
@@ -275,6 +279,9 @@ bool koine_transaction_abandon(koine_transaction *transaction, koine_error **err
 
 /* ---- Structures that grow --------------------------------------------------------------------------------------- */
 
+/* Flags of different structures have different values: one that is not a structure's is KOINE_INVALID, and so is a member
+ * that is set without its flag. */
+
 /* Options and changes are structures whose first member is their size. Set all of one to zero and its size right by
  *     koine_options options; koine_init(&options);
  * and then what is wanted of it: a program that was compiled with an older header goes on to work. */
@@ -422,6 +429,11 @@ typedef struct koine_open_options {
     uint64_t block_size; /* of a store that is made; 0: 4096 */
     const char *key;     /* what a server over TCP wants to see, or NULL */
     const char *token;   /* who calls: the user of this token; NULL: who owns the device */
+    /* Of a store that another process has; UINT64_MAX: for ever. */
+    uint64_t connect_milliseconds;   /* for the server to take the connection; 0: 10 seconds; then KOINE_TIMED_OUT */
+    uint64_t call_milliseconds;      /* for the answer to a call; 0: a minute; then KOINE_TIMED_OUT */
+    uint64_t reconnect_milliseconds; /* for a server that went away to come back, from when that was found; 0: 10 seconds;
+                                        then KOINE_DISCONNECTED, and each later call tries once */
 } koine_open_options;
 
 /* Opens the store at a path, `memory:`, rocksdb:FOLDER, koine+unix:SOCKET or koine+tcp:HOST:PORT. A store that another
@@ -429,10 +441,14 @@ typedef struct koine_open_options {
  * when this process has it open already: share the session). options may be NULL. The caller closes it. A session has
  * no state of its own: threads share one without waiting for each other. After fork() it is the parent's
  * alone: every call of the child with a handle from before is refused (KOINE_STOPPED), writes nothing and reads nothing;
- * closing such a handle there is true and does nothing. Errors and results stay good. The child opens what it needs. */
+ * closing such a handle there is true and does nothing. Errors and results stay good. The child opens what it needs.
+ * Where the process that has the store was started again, the session connects again by itself, as the same user. Calls that
+ * read are made again; a change that was under way when the connection was lost is KOINE_DISCONNECTED where it may have
+ * happened. Readers and pinned sessions of before are KOINE_EXPIRED then, writers and transactions KOINE_DISCONNECTED, and
+ * nothing of theirs was stored. */
 koine_session *koine_open(const char *place, const koine_open_options *options, koine_error **error);
 /* Ends a session. With the last session of a store everything is finished and the store given back; readers, writers
- * and files that are still open fail from then on, and still want closing. The handle ends also when this fails. */
+ * and files that are still open are KOINE_CLOSED from then on, and still want closing. The handle ends also when this fails. */
 bool koine_close(koine_session *session, koine_error **error);
 /* A row: KOINE_NAME is the place, KOINE_OWNER 1 where this process holds the store. */
 koine_result *koine_session_info(const koine_session *session, koine_error **error);
@@ -506,11 +522,11 @@ typedef struct koine_list_options {
 typedef int (*koine_each)(void *context, const koine_result *row);
 
 typedef enum koine_bucket_change_flag {
-    KOINE_CHANGE_QUOTA_BYTES = 1,  /* also of koine_identity_change */
-    KOINE_CHANGE_QUOTA_OBJECTS = 2,
-    KOINE_CHANGE_BUCKET_METADATA = 4, /* the metadata are those set, and no others */
-    KOINE_CHANGE_BUCKET_TAGS = 8,
-    KOINE_CHANGE_ACCESS_TIMES = 16
+    KOINE_CHANGE_QUOTA_BYTES = 0x4000,  /* also of koine_identity_change */
+    KOINE_CHANGE_QUOTA_OBJECTS = 0x8000,
+    KOINE_CHANGE_BUCKET_METADATA = 0x10000, /* the metadata are those set, and no others */
+    KOINE_CHANGE_BUCKET_TAGS = 0x20000,
+    KOINE_CHANGE_ACCESS_TIMES = 0x40000
 } koine_bucket_change_flag;
 
 typedef struct koine_bucket_change {
@@ -645,12 +661,12 @@ bool koine_compose(koine_session *session, const koine_segment *segments, uint64
                    const koine_options *options, koine_result **told, koine_error **error);
 
 typedef enum koine_change_flag {
-    KOINE_CHANGE_ALL_METADATA = 1, /* the metadata are those set, and no others */
-    KOINE_CHANGE_ALL_TAGS = 2,
-    KOINE_CHANGE_HEADERS = 4,      /* all headers are those of `headers` */
-    KOINE_CHANGE_MODE = 8,
-    KOINE_CHANGE_OWNER = 16,
-    KOINE_CHANGE_MODIFIED = 32
+    KOINE_CHANGE_ALL_METADATA = 0x100, /* the metadata are those set, and no others */
+    KOINE_CHANGE_ALL_TAGS = 0x200,
+    KOINE_CHANGE_HEADERS = 0x400,      /* all headers are those of `headers` */
+    KOINE_CHANGE_MODE = 0x800,
+    KOINE_CHANGE_OWNER = 0x1000,
+    KOINE_CHANGE_MODIFIED = 0x2000
 } koine_change_flag;
 
 /* What is changed of an object beside its bytes; the rest stays. */
@@ -762,7 +778,7 @@ typedef enum koine_whence {
 } koine_whence;
 
 /* Opens an object as a file: "r" to read what is there; "r+" to read and write over it; "w" to put it anew; "x" the same
- * where nothing is; "a" to write behind what is there. "w" and "x" change nothing before koine_file_close, which is
+ * where nothing is; "a" to write behind what is there; a "b" behind the first letter changes nothing. "w" and "x" change nothing before koine_file_close, which is
  * one commit; "r+" and "a" change the object at koine_file_flush and koine_file_close. What is read is the object as
  * it was opened, and what was written here. Threads that share a file are taken one after the other. */
 koine_file *koine_file_open(koine_session *session, koine_name name, const char *mode, const koine_options *options,
@@ -865,11 +881,11 @@ bool koine_txn_key_delete(koine_txn *transaction, uint64_t space, const void *ke
 /* ---- Groups, users, keys ---------------------------------------------------------------------------------------- */
 
 typedef enum koine_identity_change_flag {
-    /* KOINE_CHANGE_QUOTA_BYTES = 1, KOINE_CHANGE_QUOTA_OBJECTS = 2: of all buckets together */
-    KOINE_CHANGE_POLICIES = 4,
-    KOINE_CHANGE_DISABLED = 8,        /* this and the next two: users only */
-    KOINE_CHANGE_ADMINISTRATOR = 16,
-    KOINE_CHANGE_UID = 32             /* the user of this machine that it is */
+    /* KOINE_CHANGE_QUOTA_BYTES, KOINE_CHANGE_QUOTA_OBJECTS: of all buckets together */
+    KOINE_CHANGE_POLICIES = 0x80000,
+    KOINE_CHANGE_DISABLED = 0x100000,  /* this and the next two: users only */
+    KOINE_CHANGE_ADMINISTRATOR = 0x200000,
+    KOINE_CHANGE_UID = 0x400000        /* the user of this machine that it is */
 } koine_identity_change_flag;
 
 typedef struct koine_identity_change {
@@ -947,10 +963,10 @@ typedef enum koine_grantee {
 } koine_grantee;
 
 typedef enum koine_right {
-    KOINE_RIGHT_READ = 1,       /* of a bucket: listing it */
-    KOINE_RIGHT_WRITE = 2,      /* of a bucket: putting and deleting in it */
-    KOINE_RIGHT_READ_LIST = 4,
-    KOINE_RIGHT_WRITE_LIST = 8
+    KOINE_RIGHT_READ = 0x1000000,       /* of a bucket: listing it */
+    KOINE_RIGHT_WRITE = 0x2000000,      /* of a bucket: putting and deleting in it */
+    KOINE_RIGHT_READ_LIST = 0x4000000,
+    KOINE_RIGHT_WRITE_LIST = 0x8000000
 } koine_right;
 
 /* A line of an access list. */

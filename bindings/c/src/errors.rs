@@ -31,6 +31,8 @@ pub struct Failure {
 const INVALID: c_int = 2;
 /// `KOINE_STOPPED` of the header.
 const STOPPED: c_int = 10;
+/// `KOINE_CLOSED` of the header.
+const CLOSED: c_int = 15;
 /// `KOINE_OTHER` of the header.
 const OTHER: c_int = 99;
 /// `KOINE_PANIC` of the header.
@@ -48,6 +50,12 @@ impl Failure {
     /// A wrong argument.
     pub fn invalid(message: impl Into<String>) -> Failure {
         Failure { kind: INVALID, name: "InvalidArgument".into(), message: message.into() }
+    }
+
+    /// What is open of a store that was closed.
+    pub fn closed(what: &str) -> Failure {
+        let message = format!("the session of the {what} was closed: open the store and the {what} again");
+        Failure { kind: CLOSED, name: "Closed".into(), message }
     }
 
     /// Something of the parent's in a forked copy.
@@ -81,6 +89,8 @@ fn kind_number(kind: ErrorKind) -> c_int {
         ErrorKind::Stopped => 10,
         ErrorKind::Unsupported => 11,
         ErrorKind::Busy => 12,
+        ErrorKind::Disconnected => 13,
+        ErrorKind::TimedOut => 14,
         // A kind that is newer than this binding.
         _ => OTHER,
     }
@@ -145,6 +155,8 @@ fn object_kind_number(kind: object::ErrorKind) -> c_int {
         Kind::Stopped => ErrorKind::Stopped,
         Kind::Unsupported => ErrorKind::Unsupported,
         Kind::Busy => ErrorKind::Busy,
+        Kind::Disconnected => ErrorKind::Disconnected,
+        Kind::TimedOut => ErrorKind::TimedOut,
         kind => return FROM_200.iter().position(|of| *of == kind).map_or(OTHER, |at| 200 + at as c_int),
     };
     kind_number(below)

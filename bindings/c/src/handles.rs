@@ -48,6 +48,11 @@ impl<T> Handles<T> {
         Handles { kind, is_memory, shards }
     }
 
+    /// What one is called.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
     fn shard(&self, number: usize) -> &Shard<T> {
         &self.shards[number / STEP % self.shards.len()]
     }
@@ -79,7 +84,7 @@ impl<T> Handles<T> {
     /// Ends a handle; gives what it named.
     pub fn remove<H>(&self, handle: *const H) -> Result<Arc<T>, Failure> {
         let number = handle.addr();
-        let (process, value) = self.write(number).remove(&number).ok_or_else(|| self.unknown(number))?;
+        let (process, value) = self.take(number).ok_or_else(|| self.unknown(number))?;
         match self.check(process) {
             Ok(()) => Ok(value),
             Err(failure) => {
@@ -99,6 +104,16 @@ impl<T> Handles<T> {
         };
         std::mem::forget(left);
         true
+    }
+
+    /// Where the last of a shard goes, so does its memory: nothing is left behind when the program ends.
+    fn take(&self, number: usize) -> Option<(Process, Arc<T>)> {
+        let mut all = self.write(number);
+        let taken = all.remove(&number);
+        if all.is_empty() {
+            *all = HashMap::default();
+        }
+        taken
     }
 
     fn check(&self, process: Process) -> Result<(), Failure> {

@@ -5,12 +5,12 @@
 //! - A session runs as one caller for ever; logging in gives another session.
 
 use std::ffi::{c_char, c_int};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use koine::kv::wire::Key;
 use koine::object::{Caller, Objects, Token};
-use koine::{OpenOptions, Session as Store};
+use koine::{OpenOptions, Session as Store, Timeouts};
 
 use crate::errors::{Error, Failure, call};
 use crate::handles::Handles;
@@ -30,6 +30,19 @@ impl Drop for Opened {
     }
 }
 
+/// The store that something was opened in, for as long as it is open.
+pub struct Within(Weak<Opened>);
+
+/// Keeps a store open while a call works on something of it.
+pub struct StoreHeld(#[allow(dead_code, reason = "held, not read")] Arc<Opened>);
+
+impl Within {
+    /// The store, unless its last session was closed; `what` was opened in it.
+    pub fn hold(&self, what: &str) -> Result<StoreHeld, Failure> {
+        self.0.upgrade().map(StoreHeld).ok_or_else(|| Failure::closed(what))
+    }
+}
+
 /// What a session names.
 pub struct Held {
     store: Arc<Opened>,
@@ -43,6 +56,12 @@ pub fn objects(session: *const Session) -> Result<Objects, Failure> {
     Ok(SESSIONS.get(session)?.objects.clone())
 }
 
+/// The same, and the store for what is opened in it and stays open.
+pub fn objects_within(session: *const Session) -> Result<(Objects, Within), Failure> {
+    let held = SESSIONS.get(session)?;
+    Ok((held.objects.clone(), Within(Arc::downgrade(&held.store))))
+}
+
 /// `koine_open_options` of the header.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -54,6 +73,26 @@ pub struct SessionOptions {
     block_size: u64,
     key: *const c_char,
     token: *const c_char,
+    connect_milliseconds: u64,
+    call_milliseconds: u64,
+    reconnect_milliseconds: u64,
+}
+
+impl SessionOptions {
+    /// How long a server is waited for; 0 is as long as is usual, `UINT64_MAX` for ever.
+    fn timeouts(&self) -> Timeouts {
+        let usual = Timeouts::default();
+        let of = |milliseconds, usual| match milliseconds {
+            0 => usual,
+            u64::MAX => Duration::MAX,
+            milliseconds => Duration::from_millis(milliseconds),
+        };
+        Timeouts {
+            connect: of(self.connect_milliseconds, usual.connect),
+            call: of(self.call_milliseconds, usual.call),
+            reconnect: of(self.reconnect_milliseconds, usual.reconnect),
+        }
+    }
 }
 
 fn some(value: u64) -> Option<u64> {
@@ -89,6 +128,7 @@ pub unsafe extern "C" fn koine_open(
                 size_max: some(given.size_max),
                 memory: some(given.memory),
                 block_size: some(given.block_size),
+                timeouts: given.timeouts(),
                 key: key.map(Key::new).transpose().map_err(koine::Error::Store)?,
                 ..OpenOptions::default()
             };

@@ -122,6 +122,36 @@ fn the_header_declares_what_the_library_exports() {
     assert_eq!(declared, exported);
 }
 
+/// The values of flags: enumerations whose members are told together.
+fn flags() -> Vec<(String, u64)> {
+    let header = words(&read("include/koine.h"));
+    let mut all = Vec::new();
+    for enumeration in
+        ["koine_flag", "koine_bucket_change_flag", "koine_change_flag", "koine_identity_change_flag", "koine_right"]
+    {
+        let (_, body) = header.split_once(&format!("typedef enum {enumeration} {{")).unwrap();
+        let (members, _) = body.split_once('}').unwrap();
+        for member in members.split(',') {
+            let (name, value) = member.split_once('=').unwrap();
+            let value = value.trim();
+            let number = value.strip_prefix("0x").map_or_else(|| value.parse(), |hex| u64::from_str_radix(hex, 16));
+            all.push((name.trim().to_owned(), number.unwrap()));
+        }
+    }
+    all
+}
+
+#[test]
+fn no_flag_of_one_structure_is_one_of_another() {
+    let flags = flags();
+    assert!(flags.len() > 25, "{flags:?}");
+    let mut taken = BTreeMap::new();
+    for (name, value) in flags {
+        assert_eq!(value.count_ones(), 1, "{name}");
+        assert_eq!(taken.insert(value, name.clone()), None, "{name}");
+    }
+}
+
 #[test]
 fn the_manual_names_every_call_and_kind() {
     let manual = read("man/koine.3") + &read("man/koine-objects.3");
@@ -131,6 +161,21 @@ fn the_manual_names_every_call_and_kind() {
     let header = words(&read("include/koine.h"));
     for kind in header.split(['{', '}', ',', ';', ' ']).filter(|word| word.starts_with("KOINE_")) {
         assert!(manual.contains(kind), "koine.3 does not name {kind}");
+    }
+}
+
+/// What an error means is told, not that its name says so.
+#[test]
+fn the_manual_says_what_each_error_means() {
+    let manual = read("man/koine.3") + &read("man/koine-objects.3");
+    let header = words(&read("include/koine.h"));
+    let (_, kinds) = header.split_once("typedef enum koine_kind {").unwrap();
+    let (kinds, _) = kinds.split_once('}').unwrap();
+    for kind in kinds.split(',').filter_map(|kind| kind.split_whitespace().next()).filter(|kind| *kind != "KOINE_OK") {
+        let (_, told) = manual.split_once(&format!("\n.B {kind}\n")).unwrap_or_else(|| panic!("{kind} is not told"));
+        let meaning = told.lines().next().unwrap();
+        assert!(meaning.len() > 20 && meaning.contains(' '), "{kind}: {meaning:?}");
+        assert!(!meaning.contains("what the name says"), "{kind}");
     }
 }
 

@@ -62,7 +62,7 @@ fn the_same_program_is_c_plus_plus_too_and_leaks_nothing() {
     }
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--error-exitcode=9", "--quiet", "--leak-check=full"]);
-    valgrind.args(["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]);
+    valgrind.args(["--show-leak-kinds=definite,possible", "--errors-for-leak-kinds=definite,possible"]);
     run(valgrind.arg(&program).arg(stores.path()));
 }
 
@@ -71,4 +71,14 @@ fn the_example_of_named_objects_runs() {
     for told in run_both_ways("examples/objects.c", &|folder| folder.join("objects.koine")) {
         assert!(told.contains("greetings/hello has 13 bytes: Hello, world!"), "{told}");
     }
+}
+
+#[test]
+fn the_shared_library_exports_its_own_calls_and_nothing_else() {
+    let libraries = libraries();
+    let told = run(Command::new("nm").args(["-D", "--defined-only"]).arg(libraries.path().join("libkoine.so.0")));
+    let names: Vec<&str> = told.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert!(names.len() > 130, "{told}");
+    let foreign: Vec<_> = names.iter().filter(|name| !name.starts_with("koine_")).collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
 }

@@ -6,10 +6,11 @@
 //!   itself before `run` returns.
 //! - `close` returns when everything that was handed over is done.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::ThreadId;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -22,10 +23,16 @@ const IDLE: Duration = Duration::from_secs(3);
 /// A piece of work.
 pub type Job = Box<dyn FnOnce() + Send>;
 
+thread_local! {
+    /// The number of this thread where it is one of a crew, else 0. The caller's own thread is not asked for its id: what
+    /// the standard library would keep for that is left behind when a program in C ends.
+    static MEMBER: Cell<u64> = const { Cell::new(0) };
+}
+
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    threads: Vec<ThreadId>,
+    threads: Vec<u64>,
     idle: usize,
     closed: bool,
 }
@@ -63,9 +70,11 @@ impl Crew {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let begun = std::thread::Builder::new().name("koine-io".into()).spawn(move || shared.serve());
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        let begun = std::thread::Builder::new().name("koine-io".into()).spawn(move || shared.serve(number));
         match begun {
-            Ok(thread) => state.threads.push(thread.thread().id()),
+            Ok(_) => state.threads.push(number),
             // Somebody else will come to it.
             Err(_) if !state.threads.is_empty() => {
                 self.shared.work.notify_one();
@@ -89,7 +98,7 @@ impl Crew {
         state.closed = true;
         self.shared.work.notify_all();
         // One of the crew may have dropped the last handle of the store: it does not wait for itself.
-        let here = std::thread::current().id();
+        let here = MEMBER.get();
         while state.threads.iter().any(|thread| *thread != here) {
             self.shared.ended.wait(&mut state);
         }
@@ -105,7 +114,8 @@ impl Drop for Crew {
 }
 
 impl Shared {
-    fn serve(&self) {
+    fn serve(&self, number: u64) {
+        MEMBER.set(number);
         let mut state = self.state.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
@@ -125,15 +135,14 @@ impl Shared {
                 break;
             }
         }
-        let here = std::thread::current().id();
-        state.threads.retain(|thread| *thread != here);
+        state.threads.retain(|thread| *thread != number);
         self.ended.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 

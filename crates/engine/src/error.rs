@@ -37,6 +37,11 @@ pub enum ErrorKind {
     Unsupported,
     /// A passing condition: the same call may succeed later.
     Busy,
+    /// The server that has the store is not reached, or went away; the message says whether what was asked may have
+    /// happened. Later calls connect again.
+    Disconnected,
+    /// No answer came in time. Whether what was asked happens is not known.
+    TimedOut,
 }
 
 /// An error with its kind, a message that says what to do, and its cause.

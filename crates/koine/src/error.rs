@@ -24,7 +24,7 @@ pub enum Error {
     #[error("{0} is not there; `koine serve {0}` or `koine format {0}` makes it")]
     MissingAt(Place),
     /// Something that is not a store is there, and it was not touched.
-    #[error("{path} holds {found}, not a Koine store; nothing was changed. To lose it and make a store: koine format --force {path}", path = .path.display())]
+    #[error("{path} holds {found}, not a Koine store; nothing was changed. Choose another path; what is there is lost only where that is insisted on (koine format has --force)", path = .path.display())]
     Occupied {
         /// Where.
         path: PathBuf,

@@ -39,6 +39,7 @@ pub use koine_engine::{
 };
 pub use koine_env as env;
 pub use koine_kv as kv;
+pub use koine_kv::wire::Timeouts;
 pub use koine_object as object;
 pub use koine_object::{LogIn, Objects, RootKey};
 pub use names::{SpaceNames, Whose};

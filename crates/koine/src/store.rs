@@ -6,8 +6,8 @@ use std::sync::Arc;
 use koine_engine::device::{Device, FileDevice, IoMode, OpenOptions as DeviceOptions, Process};
 use koine_engine::{Engine, Options, Scrub, ScrubOptions, ScrubPosition};
 use koine_env::{OsRandom, SystemClock};
-use koine_kv::wire::{ClientOptions, Key, WireKv};
-use koine_kv::{EngineKv, Kv, MemoryKv, MemoryOptions};
+use koine_kv::wire::{ClientOptions, Key, Timeouts, WireKv};
+use koine_kv::{EngineKv, ErrorKind, Kv, MemoryKv, MemoryOptions};
 use koine_object::{LogIn, Objects, RemoteObjects};
 
 use crate::error::{Error, Result};
@@ -48,6 +48,8 @@ pub struct OpenOptions {
     /// Be a user of the store, and not its owner: its objects alone are reached then, through a server that listens for
     /// others.
     pub log_in: Option<LogIn>,
+    /// How long a server is waited for, where another process has the store.
+    pub timeouts: Timeouts,
     /// Where the keys are that seal the secrets of access keys.
     pub sealing_key: SealingKey,
 }
@@ -80,7 +82,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     if !matches!(place, Place::Path(_)) && options.block_size.is_some() {
         return Err(Error::BadSize(format!("{place} has no blocks to choose: leave --block-size out")));
     }
-    let client = ClientOptions::default();
+    let client = ClientOptions { timeouts: options.timeouts, ..ClientOptions::default() };
     let (mut engine, mut warning) = (None, None);
     let mut owner = !matches!(place, Place::Unix(_) | Place::Tcp(_));
     let kv: Arc<dyn Kv> = match &place {
@@ -90,7 +92,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         Place::Rocks(path) => match rocks::open(path, options) {
             Err(error) if options.join && error.is_held() => {
                 owner = false;
-                join(path, &client).ok_or(error)?
+                join(path, &client, error)?
             }
             opened => opened?,
         },
@@ -103,7 +105,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         Place::Path(path) => match open_engine(path, options) {
             Err(error) if options.join && error.is_held() => {
                 owner = false;
-                join(path, &client).ok_or(error)?
+                join(path, &client, error)?
             }
             opened => {
                 let (opened, why) = opened?;
@@ -125,10 +127,15 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     Ok(Store { process: Process::here(), place, owner, kv, engine, objects, warning, remote: None })
 }
 
-/// The store of a path through its owner, where that listens.
-fn join(path: &Path, client: &ClientOptions) -> Option<Arc<dyn Kv>> {
-    let socket = socket_of(path)?;
-    Some(Arc::new(WireKv::connect_unix(&socket, client).ok()?))
+/// The store of a path through its owner, where that listens; else that it is held, and by whom.
+fn join(path: &Path, client: &ClientOptions, held: Error) -> Result<Arc<dyn Kv>> {
+    let Some(socket) = socket_of(path) else { return Err(held) };
+    match WireKv::connect_unix(&socket, client) {
+        Ok(kv) => Ok(Arc::new(kv)),
+        Err(error) if error.kind() == ErrorKind::Disconnected => Err(held),
+        // It listens, and does not answer or has no room.
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Opens the engine on a file or device; makes the store first when that is asked for and nothing is lost by it.

@@ -179,6 +179,10 @@ impl View for koine_engine::View {
         koine_engine::View::version(self)
     }
 
+    fn keep(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn has_space(&self, space: SpaceId) -> Result<bool> {
         koine_engine::View::has_space(self, space)
     }

@@ -82,7 +82,7 @@ fn error(what: &'static str) -> impl Fn(rocksdb::Error) -> Error {
                 let message = if here {
                     "this process has it open already"
                 } else {
-                    "another process has it open; use that one, or stop it"
+                    "another process has it open: stop it, or run `koine serve` on it in its place, and connect by the same path"
                 };
                 return Error::new(ErrorKind::Owned, message).with_source(error);
             }

@@ -112,6 +112,10 @@ pub trait View: Send + Sync {
     /// The last commit it sees.
     fn version(&self) -> Version;
 
+    /// Says that it is going to be kept while others come and go, as for an object that stays open. `Busy` where as many are
+    /// kept as may be: others still find room then. To say so again changes nothing.
+    fn keep(&self) -> Result<()>;
+
     /// Whether a space is there.
     fn has_space(&self, space: SpaceId) -> Result<bool>;
 

@@ -338,7 +338,7 @@ impl Kv for Expires {
 }
 
 impl View for ExpiringView {
-    pass_on!(View, inner: version, has_space, spaces, stat, read, read_now, glance, cursor);
+    pass_on!(View, inner: version, keep, has_space, spaces, stat, read, read_now, glance, cursor);
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));

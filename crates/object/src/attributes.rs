@@ -34,7 +34,8 @@ impl Objects {
         options: EditOptions,
     ) -> Pending<ObjectInfo> {
         if let Some(remote) = self.remote() {
-            return remote.begin::<remote::SetAttributes>((Name::new(name), change, options));
+            let named = options.request;
+            return remote.begin_named::<remote::SetAttributes>((Name::new(name), change, options), named);
         }
         match set(name, change, options) {
             Ok(set) => run(self, set),
@@ -147,10 +148,10 @@ impl Verb for SetAttributes {
         if let Some(standing) = made_by(standing.as_ref(), self.options.request) {
             return Ok(Applied::Done(info(standing, &self.name)));
         }
-        if let Err(error) = check(&self.options, &self.name.key, standing.as_ref()) {
+        if let Err(error) = check(&self.options, self.name.as_name(), standing.as_ref()) {
             return Ok(Applied::Doubtful(never(bucket.space, &self.name.key), error));
         }
-        let standing = standing.ok_or_else(|| Error::no_such_key(&self.name.key))?;
+        let standing = standing.ok_or_else(|| Error::no_such_key(&self.name.bucket, &self.name.key))?;
         let mut record = standing.record.clone();
         self.change.apply(&mut record)?;
         record.changed = scope.now;

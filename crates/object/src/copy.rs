@@ -30,7 +30,8 @@ impl Objects {
     /// Copies an object without copying its data; onto itself only with a change.
     pub fn copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Pending<ObjectInfo> {
         if let Some(remote) = self.remote() {
-            return remote.begin::<remote::Copy>((Name::new(from), Name::new(to), options));
+            let named = options.request;
+            return remote.begin_named::<remote::Copy>((Name::new(from), Name::new(to), options), named);
         }
         match self.prepare_copy(from, to, options) {
             Ok(copy) => run(self, copy),
@@ -70,6 +71,11 @@ impl Name {
     pub fn new(name: ObjectName<'_>) -> Self {
         Name { bucket: name.bucket.to_owned(), key: name.key.to_owned() }
     }
+
+    /// The same, lent.
+    pub fn as_name(&self) -> ObjectName<'_> {
+        ObjectName::new(&self.bucket, &self.key)
+    }
 }
 
 /// What a copy is made from, at one version.
@@ -87,7 +93,7 @@ pub(crate) fn find_source(
 ) -> Result<Source> {
     let space = find_space(from, bucket)?;
     let standing = match version {
-        None => find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(key))?,
+        None => find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(bucket, key))?,
         Some(version) => find_object_version(from, space, key, version)?,
     };
     check_source_condition(condition, key, &standing)?;
@@ -255,7 +261,7 @@ impl Verb for Copy {
             scope.may(txn, |rights| self.needs_of_tags(rights))?;
         }
         let record = self.record.insert(self.record_from(&source.standing, scope)?);
-        if let Err(error) = self.options.condition.check(&self.to.key, there.as_ref()) {
+        if let Err(error) = self.options.condition.check(self.to.as_name(), there.as_ref()) {
             return Ok(Applied::Doubtful(never(space, &self.to.key), error));
         }
         let data = keys::data(record.id);

@@ -83,7 +83,7 @@ impl Verb for Delete {
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Deleted>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let standing = find_object(txn, bucket.space, &self.key)?;
-        self.options.condition.check(&self.key, standing.as_ref())?;
+        self.options.condition.check(ObjectName::new(&self.bucket, &self.key), standing.as_ref())?;
         self.deleted = delete(txn, scope, (&bucket, &self.key), standing.as_ref())?;
         if self.deleted.existed {
             scope.removes(|| format!("the object {}/{}", self.bucket, self.key));

@@ -106,6 +106,11 @@ pub enum ErrorKind {
     Unsupported,
     /// The device failed.
     Device,
+    /// The server that has the store is not reached, or went away; the message says whether what was asked may have
+    /// happened. Later calls connect again.
+    Disconnected,
+    /// The server did not answer in time. Whether what was asked happens is not known.
+    TimedOut,
 }
 
 /// An error with its kind and a message that says what to do.
@@ -126,8 +131,8 @@ impl Error {
         Error::new(ErrorKind::NoSuchBucket, format!("there is no bucket {bucket:?}"))
     }
 
-    pub(crate) fn no_such_key(key: &str) -> Self {
-        Error::new(ErrorKind::NoSuchKey, format!("there is no object {key:?} in this bucket"))
+    pub(crate) fn no_such_key(bucket: &str, key: &str) -> Self {
+        Error::new(ErrorKind::NoSuchKey, format!("there is no object {key:?} in the bucket {bucket:?}"))
     }
 
     pub(crate) fn no_such_upload(upload: &impl fmt::Display) -> Self {
@@ -162,6 +167,8 @@ impl From<koine_kv::Error> for Error {
             Kv::Stopped | Kv::Owned => ErrorKind::Stopped,
             Kv::Busy => ErrorKind::Busy,
             Kv::Unsupported => ErrorKind::Unsupported,
+            Kv::Disconnected => ErrorKind::Disconnected,
+            Kv::TimedOut => ErrorKind::TimedOut,
             _ => ErrorKind::Device,
         };
         Error { kind, message: source.message().to_owned(), source: Some(source) }

@@ -13,6 +13,7 @@ use koine_kv::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::{ObjectId, ObjectInfo};
 use crate::lookup::Standing;
+use crate::request::ObjectName;
 
 /// What a client compares to know whether an object is still the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -117,23 +118,27 @@ impl PutCondition {
         PutCondition { if_version: Some(version), ..PutCondition::default() }
     }
 
-    pub(crate) fn check(&self, key: &str, there: Option<&Standing>) -> Result<()> {
+    pub(crate) fn check(&self, name: ObjectName<'_>, there: Option<&Standing>) -> Result<()> {
+        let ObjectName { bucket, key } = name;
         if self.if_absent && there.is_some() {
-            return Err(exists(key));
+            return Err(exists(name));
         }
         let Some(there) = there else {
             let wanted = self.if_match.is_some() || self.if_version.is_some();
-            return if wanted { Err(Error::no_such_key(key)) } else { Ok(()) };
+            return if wanted { Err(Error::no_such_key(bucket, key)) } else { Ok(()) };
         };
         let etag = &there.record.etag;
         if self.if_match.as_ref().is_some_and(|wanted| !wanted.takes(etag)) {
-            let message = format!("the object {key:?} has the ETag {etag}, which the condition does not take");
+            let message = format!(
+                "the object {key:?} in the bucket {bucket:?} has the ETag {etag}, which the condition does not take"
+            );
             return Err(Error::new(ErrorKind::PreconditionFailed, message));
         }
         if let Some(wanted) = self.if_version
             && wanted != there.version
         {
-            let message = format!("the object {key:?} has version {}, not {}", there.version.0, wanted.0);
+            let (is, not) = (there.version.0, wanted.0);
+            let message = format!("the object {key:?} in the bucket {bucket:?} has version {is}, not {not}");
             return Err(Error::new(ErrorKind::PreconditionFailed, message));
         }
         Ok(())
@@ -141,8 +146,9 @@ impl PutCondition {
 }
 
 /// Something has the name that nothing may have.
-pub(crate) fn exists(key: &str) -> Error {
-    Error::new(ErrorKind::PreconditionFailed, format!("the object {key:?} exists already"))
+pub(crate) fn exists(name: ObjectName<'_>) -> Error {
+    let ObjectName { bucket, key } = name;
+    Error::new(ErrorKind::PreconditionFailed, format!("the object {key:?} in the bucket {bucket:?} exists already"))
 }
 
 /// What must hold of an object for a read (or for it to be a copy's source).

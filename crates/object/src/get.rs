@@ -51,14 +51,14 @@ impl Objects {
         &self,
         bucket: &str,
         key: &str,
-        tell: impl FnOnce(&Arc<dyn View>, &BucketRecord, Standing) -> Result<T>,
+        tell: impl Fn(&Arc<dyn View>, &BucketRecord, Standing) -> Result<T>,
     ) -> Result<T> {
         self.read(
             |rights| rights.object(Action::GetObject, bucket, key),
             |view| {
-                let bucket = find_bucket_to_read(view, bucket)?;
-                let standing = find_object(view, bucket.space, key_or_absent(key)?)?;
-                tell(view, &bucket, standing.ok_or_else(|| Error::no_such_key(key))?)
+                let record = find_bucket_to_read(view, bucket)?;
+                let standing = find_object(view, record.space, key_or_absent(key)?)?;
+                tell(view, &record, standing.ok_or_else(|| Error::no_such_key(bucket, key))?)
             },
         )
     }
@@ -150,6 +150,16 @@ impl ObjectReader {
         match (&self.source, &self.asking) {
             (Source::Here { view, .. }, Some(asking)) => asking.again(view),
             _ => Ok(()),
+        }
+    }
+
+    /// Says that it stays open while other calls are made: `Busy` where as many are open as may be through one session, so
+    /// that other calls still find room. One that is read at once and dropped need not say so.
+    pub fn keep(&self) -> Result<()> {
+        match &self.source {
+            Source::Here { view, .. } => Ok(view.keep()?),
+            // Its opening was refused there.
+            Source::There(_) => Ok(()),
         }
     }
 

@@ -34,6 +34,14 @@ impl fmt::Debug for RootKey {
     }
 }
 
+/// So often a call reads anew whose version was taken back.
+pub(crate) const READ_ATTEMPTS_MAX: u32 = 8;
+
+/// Whether the version that was read is no longer there: the newest one does as well.
+pub(crate) fn is_taken_back(error: &Error) -> bool {
+    error.kind() == ErrorKind::Expired
+}
+
 /// Buckets and objects over a store, or asked of who has it ([`RemoteObjects`](crate::RemoteObjects)). Cheap to clone;
 /// holds nothing that correctness needs.
 #[derive(Clone)]
@@ -329,11 +337,28 @@ impl Objects {
 
     /// Reads at the newest version, or at the pinned one, once the caller was found to be allowed all that `needs`
     /// asks for. What is judged are the buckets and objects of the view that is read; the rules are the newest ones.
-    /// Every read of this crate gets its view here.
+    /// Every read of this crate gets its view here; where that is taken back meanwhile, as with a connection that is lost, all
+    /// of it is read again at the newest version.
     pub(crate) fn read<T>(
         &self,
-        needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
-        read: impl FnOnce(&mut Arc<dyn View>) -> Result<T>,
+        mut needs: impl FnMut(&mut Rights<'_>) -> Result<()>,
+        mut read: impl FnMut(&mut Arc<dyn View>) -> Result<T>,
+    ) -> Result<T> {
+        let mut attempts = 1;
+        loop {
+            match self.read_once(&mut needs, &mut read) {
+                Err(error) if self.pinned.is_none() && is_taken_back(&error) && attempts < READ_ATTEMPTS_MAX => {
+                    attempts += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn read_once<T>(
+        &self,
+        needs: &mut impl FnMut(&mut Rights<'_>) -> Result<()>,
+        read: &mut impl FnMut(&mut Arc<dyn View>) -> Result<T>,
     ) -> Result<T> {
         let newest = || self.kv.view();
         let mut view = self.pinned.clone().map_or_else(newest, Ok)?;

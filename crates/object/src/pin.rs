@@ -36,6 +36,7 @@ impl Objects {
             return Ok(Pinned { version, objects: Objects::elsewhere(Arc::new(remote)) });
         }
         let view = self.kv().view()?;
+        view.keep()?;
         Ok(Pinned { version: view.version(), objects: self.at(view) })
     }
 }

@@ -284,7 +284,7 @@ impl Verb for Put {
             // The same request put this and its answer was lost.
             return Ok(Applied::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
         }
-        if let Err(error) = self.condition.check(&self.key, standing.as_ref()) {
+        if let Err(error) = self.condition.check(ObjectName::new(&self.bucket, &self.key), standing.as_ref()) {
             return Ok(Applied::Doubtful(never(space, &self.key), error));
         }
         check_list(txn, &self.record.access.list)?;

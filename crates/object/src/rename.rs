@@ -26,7 +26,8 @@ impl Objects {
     /// Moves an object to another name, within a bucket or between two, and replaces what has that name.
     pub fn rename(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: RenameOptions) -> Pending<ObjectInfo> {
         if let Some(remote) = self.remote() {
-            return remote.begin::<remote::Rename>((Name::new(from), Name::new(to), options));
+            let named = options.request;
+            return remote.begin_named::<remote::Rename>((Name::new(from), Name::new(to), options), named);
         }
         match rename(from, to, options) {
             Ok(rename) => run(self, rename),
@@ -43,7 +44,8 @@ impl Objects {
         options: ExchangeOptions,
     ) -> Pending<(ObjectInfo, ObjectInfo)> {
         if let Some(remote) = self.remote() {
-            return remote.begin::<remote::Exchange>((Name::new(one), Name::new(other), options));
+            let named = options.request;
+            return remote.begin_named::<remote::Exchange>((Name::new(one), Name::new(other), options), named);
         }
         match exchange(one, other, options) {
             Ok(exchange) => run(self, exchange),
@@ -120,9 +122,9 @@ impl Verb for Rename {
 impl Rename {
     fn find_source(&self, txn: &mut Transaction, from: &BucketRecord, there: Option<&Standing>) -> Result<Standing> {
         let source = find_object(txn, from.space, &self.from.key)?;
-        let source = source.ok_or_else(|| Error::no_such_key(&self.from.key))?;
+        let source = source.ok_or_else(|| Error::no_such_key(&self.from.bucket, &self.from.key))?;
         check_source_condition(&self.options.source_condition, &self.from.key, &source)?;
-        self.options.condition.check(&self.to.key, there)?;
+        self.options.condition.check(self.to.as_name(), there)?;
         Ok(source)
     }
 }
@@ -155,8 +157,9 @@ impl Verb for Exchange {
         let (one, other) = match (one, other) {
             (Some(one), Some(other)) => (one, other),
             (one, _) => {
-                let missing = if one.is_none() { &self.one.key } else { &self.other.key };
-                return Ok(Applied::Doubtful(never(first.space, &self.one.key), Error::no_such_key(missing)));
+                let missing = if one.is_none() { &self.one } else { &self.other };
+                let error = Error::no_such_key(&missing.bucket, &missing.key);
+                return Ok(Applied::Doubtful(never(first.space, &self.one.key), error));
             }
         };
         let again = made_by(Some(&one), self.options.request).is_some()

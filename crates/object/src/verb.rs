@@ -22,7 +22,7 @@ use koine_kv::{Batch, Commit, ErrorKind as KvErrorKind, RequestId, Transaction, 
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectId;
-use crate::objects::Objects;
+use crate::objects::{Objects, READ_ATTEMPTS_MAX, is_taken_back};
 use crate::pending::{Pending, Step};
 use crate::quota;
 use crate::rights::{self, Allowed, Caller, Removal, Rights, ownership};
@@ -145,7 +145,15 @@ fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32, turn: Option<Turn
         let message = "others changed the same thing again and again; try again";
         return Step::Done(Err(Error::new(ErrorKind::Conflict, message)));
     }
-    match begin(&objects, &mut verb) {
+    let mut begun = begin(&objects, &mut verb);
+    // Nothing was asked for yet: what was read is read again where it was taken back, as with a connection that is lost.
+    for _ in 1..READ_ATTEMPTS_MAX {
+        if !begun.as_ref().is_err_and(is_taken_back) {
+            break;
+        }
+        begun = begin(&objects, &mut verb);
+    }
+    match begun {
         Err(error) => Step::Done(Err(error)),
         Ok((_, Applied::Done(outcome), _)) => Step::Done(Ok(outcome)),
         Ok((txn, Applied::Changed, removals)) => {

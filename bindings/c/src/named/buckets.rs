@@ -6,7 +6,7 @@ use koine::object::{AccessTimes, BucketChange};
 
 use crate::errors::{Error, Failure, call};
 use crate::named::changes::entry_change;
-use crate::named::options::{Entry, sized, text};
+use crate::named::options::{Entry, flagged, sized, text};
 use crate::rows;
 use crate::session::{Session, objects};
 use crate::table::{Field, Row, Table, Told, tell};
@@ -30,11 +30,11 @@ pub struct BucketSettings {
     remove_tag_count: u64,
 }
 
-const CHANGE_QUOTA_BYTES: u64 = 1;
-const CHANGE_QUOTA_OBJECTS: u64 = 2;
-const CHANGE_BUCKET_METADATA: u64 = 4;
-const CHANGE_BUCKET_TAGS: u64 = 8;
-const CHANGE_ACCESS_TIMES: u64 = 16;
+const CHANGE_QUOTA_BYTES: u64 = 0x4000;
+const CHANGE_QUOTA_OBJECTS: u64 = 0x8000;
+const CHANGE_BUCKET_METADATA: u64 = 0x1_0000;
+const CHANGE_BUCKET_TAGS: u64 = 0x2_0000;
+const CHANGE_ACCESS_TIMES: u64 = 0x4_0000;
 
 /// What a change of a bucket says.
 ///
@@ -49,6 +49,11 @@ unsafe fn settings(change: *const BucketSettings) -> Result<BucketChange, Failur
     if has(!known) {
         return Err(Failure::invalid(format!("{:#x} are no flags of a bucket's change", given.flags & !known)));
     }
+    flagged(&[
+        ("quota_bytes", "KOINE_CHANGE_QUOTA_BYTES", given.quota_bytes != 0 && !has(CHANGE_QUOTA_BYTES)),
+        ("quota_objects", "KOINE_CHANGE_QUOTA_OBJECTS", given.quota_objects != 0 && !has(CHANGE_QUOTA_OBJECTS)),
+        ("access_times", "KOINE_CHANGE_ACCESS_TIMES", given.access_times != 0 && !has(CHANGE_ACCESS_TIMES)),
+    ])?;
     let access_times = match given.access_times {
         _ if !has(CHANGE_ACCESS_TIMES) => None,
         0 => Some(AccessTimes::Off),

@@ -12,7 +12,7 @@ use crate::errors::{Error, Failure, call};
 use crate::named::content::{pour, tell_object};
 use crate::named::options::{
     Asked, CONDITIONS, DESCRIBED, Entry, NO_CREATE, Name, Options, REPLACE_ATTRIBUTES, REPLACE_TAGS, SOURCE_ATTRIBUTES,
-    Segment, Takes, array, entries, sized, text,
+    Segment, Takes, array, entries, flagged, sized, text,
 };
 use crate::rows;
 use crate::session::{Session, objects};
@@ -345,12 +345,12 @@ pub struct Change {
     headers: *const Options,
 }
 
-const CHANGE_ALL_METADATA: u64 = 1;
-const CHANGE_ALL_TAGS: u64 = 2;
-const CHANGE_HEADERS: u64 = 4;
-const CHANGE_MODE: u64 = 8;
-const CHANGE_OWNER: u64 = 16;
-const CHANGE_MODIFIED: u64 = 32;
+const CHANGE_ALL_METADATA: u64 = 0x100;
+const CHANGE_ALL_TAGS: u64 = 0x200;
+const CHANGE_HEADERS: u64 = 0x400;
+const CHANGE_MODE: u64 = 0x800;
+const CHANGE_OWNER: u64 = 0x1000;
+const CHANGE_MODIFIED: u64 = 0x2000;
 
 /// A change of entries; `None` where nothing is said.
 ///
@@ -404,6 +404,13 @@ pub unsafe fn attributes(change: *const Change) -> Result<AttributeChange, Failu
         return Err(Failure::invalid(format!("{:#x} are no flags of a change", given.flags & !known)));
     }
     let has = |flag: u64| given.flags & flag != 0;
+    flagged(&[
+        ("mode", "KOINE_CHANGE_MODE", given.mode != 0 && !has(CHANGE_MODE)),
+        ("uid", "KOINE_CHANGE_OWNER", given.uid != 0 && !has(CHANGE_OWNER)),
+        ("gid", "KOINE_CHANGE_OWNER", given.gid != 0 && !has(CHANGE_OWNER)),
+        ("modified", "KOINE_CHANGE_MODIFIED", given.modified != 0 && !has(CHANGE_MODIFIED)),
+        ("headers", "KOINE_CHANGE_HEADERS", !given.headers.is_null() && !has(CHANGE_HEADERS)),
+    ])?;
     // SAFETY: as the caller of this function promises.
     let (metadata, tags, headers) = unsafe {
         let set = (given.set_metadata, given.set_metadata_count);

@@ -6,7 +6,7 @@ use koine::object::{GroupChange, UserChange, UserQuery, UserState, Whose};
 
 use crate::errors::{Error, Failure, call};
 use crate::named::buckets::quota;
-use crate::named::options::{Entry, ListOptions, Page, array, sized, text, text_if};
+use crate::named::options::{Entry, ListOptions, Page, array, flagged, sized, text, text_if};
 use crate::rows;
 use crate::session::{Session, objects};
 use crate::table::{Field, Row, Table, Told, tell};
@@ -28,12 +28,12 @@ pub struct IdentityChange {
     uid: u64,
 }
 
-const CHANGE_QUOTA_BYTES: u64 = 1;
-const CHANGE_QUOTA_OBJECTS: u64 = 2;
-const CHANGE_POLICIES: u64 = 4;
-const CHANGE_DISABLED: u64 = 8;
-const CHANGE_ADMINISTRATOR: u64 = 16;
-const CHANGE_UID: u64 = 32;
+const CHANGE_QUOTA_BYTES: u64 = 0x4000;
+const CHANGE_QUOTA_OBJECTS: u64 = 0x8000;
+const CHANGE_POLICIES: u64 = 0x8_0000;
+const CHANGE_DISABLED: u64 = 0x10_0000;
+const CHANGE_ADMINISTRATOR: u64 = 0x20_0000;
+const CHANGE_UID: u64 = 0x40_0000;
 
 /// A change, and its name, description and policies.
 struct Wanted {
@@ -54,6 +54,15 @@ impl Wanted {
         if given.flags & !flags != 0 {
             return Err(Failure::invalid(format!("{:#x} are no flags of this change", given.flags & !flags)));
         }
+        let lacks = |flag: u64| given.flags & flag == 0;
+        flagged(&[
+            ("policies", "KOINE_CHANGE_POLICIES", given.policy_count != 0 && lacks(CHANGE_POLICIES)),
+            ("quota_bytes", "KOINE_CHANGE_QUOTA_BYTES", given.quota_bytes != 0 && lacks(CHANGE_QUOTA_BYTES)),
+            ("quota_objects", "KOINE_CHANGE_QUOTA_OBJECTS", given.quota_objects != 0 && lacks(CHANGE_QUOTA_OBJECTS)),
+            ("disabled", "KOINE_CHANGE_DISABLED", given.disabled != 0 && lacks(CHANGE_DISABLED)),
+            ("administrator", "KOINE_CHANGE_ADMINISTRATOR", given.administrator != 0 && lacks(CHANGE_ADMINISTRATOR)),
+            ("uid", "KOINE_CHANGE_UID", given.uid != 0 && lacks(CHANGE_UID)),
+        ])?;
         // SAFETY: as the caller of this function promises.
         let (name, description, policies) = unsafe {
             let names = array(given.policies, given.policy_count, "policies")?.iter();

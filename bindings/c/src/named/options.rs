@@ -313,6 +313,7 @@ impl Asked {
         if source.is_some() && !takes.source {
             return Err(Failure::invalid("this call takes no condition of a source"));
         }
+        flagged(&[("if_version", "KOINE_IF_VERSION", given.if_version != 0 && given.flags & IF_VERSION == 0)])?;
         let condition = condition(given.flags, etag, given.if_version)?;
         let source = source_condition(source);
         Ok(Asked { flags: given.flags, condition, source, source_version, headers, metadata, tags })
@@ -379,6 +380,14 @@ impl Asked {
         }
         let etag = self.etag();
         Ok(UploadOptions { headers: self.headers, metadata: self.metadata, etag, ..UploadOptions::default() })
+    }
+}
+
+/// Refuses members that are set and whose flags are not: each is told with its name, the name of its flag, and whether it is so.
+pub fn flagged(members: &[(&str, &str, bool)]) -> Result<(), Failure> {
+    match members.iter().find(|(_, _, is_unflagged)| *is_unflagged) {
+        Some((member, flag, _)) => Err(Failure::invalid(format!("{member} is set without the flag {flag}"))),
+        None => Ok(()),
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Grant {
     rights: u64,
 }
 
+/// The constants of `koine_right` are the library's rights, from this bit on: none is a `koine_grantee`.
+const RIGHTS_FROM: u32 = 24;
+
 /// The constants of `koine_grantee`.
 const TO_USER: u64 = 1;
 const TO_GROUP: u64 = 2;
@@ -154,7 +157,10 @@ unsafe fn list(identities: &Identities, grants: *const Grant, count: u64) -> Res
             TO_EVERYONE => Grantee::Everyone,
             other => return Err(Failure::invalid(format!("{other} is no koine_grantee"))),
         };
-        let rights = u32::try_from(grant.rights).unwrap_or(u32::MAX);
+        if grant.rights & !(0xf << RIGHTS_FROM) != 0 {
+            return Err(Failure::invalid(format!("{:#x} are no rights of koine_right", grant.rights)));
+        }
+        let rights = u32::try_from(grant.rights >> RIGHTS_FROM).unwrap_or(u32::MAX);
         all.push(ObjectGrant { to, rights });
     }
     Ok(AccessList::new(all)?)
@@ -162,7 +168,7 @@ unsafe fn list(identities: &Identities, grants: *const Grant, count: u64) -> Res
 
 fn table(list: &AccessList) -> Table {
     let row = |grant: &ObjectGrant| {
-        let row = Row::default().number(Field::Rights, grant.rights);
+        let row = Row::default().number(Field::Rights, u64::from(grant.rights) << RIGHTS_FROM);
         match grant.to {
             Grantee::User(id) => row.number(Field::Grantee, TO_USER).text(Field::Id, format!("{id:016x}")),
             Grantee::Group(id) => row.number(Field::Grantee, TO_GROUP).text(Field::Id, format!("{id:016x}")),

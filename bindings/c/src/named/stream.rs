@@ -17,7 +17,7 @@ use crate::named::changes::EDIT;
 use crate::named::content::tell_object;
 use crate::named::options::{Asked, DESCRIBED, Name, Options, text};
 use crate::rows;
-use crate::session::{Session, objects};
+use crate::session::{Session, StoreHeld, Within, objects_within};
 use crate::table::{Table, Told};
 
 /// What C holds of a reader.
@@ -42,30 +42,48 @@ impl Writing {
     }
 }
 
-pub static READERS: Handles<ObjectReader> = Handles::new("reader");
-static WRITERS: Handles<Mutex<Option<Writing>>> = Handles::new("writer");
-static FILES: Handles<Mutex<Option<ObjectFile>>> = Handles::new("file");
+/// Something that stays open, and the store that it is of.
+struct Of<T> {
+    within: Within,
+    what: T,
+}
 
-/// Does `work` on what a handle names, one call at a time.
+/// One that calls take in turn; `None` once it has ended.
+type Turned<T> = Of<Mutex<Option<T>>>;
+
+static READERS: Handles<Of<ObjectReader>> = Handles::new("reader");
+static WRITERS: Handles<Turned<Writing>> = Handles::new("writer");
+static FILES: Handles<Turned<ObjectFile>> = Handles::new("file");
+
+/// A handle of a reader, which stays open.
+pub fn reader(within: Within, what: ObjectReader) -> Result<*mut Reader, Failure> {
+    what.keep()?;
+    Ok(READERS.add(Of { within, what }))
+}
+
+/// Does `work` on what a handle names, one call at a time, while its store is open.
 fn within<T, H, R>(
-    handles: &Handles<Mutex<Option<T>>>,
+    handles: &Handles<Turned<T>>,
     handle: *const H,
     work: impl FnOnce(&mut T) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let shared = handles.get(handle)?;
-    let mut held = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let _store = shared.within.hold(handles.kind())?;
+    let mut held = shared.what.lock().unwrap_or_else(PoisonError::into_inner);
     work(held.as_mut().ok_or_else(|| Failure::invalid("another thread has ended it"))?)
 }
 
-/// Ends a handle; gives what it named.
-fn end<T, H>(handles: &Handles<Mutex<Option<T>>>, handle: *const H) -> Result<T, Failure> {
+/// Ends a handle; gives what it named, and whether its store is open.
+fn end<T, H>(handles: &Handles<Turned<T>>, handle: *const H) -> Result<(T, Result<StoreHeld, Failure>), Failure> {
     let shared = handles.remove(handle)?;
-    let mut held = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    held.take().ok_or_else(|| Failure::invalid("another thread has ended it"))
+    let store = shared.within.hold(handles.kind());
+    let mut held = shared.what.lock().unwrap_or_else(PoisonError::into_inner);
+    let what = held.take().ok_or_else(|| Failure::invalid("another thread has ended it"))?;
+    Ok((what, store))
 }
 
-fn writer(writing: Writing) -> *mut Writer {
-    WRITERS.add(Mutex::new(Some(writing)))
+fn writer(within: Within, writing: Writing) -> *mut Writer {
+    WRITERS.add(Of { within, what: Mutex::new(Some(writing)) })
 }
 
 /// Begins an object that is put.
@@ -80,10 +98,10 @@ pub unsafe extern "C" fn koine_writer_open(
     error: *mut *mut Error,
 ) -> *mut Writer {
     call(error, std::ptr::null_mut(), || {
-        let objects = objects(session)?;
+        let (objects, within) = objects_within(session)?;
         // SAFETY: the header asks for a name and options.
         let (name, asked) = unsafe { (name.read()?, Asked::read(options, DESCRIBED)?) };
-        Ok(writer(Writing::Put(objects.put(name.bucket, name.key, asked.put(None))?)))
+        Ok(writer(within, Writing::Put(objects.put(name.bucket, name.key, asked.put(None))?)))
     })
 }
 
@@ -100,14 +118,14 @@ pub unsafe extern "C" fn koine_writer_open_at(
     error: *mut *mut Error,
 ) -> *mut Writer {
     call(error, std::ptr::null_mut(), || {
-        let objects = objects(session)?;
+        let (objects, within) = objects_within(session)?;
         // SAFETY: the header asks for a name and options.
         let (name, asked) = unsafe { (name.read()?, Asked::read(options, EDIT)?) };
         let edit = match offset {
             u64::MAX => objects.append(name, asked.edit(None))?,
             offset => objects.write_at(name, offset, asked.edit(None))?,
         };
-        Ok(writer(Writing::Edit(edit)))
+        Ok(writer(within, Writing::Edit(edit)))
     })
 }
 
@@ -141,7 +159,9 @@ pub unsafe extern "C" fn koine_writer_finish(
     error: *mut *mut Error,
 ) -> bool {
     call(error, false, || {
-        let info = match end(&WRITERS, writer)? {
+        let (writing, store) = end(&WRITERS, writer)?;
+        let _store = store?;
+        let info = match writing {
             Writing::Put(writer) => writer.finish(&Expected::none()).wait()?,
             Writing::Edit(writer) => writer.finish(&Expected::none()).wait()?,
         };
@@ -166,14 +186,15 @@ pub unsafe extern "C" fn koine_reader_open(session: *const Session, name: Name, 
     call(error, std::ptr::null_mut(), || {
         // SAFETY: the header asks for a name.
         let name = unsafe { name.read() }?;
-        Ok(READERS.add(objects(session)?.get(name.bucket, name.key)?))
+        let (objects, within) = objects_within(session)?;
+        reader(within, objects.get(name.bucket, name.key)?)
     })
 }
 
 /// What is known of what a reader reads.
 #[unsafe(no_mangle)]
 pub extern "C" fn koine_reader_info(reader: *const Reader, error: *mut *mut Error) -> *mut Told {
-    call(error, std::ptr::null_mut(), || Ok(Table::from(rows::object(READERS.get(reader)?.info().clone())).give()))
+    call(error, std::ptr::null_mut(), || Ok(Table::from(rows::object(READERS.get(reader)?.what.info().clone())).give()))
 }
 
 /// Reads at an offset; gives how many bytes.
@@ -191,7 +212,9 @@ pub unsafe extern "C" fn koine_reader_read(
     call(error, -1, || {
         // SAFETY: the header asks for a buffer.
         let buffer = unsafe { bytes_mut(buffer, length) }?;
-        Ok(READERS.get(reader)?.read(offset, buffer)? as i64)
+        let reader = READERS.get(reader)?;
+        let _store = reader.within.hold("reader")?;
+        Ok(reader.what.read(offset, buffer)? as i64)
     })
 }
 
@@ -214,18 +237,27 @@ pub unsafe extern "C" fn koine_file_open(
     error: *mut *mut Error,
 ) -> *mut ObjectAsFile {
     call(error, std::ptr::null_mut(), || {
-        let objects = objects(session)?;
+        let (objects, within) = objects_within(session)?;
         // SAFETY: the header asks for a name, a C string and options.
         let (name, mode, asked) = unsafe { (name.read()?, text(mode, "mode")?, Asked::read(options, DESCRIBED)?) };
-        let mode = match mode {
-            "r" => FileMode::Read,
-            "r+" => FileMode::ReadWrite,
-            "w" => FileMode::Create,
-            "x" => FileMode::CreateNew,
-            "a" => FileMode::Append,
-            other => return Err(Failure::invalid(format!("{other:?} is no mode of a file: r, r+, w, x or a"))),
-        };
-        Ok(FILES.add(Mutex::new(Some(objects.open_file(name, mode, asked.put(None))?))))
+        let file = objects.open_file(name, file_mode(mode)?, asked.put(None))?;
+        Ok(FILES.add(Of { within, what: Mutex::new(Some(file)) }))
+    })
+}
+
+/// A mode as `fopen` takes it: the `b` of bytes changes nothing.
+fn file_mode(mode: &str) -> Result<FileMode, Failure> {
+    let plain = match mode.match_indices('b').next() {
+        Some((1.., _)) => mode.replacen('b', "", 1),
+        _ => mode.to_owned(),
+    };
+    Ok(match plain.as_str() {
+        "r" => FileMode::Read,
+        "r+" => FileMode::ReadWrite,
+        "w" => FileMode::Create,
+        "x" | "wx" => FileMode::CreateNew,
+        "a" => FileMode::Append,
+        _ => return Err(Failure::invalid(format!("{mode:?} is no mode of a file: r, r+, w, x or a, and b behind it"))),
     })
 }
 
@@ -320,7 +352,9 @@ pub unsafe extern "C" fn koine_file_close(
     error: *mut *mut Error,
 ) -> bool {
     call(error, false, || {
-        if let Some(info) = end(&FILES, file)?.close()? {
+        let (file, store) = end(&FILES, file)?;
+        let _store = store?;
+        if let Some(info) = file.close()? {
             // SAFETY: the header asks for NULL or a place.
             unsafe { tell_object(told, info) };
         }

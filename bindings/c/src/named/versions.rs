@@ -7,9 +7,9 @@ use koine::object::{VersionId, VersionPage, VersionQuery, VersionSummary, Versio
 use crate::arguments::bytes_mut;
 use crate::errors::{Error, Failure, call};
 use crate::named::options::{ListOptions, Name, Page, text};
-use crate::named::stream::{READERS, Reader};
+use crate::named::stream::{Reader, reader};
 use crate::rows;
-use crate::session::{Session, objects};
+use crate::session::{Session, objects, objects_within};
 use crate::table::{Row, Table, Told};
 
 /// A version's id.
@@ -135,7 +135,8 @@ pub unsafe extern "C" fn koine_version_open(
     call(error, std::ptr::null_mut(), || {
         // SAFETY: the header asks for a name and a C string.
         let (name, version) = unsafe { (name.read()?, id(version)?) };
-        Ok(READERS.add(objects(session)?.get_version(name, version)?))
+        let (objects, within) = objects_within(session)?;
+        reader(within, objects.get_version(name, version)?)
     })
 }
 

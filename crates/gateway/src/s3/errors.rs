@@ -133,6 +133,11 @@ pub fn s3(error: Error) -> S3Error {
             let message = "The store has stopped taking work since a write failed. It must be restarted.";
             return S3Error::with_message(S3ErrorCode::ServiceUnavailable, message);
         }
+        ErrorKind::Disconnected | ErrorKind::TimedOut => {
+            tracing::error!(%error, "the store is not reached");
+            let message = "The store cannot be reached at present. Try again.";
+            return S3Error::with_message(S3ErrorCode::ServiceUnavailable, message);
+        }
         kind => {
             tracing::error!(?kind, %error, "the store failed");
             let message = "We encountered an internal error. The server's log names its cause.";
@@ -159,6 +164,8 @@ mod tests {
             (ErrorKind::Damaged, "InternalError", 500),
             (ErrorKind::Expired, "InternalError", 500),
             (ErrorKind::Stopped, "ServiceUnavailable", 503),
+            (ErrorKind::Disconnected, "ServiceUnavailable", 503),
+            (ErrorKind::TimedOut, "ServiceUnavailable", 503),
             (ErrorKind::Unsupported, "NotImplemented", 501),
             (ErrorKind::MetadataTooLarge, "MetadataTooLarge", 400),
             (ErrorKind::KeyTooLong, "KeyTooLongError", 400),

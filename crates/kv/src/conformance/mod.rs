@@ -150,6 +150,7 @@ cases! { $
     views:
         a_view_shows_one_version_for_ever,
         a_view_keeps_what_is_overwritten_many_times,
+        a_view_that_is_kept_is_the_same_view,
         reads_are_short_only_at_the_end,
         reads_of_absent_keys_are_not_found,
         a_get_gives_the_newest_value_whole,

@@ -44,6 +44,21 @@ pub(super) fn a_view_shows_one_version_for_ever(suite: &Suite) {
     assert_eq!(has, [false, false, false, false, true, true, false, false]);
 }
 
+pub(super) fn a_view_that_is_kept_is_the_same_view(suite: &Suite) {
+    let fixture = Fixture::new(suite);
+    fixture.put("k", "v");
+    let (view, other) = (fixture.view(), fixture.view());
+    let before = dump(&*view);
+    view.keep().expect("room");
+    view.keep().expect("the same one");
+    fixture.put("k", "w");
+    assert!(dump(&*view) == before);
+    drop(view);
+    other.keep().expect("room");
+    assert!(dump(&*other) == before);
+    assert!(dump(&*fixture.view()) != before);
+}
+
 pub(super) fn a_view_keeps_what_is_overwritten_many_times(suite: &Suite) {
     let fixture = Fixture::new(suite);
     // In all less than what a view may hold back of a small store before it is expired.

@@ -306,7 +306,7 @@ impl PartialView {
 }
 
 impl View for PartialView {
-    pass_on!(View, below: version, has_space, spaces);
+    pass_on!(View, below: version, keep, has_space, spaces);
 
     fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
         Ok(self.header(space, key)?.map(|(_, stat)| stat))

@@ -33,6 +33,10 @@ impl View for MemoryView {
         self.state.version
     }
 
+    fn keep(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn has_space(&self, space: SpaceId) -> Result<bool> {
         Ok(self.state.spaces.contains_key(&space))
     }

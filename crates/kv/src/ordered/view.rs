@@ -76,6 +76,10 @@ impl<S: Snapshot> View for OrderedView<S> {
         self.version
     }
 
+    fn keep(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn has_space(&self, space: SpaceId) -> Result<bool> {
         Ok(space == SOLE)
     }

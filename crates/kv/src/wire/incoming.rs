@@ -11,9 +11,28 @@ use koine_engine::{Error, ErrorKind, Result};
 
 use super::frame::{Frame, HEADER_LEN, Header, Limits, cut, is_whole};
 use super::message::{Message, SHORT_LEN_MAX};
+use super::stream::StreamReader;
 
 /// Memory for frames that came together.
 const READ_LEN: usize = 64 << 10;
+
+impl Incoming<StreamReader> {
+    /// Whether something is there to be read, or comes before the socket's timeout. The end of the stream is something.
+    pub fn poll(&mut self) -> Result<bool> {
+        if self.end > self.start {
+            return Ok(true);
+        }
+        (self.start, self.end) = (0, 0);
+        match self.from.read_briefly(&mut self.buffer) {
+            Ok(Some(count)) => {
+                self.end = count;
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
 
 /// A stream of frames.
 pub struct Incoming<R> {

@@ -7,12 +7,15 @@ use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
 };
 
 /// A TCP peer that is gone without a word is noticed after about two minutes.
@@ -20,6 +23,12 @@ const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// Descriptors of a request: two files in memory.
 pub const FILES_MAX: usize = 2;
+
+/// A time as the system takes it for a timeout; `None`, for ever, where it is longer than a program runs.
+pub fn bounded(time: Duration) -> Option<Duration> {
+    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+    (time < LONGEST).then(|| time.max(Duration::from_millis(1)))
+}
 
 /// A socket that is connected.
 #[derive(Debug)]
@@ -31,14 +40,23 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Connects to a Unix socket, and waits no longer than this for a server that takes no connections.
+    pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        sockopt::set_socket_timeout(&socket, Timeout::Send, bounded(timeout))?;
+        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+        Ok(UnixStream::from(socket))
+    }
+
     /// Makes it ready for frames.
     pub fn prepare(&self) -> io::Result<()> {
         if let Stream::Tcp(stream) = self {
             stream.set_nodelay(true)?;
-            rustix::net::sockopt::set_socket_keepalive(stream, true)?;
-            rustix::net::sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?;
-            rustix::net::sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE / 4)?;
-            rustix::net::sockopt::set_tcp_keepcnt(stream, 4)?;
+            sockopt::set_socket_keepalive(stream, true)?;
+            sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?;
+            sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE / 4)?;
+            sockopt::set_tcp_keepcnt(stream, 4)?;
         }
         Ok(())
     }
@@ -56,6 +74,16 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.set_write_timeout(timeout),
             Stream::Tcp(stream) => stream.set_write_timeout(timeout),
+        }
+    }
+
+    /// Whether the other side has ended it; what it has sent before may be left to read.
+    pub fn has_ended(&self) -> bool {
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut socket = [PollFd::new(self, PollFlags::RDHUP)];
+        match poll(&mut socket, Some(&now)) {
+            Ok(count) => count > 0,
+            Err(error) => error != rustix::io::Errno::INTR,
         }
     }
 
@@ -93,12 +121,40 @@ pub struct StreamReader {
     files: Option<Vec<OwnedFd>>,
     /// Nothing is waited for beyond this moment, however much comes until then.
     until: Option<Instant>,
+    /// So long the other side may say nothing within a frame; the socket's own timeout is shorter.
+    silence_max: Option<Duration>,
 }
 
 impl StreamReader {
     /// Of a stream.
     pub fn new(stream: Arc<Stream>) -> StreamReader {
-        StreamReader { stream, files: None, until: None }
+        StreamReader { stream, files: None, until: None, silence_max: None }
+    }
+
+    /// Of a stream whose reads end after a short time without anything: within a frame it is waited for longer.
+    pub fn patient(stream: Arc<Stream>, silence_max: Option<Duration>) -> StreamReader {
+        StreamReader { silence_max, ..StreamReader::new(stream) }
+    }
+
+    /// Reads what is there, or what comes before the socket's timeout; `None`: nothing did.
+    pub fn read_briefly(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match (&*self.stream).read(buffer) {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if is_nothing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As long as the other side may say nothing.
+    fn read_patiently(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(most) = self.silence_max else { return (&*self.stream).read(buffer) };
+        let begun = Instant::now();
+        loop {
+            match (&*self.stream).read(buffer) {
+                Err(error) if is_nothing(&error) && begun.elapsed() < most => {}
+                done => return done,
+            }
+        }
     }
 
     /// From now on reads fail at this moment; `None`: they wait for ever.
@@ -120,6 +176,11 @@ impl StreamReader {
     }
 }
 
+/// Whether a call only ended because the socket's timeout passed.
+pub fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
 impl Read for StreamReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(until) = self.until {
@@ -130,7 +191,7 @@ impl Read for StreamReader {
             }
             self.stream.set_read_timeout(Some(left))?;
         }
-        let Some(files) = &mut self.files else { return (&*self.stream).read(buffer) };
+        let Some(files) = &mut self.files else { return self.read_patiently(buffer) };
         // Room for so many: the kernel closes the others.
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,6 +1,7 @@
 //! Servers and clients, and strangers of every kind.
 
 mod format;
+mod loss;
 mod peers;
 mod shared;
 mod verbs;
@@ -21,8 +22,8 @@ use super::reply::{Greeting, take_commit, take_error, take_event, take_page, tak
 use super::request::{PROTOCOL, Request, Rule, without_stages};
 use super::server::WATCHES_MAX;
 use super::{
-    ClientOptions, Conversation, HEADER_LEN, Handler, Key, Peer, Responder, Server, ServerOptions, VERB_FOREIGN_FIRST,
-    WireKv,
+    ClientOptions, Conversation, HEADER_LEN, Handler, Key, Peer, Responder, Server, ServerOptions, Timeouts,
+    VERB_FOREIGN_FIRST, WireKv,
 };
 use crate::seam::{Direction, Kv};
 use crate::{MemoryKv, MemoryOptions};
@@ -208,7 +209,7 @@ fn one_key_for_both_or_no_connection() {
     assert_eq!(WireKv::connect_tcp(&elsewhere, &right, &options).unwrap_err().kind(), ErrorKind::Invalid);
     drop(other);
     let error = WireKv::connect_tcp(&elsewhere, &right, &options).unwrap_err();
-    assert!(error.kind() == ErrorKind::NotFound && error.message().contains("koine serve"), "{error}");
+    assert!(error.kind() == ErrorKind::Disconnected && error.message().contains("koine serve"), "{error}");
 }
 
 #[test]
@@ -230,7 +231,7 @@ fn sockets_are_their_owners() {
     served.server.close();
     assert!(!served.socket.exists());
     let gone = WireKv::connect_unix(&served.socket, &ClientOptions::default()).unwrap_err();
-    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    assert_eq!(gone.kind(), ErrorKind::Disconnected);
 }
 
 #[test]
@@ -257,16 +258,18 @@ fn what_a_lost_client_held_comes_back() {
 #[test]
 fn a_server_that_goes_away_is_told_to_all_who_wait() {
     let served = served(ServerOptions::default());
-    let kv = Arc::new(served.connect());
+    let timeouts = Timeouts { reconnect: Duration::ZERO, ..Timeouts::default() };
+    let options = ClientOptions { timeouts, ..ClientOptions::default() };
+    let kv = Arc::new(WireKv::connect_unix(&served.socket, &options).unwrap());
     let mut watch = kv.watch(SPACE, KeyRange::all(), Version(0)).unwrap();
     while watch.next(Duration::ZERO).unwrap().is_some() {}
     let waiting = std::thread::spawn(move || watch.next(Duration::from_secs(600)));
     let mut view = kv.view().unwrap().cursor(SPACE, KeyRange::all(), Direction::Forward).unwrap();
     served.server.close();
-    assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Stopped);
+    assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Disconnected);
     let error = kv.commit(Batch::new().put(SPACE, "k", "v"), Durability::Sync).unwrap_err();
-    assert!(error.kind() == ErrorKind::Stopped && error.message().contains("connect again"), "{error}");
-    assert_eq!(view.next().unwrap_err().kind(), ErrorKind::Stopped);
+    assert!(error.kind() == ErrorKind::Disconnected && error.message().contains("koine serve"), "{error}");
+    assert_eq!(view.next().unwrap_err().kind(), ErrorKind::Disconnected);
 }
 
 #[test]
@@ -324,6 +327,7 @@ fn every_limit_is_documented_and_tested() {
         .collect();
     let tests = [
         include_str!("tests.rs"),
+        include_str!("tests/loss.rs"),
         include_str!("tests/peers.rs"),
         include_str!("tests/shared.rs"),
         include_str!("tests/verbs.rs"),
@@ -336,10 +340,13 @@ fn every_limit_is_documented_and_tested() {
             assert!(tests.iter().any(|text| text.contains(&format!("fn {test}("))), "{test} of {row:?}");
         }
     }
-    let options = ServerOptions::default();
+    let (options, timeouts) = (ServerOptions::default(), Timeouts::default());
     let mib = |length: usize| format!("{} MiB", length >> 20);
     for (name, value) in [
         ("connections_max", options.connections_max.to_string()),
+        ("Timeouts::connect", format!("{} s", timeouts.connect.as_secs())),
+        ("Timeouts::call", format!("{} s", timeouts.call.as_secs())),
+        ("Timeouts::reconnect", format!("{} s", timeouts.reconnect.as_secs())),
         ("greeting", format!("{} s", options.greeting.as_secs())),
         ("in_flight_max", thousands(options.in_flight_max)),
         ("waiting_len_max", mib(options.waiting_len_max)),
@@ -390,7 +397,7 @@ fn verbs_of_higher_floors_go_to_their_handler() {
     let frame = answer(&mut stream).unwrap();
     assert_eq!((frame.id, frame.message.as_ref(), frame.data.as_ref()), (9, &b"message"[..], &b"data"[..]));
     write_request(&mut stream, VERB_FOREIGN_FIRST + 8, 10, b"", b"").unwrap();
-    assert_eq!(failure(&mut stream).kind(), ErrorKind::Stopped);
+    assert_eq!(failure(&mut stream).kind(), ErrorKind::Disconnected);
 }
 
 /// Keeps what it was asked for, until the test answers.

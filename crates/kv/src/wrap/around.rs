@@ -49,7 +49,7 @@ impl<A> AroundView<A> {
 }
 
 impl<A: Around> View for AroundView<A> {
-    crate::pass_on!(View, inner: version);
+    crate::pass_on!(View, inner: version, keep);
 
     fn has_space(&self, space: SpaceId) -> Result<bool> {
         self.around.around(Call::HasSpace, || self.inner.has_space(space))

@@ -90,6 +90,11 @@ macro_rules! pass_on {
             self.$to.close()
         }
     };
+    (@ View $to:ident keep) => {
+        fn keep(&self) -> $crate::Result<()> {
+            self.$to.keep()
+        }
+    };
     (@ View $to:ident version) => {
         fn version(&self) -> $crate::Version {
             self.$to.version()

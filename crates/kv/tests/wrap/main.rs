@@ -53,7 +53,7 @@ mod plain {
     }
 
     impl View for PlainView {
-        pass_on!(View, inner: version, has_space, spaces, stat, read, read_now, glance, bytes);
+        pass_on!(View, inner: version, keep, has_space, spaces, stat, read, read_now, glance, bytes);
 
         fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
             Ok(Box::new(PlainOwned { inner: self.inner.cursor(space, range, direction)? }))

@@ -35,7 +35,8 @@ impl Objects {
     pub fn compose(&self, sources: &[Segment<'_>], to: ObjectName<'_>, options: ComposeOptions) -> Pending<ObjectInfo> {
         if let Some(remote) = self.remote() {
             let sources = sources.iter().map(remote::Source::new).collect();
-            return remote.begin::<remote::Compose>((sources, Name::new(to), options));
+            let named = options.put.request;
+            return remote.begin_named::<remote::Compose>((sources, Name::new(to), options), named);
         }
         match compose(sources, to, options) {
             Ok(compose) => run(self, compose),
@@ -122,7 +123,7 @@ impl Verb for Compose {
         if let Some(there) = made_by(there.as_ref(), self.options.put.request) {
             return Ok(Applied::Done(info(there, &self.to)));
         }
-        let found = self.options.put.condition.check(&self.to.key, there.as_ref()).and_then(|()| self.find(txn));
+        let found = self.options.put.condition.check(self.to.as_name(), there.as_ref()).and_then(|()| self.find(txn));
         let found = match found {
             Ok(found) => found,
             Err(error) => return Ok(Applied::Doubtful(self.never(&bucket), error)),

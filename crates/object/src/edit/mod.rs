@@ -53,7 +53,8 @@ impl Objects {
     /// Gives an object another length, in bytes; what is added reads as zeros.
     pub fn truncate(&self, name: ObjectName<'_>, length: u64, options: EditOptions) -> Pending<ObjectInfo> {
         if let Some(remote) = self.remote() {
-            return remote.begin::<remote::Truncate>((Name::new(name), length, options));
+            let named = options.request;
+            return remote.begin_named::<remote::Truncate>((Name::new(name), length, options), named);
         }
         match Edit::truncate(name, length, options) {
             Ok(edit) => run(self, edit),
@@ -278,7 +279,7 @@ impl Verb for Edit {
         if let Some(standing) = made_by(standing.as_ref(), self.options.request) {
             return Ok(Applied::Done(info(standing, &self.name)));
         }
-        if let Err(error) = check(&self.options, &self.name.key, standing.as_ref()) {
+        if let Err(error) = check(&self.options, self.name.as_name(), standing.as_ref()) {
             return Ok(Applied::Doubtful(never(bucket.space, &self.name.key), error));
         }
         if let Some(standing) = standing.as_ref().filter(|_| self.change.writes_nothing()) {
@@ -300,17 +301,18 @@ impl Verb for Edit {
 }
 
 /// Whether the object there may be edited, by what the caller said.
-pub(crate) fn check(options: &EditOptions, key: &str, standing: Option<&Standing>) -> Result<()> {
+pub(crate) fn check(options: &EditOptions, name: ObjectName<'_>, standing: Option<&Standing>) -> Result<()> {
+    let ObjectName { bucket, key } = name;
     if let Some(only) = options.only {
-        let there = standing.ok_or_else(|| Error::no_such_key(key))?.record.id;
+        let there = standing.ok_or_else(|| Error::no_such_key(bucket, key))?.record.id;
         if there != only {
             let message = format!("the object {key:?} is another one by now: it has the id {there}, not {only}");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
     }
-    options.condition.check(key, standing)?;
+    options.condition.check(name, standing)?;
     if standing.is_none() && !options.create {
-        return Err(Error::no_such_key(key));
+        return Err(Error::no_such_key(bucket, key));
     }
     Ok(())
 }

@@ -33,7 +33,9 @@ impl Objects {
         options: EditOptions,
     ) -> Pending<ObjectInfo> {
         if let Some(remote) = self.remote() {
-            return remote.begin::<remote::WriteCopy>((Name::new(from), range, Name::new(to), offset, options));
+            let named = options.request;
+            return remote
+                .begin_named::<remote::WriteCopy>((Name::new(from), range, Name::new(to), offset, options), named);
         }
         match write_copy(from, range, to, offset, options) {
             Ok(verb) => run(self, verb),
@@ -102,7 +104,7 @@ impl Verb for WriteCopy {
             return Ok(Applied::Done(info(standing, &self.to)));
         }
         let doubtful = |error| Ok(Applied::Doubtful(never(bucket.space, &self.to.key), error));
-        if let Err(error) = check(&self.options, &self.to.key, standing.as_ref()) {
+        if let Err(error) = check(&self.options, self.to.as_name(), standing.as_ref()) {
             return doubtful(error);
         }
         let source = find_source(txn, (&self.from.bucket, &self.from.key), None, &ReadCondition::default());

@@ -64,13 +64,15 @@ impl Objects {
             FileMode::ReadWrite => Work::Edit(Box::new(Editing::open(self, name)?)),
             FileMode::Append => Work::Append(Box::new(Appending::open(self, name)?)),
             FileMode::Read => {
-                Work::Read(Box::new(Reading { reader: self.get(name.bucket, name.key)?, ahead: Bytes::new(), from: 0 }))
+                let reader = self.get(name.bucket, name.key)?;
+                reader.keep()?;
+                Work::Read(Box::new(Reading { reader, ahead: Bytes::new(), from: 0 }))
             }
             FileMode::Create => Work::Put(Box::new(self.put(name.bucket, name.key, options)?)),
             FileMode::CreateNew => {
                 // Told at once where it can be; another may be faster yet, which `close` tells.
                 match self.head(name.bucket, name.key) {
-                    Ok(_) => return Err(exists(name.key)),
+                    Ok(_) => return Err(exists(name)),
                     Err(error) if error.kind() == ErrorKind::NoSuchKey => {}
                     Err(error) => return Err(error),
                 }
@@ -251,6 +253,7 @@ struct Editing {
 impl Editing {
     fn open(objects: &Objects, name: ObjectName<'_>) -> Result<Self> {
         let reader = objects.get(name.bucket, name.key)?;
+        reader.keep()?;
         let waiting = Waiting::new(reader.info().size);
         Ok(Editing { objects: objects.clone(), bucket: name.bucket.to_owned(), reader, waiting })
     }
@@ -287,7 +290,8 @@ impl Editing {
         }
         self.waiting = Waiting::new(reader.info().size);
         self.reader = reader;
-        Ok(())
+        // In the place of the one before.
+        self.reader.keep()
     }
 }
 

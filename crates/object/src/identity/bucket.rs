@@ -181,7 +181,7 @@ impl Identities {
             move |txn, scope| {
                 check_list(txn, &list)?;
                 let record = find_bucket(txn, &bucket)?;
-                let old = find_object(txn, record.space, &key)?.ok_or_else(|| Error::no_such_key(&key))?;
+                let old = find_object(txn, record.space, &key)?.ok_or_else(|| Error::no_such_key(&bucket, &key))?;
                 let mut new = old.record.clone();
                 new.access.list = list.clone();
                 new.changed = scope.now;
@@ -201,7 +201,7 @@ impl Identities {
             |view| {
                 let space = find_bucket(view, name.bucket)?.space;
                 let found = find_object(view, space, name.key)?;
-                Ok(found.ok_or_else(|| Error::no_such_key(name.key))?.record.access.list)
+                Ok(found.ok_or_else(|| Error::no_such_key(name.bucket, name.key))?.record.access.list)
             },
         )
     }

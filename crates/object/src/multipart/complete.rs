@@ -40,7 +40,8 @@ impl Objects {
         options: CompleteOptions,
     ) -> Pending<ObjectInfo> {
         if let Some(remote) = self.remote() {
-            return remote.begin::<remote::CompleteUpload>((Name::new(name), upload, options));
+            let named = Some(RequestId(upload.0));
+            return remote.begin_named::<remote::CompleteUpload>((Name::new(name), upload, options), named);
         }
         if let Err(error) = keys::check_object_key(name.key).and_then(|()| check_order(&options)) {
             return Pending::ready(Err(error));
@@ -103,7 +104,7 @@ impl Verb for Complete {
             }
             found => found?,
         };
-        self.options.condition.check(&self.key, standing.as_ref())?;
+        self.options.condition.check(ObjectName::new(&self.bucket, &self.key), standing.as_ref())?;
         let there = read_parts(txn, space, self.upload)?;
         let bytes = there.values().map(|part| part.size).sum();
         let parts = self.chosen_parts(there)?;

@@ -132,13 +132,14 @@ impl Objects {
         let (target, record) = self.find_target(to, upload, number)?;
         keys::check_object_key(from.key)?;
         let from = Name::new(from);
-        self.read(
+        let (part, content) = self.read(
             |rights| rights.read_source(&from, of),
             |view| {
                 let source = find_source(view, (&from.bucket, &from.key), of, source_condition)?;
-                self.share_part(view.as_ref(), (from.clone(), of), source, range, target, &record)
+                self.share_part(view.as_ref(), (from.clone(), of), source, range, &record)
             },
-        )
+        )?;
+        Ok(PutPart { target, part, content })
     }
 
     fn share_part(
@@ -147,9 +148,8 @@ impl Objects {
         (from, of): (Name, Option<VersionId>),
         source: Source,
         range: Option<ByteRange>,
-        target: Target,
         record: &UploadRecord,
-    ) -> Result<PutPart> {
+    ) -> Result<(PartRecord, Content)> {
         let (version, object) = (source.standing.version, source.standing.record);
         let whole = ByteRange { offset: 0, length: object.size };
         let range = range.unwrap_or(whole);
@@ -175,7 +175,7 @@ impl Objects {
         };
         let content = Content::Shared { from, of, version, range };
         let part = part_record(self, range.length, digests);
-        Ok(PutPart { target, part, content })
+        Ok((part, content))
     }
 }
 
@@ -317,7 +317,7 @@ impl Verb for PutPart {
 fn check_source(txn: &mut Transaction, from: &Name, of: Option<VersionId>, version: Version) -> Result<Place> {
     let space = find_space(txn, &from.bucket)?;
     let standing = match of {
-        None => find_object(txn, space, &from.key)?.ok_or_else(|| Error::no_such_key(&from.key))?,
+        None => find_object(txn, space, &from.key)?.ok_or_else(|| Error::no_such_key(&from.bucket, &from.key))?,
         Some(of) => find_object_version(txn, space, &from.key, of)?,
     };
     if standing.version == version {

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a number never comes to mean something else; what is added has a new one.
 
+use std::time::Duration;
+
 use koine_env::Timestamp;
 use koine_kv::{Commit, RequestId, Version};
 
@@ -398,4 +400,23 @@ calls! {
     0x8091 Unpin(u64) -> ();
     /// Reads at one: the number of a verb that reads, and its message. Told is what that verb tells.
     0x8092 AtPin((u64, u16, Rest)) -> Rest;
+}
+
+/// Whether a verb changes nothing: it may be asked for at a pinned version, and twice. What belongs to a reader is among
+/// them; a client asks for that on the reader's connection alone.
+pub(crate) fn reads(verb: u16) -> bool {
+    let of_buckets = [HeadBucket::VERB, BucketUsage::VERB, ListBuckets::VERB, ListSnapshots::VERB, Indexes::VERB];
+    let of_uploads = [ListUploads::VERB, ListParts::VERB];
+    let of_objects = Head::VERB..=HeadVersion::VERB;
+    let of_people =
+        [OneGroup::VERB, Groups::VERB, OneUser::VERB, Users::VERB, KeysOf::VERB, UsageOf::VERB, TokensOf::VERB];
+    let of_rights = [OnePolicy::VERB, Owner::VERB, BucketPolicy::VERB, BucketAccess::VERB, ObjectAccess::VERB];
+    of_objects.contains(&verb)
+        || [&of_buckets[..], &of_uploads, &of_people, &of_rights, &[Explain::VERB]].concat().contains(&verb)
+}
+
+/// How long a server may work on a verb whose work grows with the store, beyond the time that a call has.
+pub(crate) fn time_beyond(verb: u16) -> Duration {
+    let grows = [AddIndex::VERB, CopyPrefix::VERB, DeleteBucketsOf::VERB, DeleteGroup::VERB, UsageOf::VERB];
+    if grows.contains(&verb) { Duration::from_secs(3600) } else { Duration::ZERO }
 }

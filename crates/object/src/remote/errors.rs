@@ -55,6 +55,8 @@ const KINDS: &[ErrorKind] = &[
     ErrorKind::Busy,
     ErrorKind::Unsupported,
     ErrorKind::Device,
+    ErrorKind::Disconnected,
+    ErrorKind::TimedOut,
 ];
 
 /// The kind that the failure of the wire has.
@@ -79,6 +81,8 @@ fn kind_below(kind: ErrorKind) -> Kv {
         ErrorKind::Busy => Kv::Busy,
         ErrorKind::Unsupported => Kv::Unsupported,
         ErrorKind::Device => Kv::Device,
+        ErrorKind::Disconnected => Kv::Disconnected,
+        ErrorKind::TimedOut => Kv::TimedOut,
         _ => Kv::Invalid,
     }
 }
@@ -146,7 +150,7 @@ mod tests {
             assert_eq!((again.kind(), again.message()), (*kind, "what: it was"));
         }
         // The last one of the enumeration: one that is added behind it belongs into the list.
-        assert_eq!(KINDS.len(), ErrorKind::Device as usize + 1);
+        assert_eq!(KINDS.len(), ErrorKind::TimedOut as usize + 1);
     }
 
     #[test]

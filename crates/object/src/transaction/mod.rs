@@ -92,8 +92,9 @@ impl BodyWriter {
 impl StagedBody {
     /// Its number where it waits.
     pub(crate) fn number_there(&self) -> Result<u64> {
-        let there = self.there.as_ref().map(|there| there.number);
-        there.ok_or_else(|| invalid("a body of another store: stage it where the transaction is"))
+        let there = self.there.as_ref();
+        let there = there.ok_or_else(|| invalid("a body of another store: stage it where the transaction is"))?;
+        there.number()
     }
 
     /// Its length in bytes.

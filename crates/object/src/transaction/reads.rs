@@ -37,7 +37,7 @@ impl Transaction<'_> {
         if let Some(there) = &self.there {
             return there.read(&Name::new(name), range);
         }
-        let info = self.head(name)?.ok_or_else(|| Error::no_such_key(name.key))?;
+        let info = self.head(name)?.ok_or_else(|| Error::no_such_key(name.bucket, name.key))?;
         let length = info.size.saturating_sub(range.offset).min(range.length);
         let Some(length) = usize::try_from(length).ok().filter(|length| *length > 0) else {
             return Ok(Bytes::new());

@@ -43,7 +43,7 @@ impl Objects {
         &self,
         name: ObjectName<'_>,
         version: VersionId,
-        tell: impl FnOnce(&Arc<dyn View>, SpaceId, Standing) -> T,
+        tell: impl Fn(&Arc<dyn View>, SpaceId, Standing) -> T,
     ) -> Result<T> {
         keys::check_object_key(name.key)?;
         self.read(

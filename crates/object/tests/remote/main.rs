@@ -22,6 +22,7 @@ mod extremes;
 mod files;
 #[path = "../suite/listing.rs"]
 mod listing;
+mod loss;
 #[path = "../suite/multipart.rs"]
 mod multipart;
 #[path = "../suite/names.rs"]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use koine_env::{OsRandom, SystemClock};
-use koine_kv::wire::{ClientOptions, Key, Server, ServerOptions, WireVerbs};
+use koine_kv::wire::{ClientOptions, Key, Server, ServerOptions, Timeouts, WireVerbs};
 use koine_object::{
     AccessList, BucketQuery, Caller, DeleteOptions, EditOptions, ErrorKind, Expected, Grant, Grantee, GroupChange,
     KeyOptions, ListQuery, LogIn, NameQuery, ObjectName, ObjectVerbs, Objects, Password, PutOptions, RemoteObjects,
@@ -18,14 +18,14 @@ use crate::backend::{kv, serve};
 use crate::support::{bytes, group_of, kind, put_into};
 
 /// A store with the users `ada` and `bob` in groups of their own, behind a socket.
-struct Served {
-    objects: Objects,
-    server: Server,
-    socket: PathBuf,
+pub struct Served {
+    pub objects: Objects,
+    pub server: Server,
+    pub socket: PathBuf,
     _folder: tempfile::TempDir,
 }
 
-fn served() -> Served {
+pub fn served() -> Served {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("store.objects.sock");
     let objects = Objects::open(kv(), Arc::new(SystemClock::new()), Arc::new(OsRandom)).unwrap();
@@ -39,11 +39,11 @@ fn served() -> Served {
 }
 
 impl Served {
-    fn connect(&self) -> RemoteObjects {
-        RemoteObjects::connect_unix(&self.socket, None).unwrap()
+    pub fn connect(&self) -> RemoteObjects {
+        RemoteObjects::connect_unix(&self.socket, None, Timeouts::default()).unwrap()
     }
 
-    fn by_password(&self, user: &str) -> (RemoteObjects, Token) {
+    pub fn by_password(&self, user: &str) -> (RemoteObjects, Token) {
         let remote = self.connect();
         let (name, login) = remote.log_in(&password(user, &format!("{user}'s password"))).unwrap();
         assert_eq!(name, user);
@@ -51,11 +51,11 @@ impl Served {
     }
 }
 
-fn password(user: &str, text: &str) -> LogIn {
+pub fn password(user: &str, text: &str) -> LogIn {
     LogIn::Password(user.to_owned(), Password::new(text), Duration::from_secs(60))
 }
 
-fn get(objects: &Objects, bucket: &str, key: &str) -> Result<Vec<u8>> {
+pub fn get(objects: &Objects, bucket: &str, key: &str) -> Result<Vec<u8>> {
     let reader = objects.get(bucket, key)?;
     Ok(reader.bytes(0, usize::try_from(reader.info().size).unwrap())?.to_vec())
 }
@@ -94,10 +94,11 @@ fn who_never_logs_in_is_cut_off_and_who_has_stays() {
     let options = ServerOptions { log_in: Duration::from_millis(300), ..ObjectVerbs::server_options() };
     let server = Server::of_verbs(Arc::new(ObjectVerbs::new(served.objects.clone())), options);
     server.listen_unix(&socket).unwrap();
-    let known = RemoteObjects::connect_unix(&socket, None).unwrap();
+    let known = RemoteObjects::connect_unix(&socket, None, Timeouts::default()).unwrap();
     known.log_in(&password("ada", "ada's password")).unwrap();
     known.objects().create_bucket("papers").wait().unwrap();
-    let strangers: Vec<_> = (0..10).map(|_| RemoteObjects::connect_unix(&socket, None).unwrap()).collect();
+    let strangers: Vec<_> =
+        (0..10).map(|_| RemoteObjects::connect_unix(&socket, None, Timeouts::default()).unwrap()).collect();
     assert!(strangers.iter().any(|stranger| stranger.who().is_ok()));
     let gone = || server.connections() == 1;
     assert!((0..6000).any(|_| gone() || {
@@ -350,7 +351,7 @@ fn pinned_versions_are_bounded_are_only_read_and_end_with_the_log_in() {
     ada.log_in(&LogIn::Token(token.clone())).unwrap();
     assert_eq!(kind(pinned.head("papers", "long")), ErrorKind::InvalidArgument);
     // What is no reading is refused, also where it says that it is at a pinned version.
-    let verbs = WireVerbs::connect_unix(&served.socket, None, &ClientOptions::default()).unwrap();
+    let verbs = WireVerbs::connect_unix(&served.socket, None, &ClientOptions::default(), None).unwrap();
     let mut login = vec![1];
     login.extend((token.expose().len() as u32).to_le_bytes());
     login.extend(token.expose().as_bytes());
@@ -379,7 +380,7 @@ fn garbage_harms_nobody() {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)));
     // Verbs with messages that are none, before and behind the log in.
-    let verbs = WireVerbs::connect_unix(&served.socket, None, &ClientOptions::default()).unwrap();
+    let verbs = WireVerbs::connect_unix(&served.socket, None, &ClientOptions::default(), None).unwrap();
     let mut login = vec![1];
     login.extend((token.expose().len() as u32).to_le_bytes());
     login.extend(token.expose().as_bytes());
@@ -415,8 +416,8 @@ fn over_tcp_nobody_gets_in_without_the_key_and_a_log_in() {
     let server = Server::new(Arc::clone(served.objects.kv()), options);
     let key = Key::new([7; 32]).unwrap();
     let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), key.clone()).unwrap().to_string();
-    assert!(RemoteObjects::connect_tcp(&address, &Key::new([8; 32]).unwrap()).is_err());
-    let remote = RemoteObjects::connect_tcp(&address, &key).unwrap();
+    assert!(RemoteObjects::connect_tcp(&address, &Key::new([8; 32]).unwrap(), Timeouts::default()).is_err());
+    let remote = RemoteObjects::connect_tcp(&address, &key, Timeouts::default()).unwrap();
     assert_eq!(kind(remote.objects().create_bucket("mine").wait()), ErrorKind::AccessDenied);
     assert_eq!(kind(remote.log_in(&LogIn::Peer).map(drop)), ErrorKind::LogInFailed);
     remote.log_in(&password("bob", "bob's password")).unwrap();

@@ -170,7 +170,7 @@ impl Kv for Counting {
 }
 
 impl View for CountingView {
-    koine_kv::pass_on!(View, below: version, has_space, spaces, stat, read, read_now, glance, bytes);
+    koine_kv::pass_on!(View, below: version, keep, has_space, spaces, stat, read, read_now, glance, bytes);
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> koine_kv::Result<Box<dyn Cursor>> {
         let below = self.below.cursor(space, range, direction)?;

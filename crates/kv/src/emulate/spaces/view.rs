@@ -79,7 +79,7 @@ impl SpacesView {
 }
 
 impl View for SpacesView {
-    pass_on!(View, below: version);
+    pass_on!(View, below: version, keep);
 
     fn has_space(&self, space: SpaceId) -> Result<bool> {
         Ok(self.flags(space)?.is_some())

@@ -166,7 +166,7 @@ impl SplitView {
 }
 
 impl View for SplitView {
-    pass_on!(View, below: version);
+    pass_on!(View, below: version, keep);
 
     fn has_space(&self, space: SpaceId) -> Result<bool> {
         Ok(space == SOLE && self.below.has_space(space)?)

@@ -4,7 +4,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use crate::wire::request::{PROTOCOL, Request, without_stages};
 use crate::wire::shared::offer::{ClientSide, make};
 use crate::wire::shared::slots::{Buffer, Part};
 use crate::wire::shared::{PART_LEN, SHARED_LEN_MAX};
-use crate::wire::stream::Stream;
+use crate::wire::stream::{Stream, bounded, is_nothing};
 
 /// The number of the last request of a greeting.
 const GREETED: u64 = 3;
@@ -36,6 +36,12 @@ const MESSAGE_KEPT_MAX: usize = 4 << 10;
 /// A connection to a server.
 pub(super) struct Connection {
     link: Arc<Link>,
+    /// No other connection of its line has it.
+    number: u64,
+    /// So many views, and so many stages, may be open at once.
+    handles_max: usize,
+    /// How many views are kept.
+    kept: AtomicUsize,
     /// Of views, stages and watches.
     numbers: AtomicU64,
     shared: Option<ClientSide>,
@@ -52,28 +58,61 @@ impl Connection {
         place: &str,
         key: Option<&Key>,
         options: &ClientOptions,
+        number: u64,
     ) -> Result<(Arc<Connection>, Profile)> {
-        let lost = |error| Error::new(ErrorKind::Stopped, format!("the server at {place} is gone")).with_source(error);
+        let lost =
+            |error| Error::new(ErrorKind::Disconnected, format!("the server at {place} has gone")).with_source(error);
+        let timeouts = options.timeouts;
         stream.prepare().map_err(lost)?;
-        stream.set_read_timeout(Some(options.connect)).map_err(lost)?;
-        stream.set_write_timeout(Some(options.connect)).map_err(lost)?;
-        let (welcome, in_flight_max) = greet(&stream, place, key)?;
+        stream.set_read_timeout(bounded(timeouts.connect)).map_err(lost)?;
+        stream.set_write_timeout(bounded(timeouts.connect)).map_err(lost)?;
+        let (welcome, greeting) = greet(&stream, place, key)?;
         let shared = share(&stream, options.shared_len)?;
-        stream.set_read_timeout(None).map_err(lost)?;
-        stream.set_write_timeout(None).map_err(lost)?;
-        let link = Arc::new(Link::new(Arc::new(stream), place, in_flight_max, GREETED));
+        let in_flight_max = (greeting.in_flight_max as usize).max(1);
+        let link = Link::new(Arc::new(stream), place, in_flight_max, GREETED, bounded(timeouts.call))?;
+        let link = Arc::new(link);
         let attended = Arc::clone(&link);
         let attendant = std::thread::Builder::new().name("koine-wire".into()).spawn(move || attended.attend());
         let attendant =
             attendant.map_err(|error| Error::new(ErrorKind::Busy, "cannot start a thread").with_source(error))?;
         let connection = Connection {
             link,
+            number,
+            handles_max: greeting.handles_max as usize,
+            kept: AtomicUsize::new(0),
             numbers: AtomicU64::new(1),
             shared,
             shared_from: options.shared_from.max(1),
             attendant: Mutex::new(Some(attendant)),
         };
         Ok((Arc::new(connection), welcome.profile))
+    }
+
+    /// No other connection of its line has it.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What went with the connection, and what to do.
+    pub fn lost_with_it(&self, kind: ErrorKind, what: &str) -> Error {
+        Error::new(kind, format!("the connection to the server at {} was lost, and {what}", self.place()))
+    }
+
+    /// One more view is kept while others come and go: the last eighth of what may be open is for those.
+    pub fn keep_view(&self) -> Result<()> {
+        let most = self.handles_max - self.handles_max / 8;
+        let kept =
+            self.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |kept| (kept < most).then_some(kept + 1));
+        kept.map(drop).map_err(|kept| {
+            let message =
+                format!("{kept} objects, transactions or pinned versions are open on this connection: close some");
+            Error::new(ErrorKind::Busy, message)
+        })
+    }
+
+    /// It is kept no more.
+    pub fn leave_view(&self) {
+        self.kept.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Where the server is.
@@ -185,7 +224,7 @@ impl Connection {
         }
         self.link.fail(Error::new(ErrorKind::Stopped, "the store was closed"));
         let attendant = self.attendant.lock().take();
-        if let Some(attendant) = attendant.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+        if let Some(attendant) = attendant.filter(|_| !self.link.is_attended_here()) {
             let _panicked = attendant.join();
         }
     }
@@ -226,7 +265,7 @@ fn share(stream: &Stream, length: usize) -> Result<Option<ClientSide>> {
         return Ok(None);
     }
     let Ok((side, files)) = make(length) else { return Ok(None) };
-    let lost = |error: std::io::Error| Error::new(ErrorKind::Stopped, "the server is gone").with_source(error);
+    let lost = |error: std::io::Error| Error::new(ErrorKind::Disconnected, "the server has gone").with_source(error);
     let request = Request::Share { to_server: length as u64, to_client: length as u64 };
     let message = request.encode(&without_stages)?;
     let header = request_header(request.verb(), GREETED, &message, &[], None);
@@ -239,7 +278,7 @@ fn share(stream: &Stream, length: usize) -> Result<Option<ClientSide>> {
 }
 
 /// Says who is here and hears who is there.
-fn greet(stream: &Stream, place: &str, key: Option<&Key>) -> Result<(Welcome, usize)> {
+fn greet(stream: &Stream, place: &str, key: Option<&Key>) -> Result<(Welcome, Greeting)> {
     let refused = || {
         let message = format!(
             "the server at {place} has ended the connection before it greeted: it has too many, or belongs to another user"
@@ -251,9 +290,10 @@ fn greet(stream: &Stream, place: &str, key: Option<&Key>) -> Result<(Welcome, us
         write_request(&mut &*stream, request.verb(), id, &message, &[])
             .map_err(|error| refused().with_source(error))?;
         let frame = Frame::read(&mut &*stream, Limits::GREETING).map_err(|error| match error.kind() {
-            ErrorKind::Stopped => {
-                Error::new(ErrorKind::Busy, format!("the server at {place} does not greet")).with_source(error)
+            ErrorKind::Stopped if is_late(&error) => {
+                Error::new(ErrorKind::TimedOut, format!("the server at {place} does not greet")).with_source(error)
             }
+            ErrorKind::Stopped => refused().with_source(error),
             _ => error,
         })?;
         let frame = frame.ok_or_else(refused)?;
@@ -284,5 +324,11 @@ fn greet(stream: &Stream, place: &str, key: Option<&Key>) -> Result<(Welcome, us
             "the server at {place} does not know the key: it is not the one that is meant"
         )));
     }
-    Ok((welcome, (greeting.in_flight_max as usize).max(1)))
+    Ok((welcome, greeting))
+}
+
+/// Whether a read only ended because nothing came in time.
+fn is_late(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(is_nothing)
 }

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_engine::{KeyRange, Result, SpaceId};
 
-use super::view::Pin;
+use super::view::Pinned;
 use crate::seam::{Cursor, Direction, Entry};
 use crate::wire::fields::malformed;
-use crate::wire::reply::take_page;
 use crate::wire::request::Request;
 
 /// The first page is short, since many look at a few entries alone; each one after it is twice as long.
@@ -21,7 +20,7 @@ const ENTRIES_MAX: u32 = 2048;
 const PAGE_LEN: u32 = 256 << 10;
 
 pub(super) struct WireCursor {
-    pin: Arc<Pin>,
+    pinned: Arc<Pinned>,
     space: SpaceId,
     /// What it walks, for ever.
     range: KeyRange,
@@ -34,22 +33,21 @@ pub(super) struct WireCursor {
 }
 
 impl WireCursor {
-    pub fn new(pin: Arc<Pin>, space: SpaceId, range: KeyRange, direction: Direction) -> WireCursor {
+    pub fn new(pinned: Arc<Pinned>, space: SpaceId, range: KeyRange, direction: Direction) -> WireCursor {
         let rest = Some(range.clone());
-        WireCursor { pin, space, range, direction, page: VecDeque::new(), rest, entries: ENTRIES_FIRST }
+        WireCursor { pinned, space, range, direction, page: VecDeque::new(), rest, entries: ENTRIES_FIRST }
     }
 
     fn fetch(&mut self) -> Result<()> {
         let Some(range) = self.rest.take() else { return Ok(()) };
-        let request = Request::List {
-            view: self.pin.number,
+        let fetched = self.pinned.page(|view| Request::List {
+            view,
             space: self.space,
             range: range.clone(),
             direction: self.direction,
             entries: self.entries,
             bytes: PAGE_LEN,
-        };
-        let fetched = self.pin.connection.call(&request).and_then(|frame| take_page(frame.message));
+        });
         let (page, is_last) = match fetched {
             Ok(fetched) => fetched,
             Err(error) => {

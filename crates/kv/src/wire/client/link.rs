@@ -8,20 +8,24 @@
 //! - At most as many requests are under way as the server allows; who asks for one more waits. A callback never waits so: it
 //!   may ask again.
 
+mod patience;
+mod sending;
+
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use koine_engine::device::Process;
 use koine_engine::{Error, ErrorKind, Result};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::slot::{Outcome, Slot, State, TELLING};
-use crate::copies;
+use self::patience::{is_past, tick};
+use self::sending::Gathered;
+use super::slot::{Outcome, Slot, State, TELLING, Woken};
 use crate::wire::fields::malformed;
 use crate::wire::frame::{Frame, Kind, Limits, Shared, check_lengths, request_header};
 use crate::wire::incoming::Incoming;
@@ -29,11 +33,13 @@ use crate::wire::reply::take_error;
 use crate::wire::shared::slots::Part;
 use crate::wire::stream::{Stream, StreamReader};
 
-/// Requests of at most so many bytes are gathered, up to so many in all.
-const GATHERED_LEN_MAX: usize = 16 << 10;
-const GATHERED_ALL_LEN_MAX: usize = 64 << 10;
 /// So often the connection's own thread looks whether answers lie about that nobody fetches: a server does not wait for ever.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
+
+thread_local! {
+    /// The link whose own thread this is.
+    static ATTENDED: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A request that was sent. Dropped, its answer is not looked at.
 pub struct Asked {
@@ -42,19 +48,28 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Waits for the answer.
+    /// Waits for the answer, as long as a call may take.
     pub fn wait(self) -> Outcome {
+        self.wait_beyond(Duration::ZERO)
+    }
+
+    /// The same where the server was asked to take so long for it.
+    pub fn wait_beyond(self, asked: Duration) -> Outcome {
         self.link.process.check()?;
         self.link.flush();
+        let until = self.link.until(asked);
         let mut leads = false;
         loop {
             if leads {
-                self.link.lead(&self.slot);
+                self.link.lead(&self.slot, until);
             }
             if let Some(outcome) = self.slot.take() {
                 return outcome;
             }
-            leads = self.link.may_lead(&self.slot) || self.slot.rest();
+            if is_past(until) {
+                return self.link.give_up(&self.slot);
+            }
+            leads = self.link.may_lead(&self.slot) || self.slot.rest(until) == Woken::Leads;
         }
     }
 
@@ -73,7 +88,7 @@ impl Asked {
                 callback(outcome);
             }
             _ => {
-                *state = State::Called(Box::new(callback));
+                *state = State::Called(Box::new(callback), self.link.until(Duration::ZERO));
                 drop(state);
                 pending.wanted += 1;
                 self.link.wake_if_wanted(&pending);
@@ -132,6 +147,8 @@ impl Hasher for NumberHasher {
 struct Pending {
     /// The number of the last request.
     last: u64,
+    /// When it was asked for.
+    asked: Instant,
     slots: HashMap<u64, (Arc<Slot>, Held), BuildHasherDefault<NumberHasher>>,
     /// Those that a thread waits for while another one reads.
     waiting: BTreeMap<u64, Arc<Slot>>,
@@ -145,13 +162,6 @@ struct Pending {
     dead: Option<Error>,
 }
 
-/// Requests that are to leave together.
-#[derive(Default)]
-struct Gathered {
-    holders: usize,
-    bytes: Vec<u8>,
-}
-
 /// The socket, and who waits for what.
 pub struct Link {
     /// Whose connection it is: a forked copy shares the socket, and would garble it.
@@ -159,6 +169,10 @@ pub struct Link {
     stream: Arc<Stream>,
     place: String,
     in_flight_max: usize,
+    /// So long a call waits for its answer; `None`: for ever.
+    call_max: Option<Duration>,
+    /// It has ended.
+    has_ended: AtomicBool,
     input: Mutex<Incoming<StreamReader>>,
     pending: Mutex<Pending>,
     /// For those who wait until they may ask.
@@ -172,9 +186,19 @@ pub struct Link {
 
 impl Link {
     /// Over a stream on which both sides have greeted with requests up to number `last`.
-    pub fn new(stream: Arc<Stream>, place: &str, in_flight_max: usize, last: u64) -> Link {
+    pub fn new(
+        stream: Arc<Stream>,
+        place: &str,
+        in_flight_max: usize,
+        last: u64,
+        call_max: Option<Duration>,
+    ) -> Result<Link> {
+        let tick = call_max.map(tick);
+        let prepared = stream.set_read_timeout(tick).and_then(|()| stream.set_write_timeout(tick));
+        prepared.map_err(|error| gone(place).with_source(error))?;
         let pending = Pending {
             last,
+            asked: Instant::now(),
             slots: HashMap::default(),
             waiting: BTreeMap::new(),
             reading: false,
@@ -182,18 +206,25 @@ impl Link {
             blocked: 0,
             dead: None,
         };
-        Link {
+        Ok(Link {
             process: Process::here(),
-            input: Mutex::new(Incoming::new(StreamReader::new(Arc::clone(&stream)))),
+            input: Mutex::new(Incoming::new(StreamReader::patient(Arc::clone(&stream), call_max))),
             stream,
             place: place.to_owned(),
             in_flight_max,
+            call_max,
+            has_ended: AtomicBool::new(false),
             pending: Mutex::new(pending),
             fewer: Condvar::new(),
             wake: Condvar::new(),
             gathered: Mutex::default(),
             has_gathered: AtomicBool::new(false),
-        }
+        })
+    }
+
+    /// Whether it has ended: nothing can be asked any more.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 
     /// Where the server is.
@@ -221,6 +252,7 @@ impl Link {
     /// A place for one more answer, once there is room.
     fn open(&self, held: Held) -> Result<Arc<Slot>> {
         self.process.check()?;
+        let mut until = None;
         let mut pending = self.pending.lock();
         loop {
             if let Some(why) = &pending.dead {
@@ -229,9 +261,18 @@ impl Link {
             if pending.slots.len() < self.in_flight_max || TELLING.get() {
                 break;
             }
+            let until = *until.get_or_insert_with(|| self.until(Duration::ZERO));
+            if is_past(until) {
+                return Err(self.late());
+            }
             if pending.reading {
                 pending.blocked += 1;
-                self.fewer.wait(&mut pending);
+                match until {
+                    Some(until) => {
+                        let _woken = self.fewer.wait_until(&mut pending, until);
+                    }
+                    None => self.fewer.wait(&mut pending),
+                }
                 pending.blocked -= 1;
             } else {
                 pending.reading = true;
@@ -243,6 +284,7 @@ impl Link {
             }
         }
         pending.last += 1;
+        pending.asked = Instant::now();
         let slot = Slot::new(pending.last);
         pending.slots.insert(slot.id, (Arc::clone(&slot), held));
         Ok(slot)
@@ -261,9 +303,9 @@ impl Link {
         false
     }
 
-    /// Reads until the slot has its outcome.
-    fn lead(&self, slot: &Slot) {
-        while !slot.is_done() {
+    /// Reads until the slot has its outcome, or for as long as that is waited for.
+    fn lead(&self, slot: &Slot, until: Option<Instant>) {
+        while !slot.is_done() && !is_past(until) {
             self.read_some();
         }
         self.step_down();
@@ -293,11 +335,25 @@ impl Link {
         }
     }
 
+    /// Whether this is the connection's own thread.
+    pub fn is_attended_here(&self) -> bool {
+        ATTENDED.get() == std::ptr::from_ref(self).addr()
+    }
+
     /// What the connection's own thread does, until the end.
     pub fn attend(&self) {
+        ATTENDED.set(std::ptr::from_ref(self).addr());
+        let look_after = self.call_max.map_or(LOOK_AFTER, |most| tick(most).min(LOOK_AFTER));
+        let mut looked = Instant::now();
         let mut pending = self.pending.lock();
         let mut is_late = false;
         while pending.dead.is_none() {
+            if self.call_max.is_some() && pending.wanted > 0 && looked.elapsed() >= look_after {
+                drop(pending);
+                self.give_up_late();
+                looked = Instant::now();
+                pending = self.pending.lock();
+            }
             let lies_about = is_late && !pending.slots.is_empty();
             if !pending.reading && (pending.wanted > 0 || lies_about) {
                 pending.reading = true;
@@ -306,16 +362,21 @@ impl Link {
                 self.step_down();
                 pending = self.pending.lock();
             } else {
-                is_late = self.wake.wait_for(&mut pending, LOOK_AFTER).timed_out();
+                is_late = self.wake.wait_for(&mut pending, look_after).timed_out();
             }
         }
     }
 
-    /// Takes in an answer, and those that came with it.
+    /// Takes in an answer, and those that came with it; or nothing, where nothing came for a while.
     fn read_some(&self) {
         let mut input = self.input.lock();
         let why = loop {
-            match input.next(Limits::FULL) {
+            let next = match input.poll() {
+                Ok(false) => return,
+                Ok(true) => input.next(Limits::FULL),
+                Err(error) => Err(error),
+            };
+            match next {
                 Ok(Some(frame)) => {
                     if let Err(error) = self.deliver(frame) {
                         break self.strange(error);
@@ -374,98 +435,16 @@ impl Link {
         pending.wanted = pending.wanted.saturating_sub(1);
     }
 
-    /// Until [`Link::release`] small requests are kept together.
-    pub fn gather(&self) {
-        self.gathered.lock().holders += 1;
-    }
-
-    /// What was kept leaves.
-    pub fn release(&self) {
-        let mut gathered = self.gathered.lock();
-        gathered.holders -= 1;
-        self.write_gathered(&mut gathered);
-    }
-
-    /// Who waits for an answer shall not wait for a request that was kept.
-    fn flush(&self) {
-        if self.has_gathered.load(Ordering::Acquire) {
-            self.write_gathered(&mut self.gathered.lock());
-        }
-    }
-
-    fn write_gathered(&self, gathered: &mut Gathered) {
-        if !gathered.bytes.is_empty() {
-            self.write(&[&gathered.bytes]);
-            gathered.bytes.clear();
-        }
-        self.has_gathered.store(false, Ordering::Release);
-    }
-
-    /// Sends a request, or keeps it. Where the connection fails its slot hears of it.
-    fn send(&self, parts: &[&[u8]]) {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        let mut gathered = self.gathered.lock();
-        if gathered.holders > 0 && length <= GATHERED_LEN_MAX {
-            parts.iter().for_each(|part| gathered.bytes.extend_from_slice(part));
-            copies::copied(length);
-            self.has_gathered.store(true, Ordering::Release);
-            if gathered.bytes.len() >= GATHERED_ALL_LEN_MAX {
-                self.write_gathered(&mut gathered);
-            }
-            return;
-        }
-        self.write_gathered(&mut gathered);
-        self.write(parts);
-    }
-
-    fn write(&self, parts: &[&[u8]]) {
-        if !self.process.is_here() {
-            return;
-        }
-        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        let mut rest = &mut slices[..];
-        IoSlice::advance_slices(&mut rest, 0);
-        let written = self.stream.send_now(rest).and_then(|count| {
-            IoSlice::advance_slices(&mut rest, count);
-            if rest.is_empty() { Ok(()) } else { self.write_slowly(rest) }
-        });
-        if let Err(error) = written {
-            // A part of it may have gone out: nothing can follow.
-            self.fail(gone(&self.place).with_source(error));
-        }
-    }
-
-    /// The server takes no more for now: perhaps because nobody reads what it answers.
-    fn write_slowly(&self, mut rest: &mut [IoSlice<'_>]) -> std::io::Result<()> {
-        {
-            let mut pending = self.pending.lock();
-            pending.wanted += 1;
-            self.wake_if_wanted(&pending);
-        }
-        let mut written = Ok(());
-        while !rest.is_empty() && written.is_ok() {
-            written = match std::io::Write::write_vectored(&mut &*self.stream, rest) {
-                Ok(0) => Err(std::io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    IoSlice::advance_slices(&mut rest, count);
-                    Ok(())
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
-                Err(error) => Err(error),
-            };
-        }
-        self.unwant();
-        written
-    }
-
     /// Ends it: what is under way and all that comes fails; the first reason stays.
     pub fn fail(&self, why: Error) {
         if !self.process.is_here() {
             return;
         }
-        self.stream.end();
         let mut pending = self.pending.lock();
         let why = pending.dead.get_or_insert(why).clone();
+        self.has_ended.store(true, Ordering::Release);
+        // After its reason is known: who reads finds the end, and has another one.
+        self.stream.end();
         let slots = std::mem::take(&mut pending.slots);
         pending.waiting.clear();
         self.fewer.notify_all();
@@ -488,9 +467,9 @@ fn received(mut frame: Frame, held: Held) -> Result<Frame> {
     Ok(frame)
 }
 
-fn gone(place: &str) -> Error {
+pub(super) fn gone(place: &str) -> Error {
     let message = format!(
-        "the server at {place} is gone; whether what was under way has happened is not known: connect again and look"
+        "the server at {place} has gone; whether what was under way has happened is not known: look, and ask again"
     );
-    Error::new(ErrorKind::Stopped, message)
+    Error::new(ErrorKind::Disconnected, message)
 }

@@ -3,10 +3,15 @@
 //! Invariants:
 //! - Requests of one thread reach the server in the order in which they were made: batches keep their order, and a view
 //!   that is taken after an answer sees what the answer told of.
-//! - When the connection is lost every call fails with `Stopped`; whether a batch under way was applied is not known then.
+//! - Where the connection is lost the next call makes another one. Reads are asked for again on it, and so are batches with
+//!   a request id, whose outcome the store remembers; of another batch that was under way it is not known whether it was
+//!   applied, and the error says so.
+//! - What a connection holds goes with it: a view that was read from expires, a value on its way is lost, a watch tells that
+//!   events were.
 
 mod connection;
 mod cursor;
+mod line;
 mod link;
 mod pending;
 mod slot;
@@ -15,43 +20,63 @@ mod verbs;
 mod view;
 mod watch;
 
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use koine_engine::{
-    Batch, Commit, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place, Result, SpaceId, StageHint,
-    StageToken, Ticket, Version,
+    Batch, Commit, Completer, Durability, Error, ErrorKind, KeyRange, Operation, Payload, Place, Result, SpaceId,
+    StageHint, StageToken, Ticket, Version,
 };
 
 use self::connection::Connection;
-use self::link::{Asked, Link};
+use self::line::{Line, Reach, is_loss};
+use self::link::Asked;
 use self::slot::Outcome;
 use self::stage::{Remote, WireStage};
 use self::view::WireView;
 use self::watch::WireWatch;
 use super::fields::malformed;
 use super::frame::DATA_LEN_MAX;
-use super::identity::{Key, check_owner};
+use super::identity::Key;
 use super::reply::{take_commit, take_stat, take_usage};
 use super::request::{NEWEST, Request, Rule};
 use super::shared::SHARED_LEN_MAX;
 use super::shared::slots::Buffer;
-use super::stream::Stream;
 use crate::check::check_batch;
 use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch};
 
 pub use self::pending::Pending;
-pub use self::verbs::{Answer, WireVerbs};
+pub use self::verbs::{Answer, BeginChannel, Channel, WireVerbs};
+
+/// How long a client waits for a server; [`Duration::MAX`] is for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For it to take a connection, and to greet: 10 seconds. Then it is `TimedOut`.
+    pub connect: Duration,
+    /// For the answer to a call, beyond what the server was asked to wait itself: a minute. Then the call is `TimedOut`, and
+    /// whether what it asked for happens is not known. A body of any length is many calls.
+    pub call: Duration,
+    /// For a server that went away to come back, from when that was found: 10 seconds. Then it is `Disconnected`, and each
+    /// later call tries once to connect.
+    pub reconnect: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        let (short, long) = (Duration::from_secs(10), Duration::from_secs(60));
+        Timeouts { connect: short, call: long, reconnect: short }
+    }
+}
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// So long it waits for a server to take the connection and to greet.
-    pub connect: Duration,
+    /// How long it waits.
+    pub timeouts: Timeouts,
     /// Bytes of memory that it shares with a server on this machine, each way, at most [`SHARED_LEN_MAX`]; 0 is none.
     pub shared_len: usize,
     /// Data of at least so many bytes goes through that memory and not through the socket.
@@ -63,122 +88,130 @@ const SHARED_FROM: usize = 4 << 10;
 
 impl Default for ClientOptions {
     fn default() -> ClientOptions {
-        ClientOptions { connect: Duration::from_secs(10), shared_len: SHARED_LEN_MAX, shared_from: SHARED_FROM }
+        ClientOptions { timeouts: Timeouts::default(), shared_len: SHARED_LEN_MAX, shared_from: SHARED_FROM }
     }
 }
 
 /// A store behind a connection. Thread-safe; closing it ends the connection, not the store.
 pub struct WireKv {
-    connection: Arc<Connection>,
+    line: Arc<Line>,
     profile: Profile,
+    /// The number of the connection on which something was last changed without a sync, plus one; 0 for none.
+    unsynced: AtomicU64,
 }
 
 impl WireKv {
     /// To the owner of a Unix socket on this machine.
     pub fn connect_unix(path: &Path, options: &ClientOptions) -> Result<WireKv> {
-        let place = path.display().to_string();
-        let stream = UnixStream::connect(path).map_err(|error| failed_to_connect(&place, error))?;
-        check_owner(&stream, &place)?;
-        WireKv::over(Stream::Unix(stream), &place, None, options)
+        WireKv::over(Reach::Own(path.to_owned()), options)
     }
 
     /// To a server that knows the same key. `address` is a host and a port.
     pub fn connect_tcp(address: &str, key: &Key, options: &ClientOptions) -> Result<WireKv> {
-        let found = address.to_socket_addrs().map_err(|error| failed_to_connect(address, error))?;
-        let mut failed = Error::new(ErrorKind::NotFound, format!("{address} has no address"));
-        for place in found {
-            match TcpStream::connect_timeout(&place, options.connect) {
-                Ok(stream) => return WireKv::over(Stream::Tcp(stream), address, Some(key), options),
-                Err(error) => failed = failed_to_connect(address, error),
-            }
-        }
-        Err(failed)
+        WireKv::over(Reach::Tcp(address.to_owned(), key.clone()), options)
     }
 
-    fn over(stream: Stream, place: &str, key: Option<&Key>, options: &ClientOptions) -> Result<WireKv> {
-        let (connection, profile) = Connection::begin(stream, place, key, options)?;
-        Ok(WireKv { connection, profile })
+    fn over(reach: Reach, options: &ClientOptions) -> Result<WireKv> {
+        let (line, profile) = Line::open(reach, options.clone(), None)?;
+        Ok(WireKv { line: Arc::new(line), profile, unsynced: AtomicU64::new(0) })
     }
 
     /// Asks for the whole value of a key in the newest version, and goes on.
     pub fn begin_get(&self, space: SpaceId, key: Bytes) -> Result<Pending<Option<Bytes>>> {
         let at = Place { space, key };
-        let asked = self.retrieve(&at)?;
-        Ok(Pending::of((Arc::clone(&self.connection), at), asked, whole))
+        let asked = self.line.connection()?.retrieve(NEWEST, &at, 0, DATA_LEN_MAX)?;
+        Ok(Pending::get(Arc::clone(&self.line), at, asked))
     }
 
     /// Asks for a batch, and goes on; batches of one thread are ordered as they were begun.
     pub fn begin(&self, batch: Batch, durability: Durability) -> Result<Pending<Commit>> {
-        Ok(Pending::told(self.ask_for(batch, durability)?, |outcome| take_commit(outcome?.message)))
+        let asked = self.ask_for(&self.line.fresh()?, batch, durability)?;
+        Ok(Pending::commit(asked))
     }
 
     /// Until the guard is dropped small requests of this connection leave together, many in one call of the system. Who waits
     /// for an answer sends them first.
     pub fn gather(&self) -> Gathering<'_> {
-        let link = self.connection.link();
-        link.gather();
-        Gathering(link)
+        let connection = self.line.connection().ok();
+        connection.iter().for_each(|connection| connection.link().gather());
+        Gathering { connection, of: PhantomData }
     }
 
-    fn ask_for(&self, batch: Batch, durability: Durability) -> Result<Asked> {
+    fn ask_for(&self, connection: &Arc<Connection>, batch: Batch, durability: Durability) -> Result<Asked> {
         check_batch(&self.profile, &batch)?;
+        if durability != Durability::Sync {
+            self.unsynced.store(connection.number() + 1, Ordering::Release);
+        }
         if let ([], [Operation::Put { at, value: Payload::Bytes(value) }]) =
             (&batch.conditions[..], &batch.operations[..])
             && value.len() <= DATA_LEN_MAX
         {
             let request = Request::Store { at: at.clone(), rule: Rule::Any, durability, request: batch.request };
-            return self.connection.ask_with_bytes(&request, value);
+            return connection.ask_with_bytes(&request, value);
         }
         let request = Request::Submit { batch, durability };
-        self.connection.ask_naming(&request, &|token| self.number_of(token))
+        connection.ask_naming(&request, &|token| number_of(connection, token))
     }
 
-    fn retrieve(&self, at: &Place) -> Result<Asked> {
-        self.connection.retrieve(NEWEST, at, 0, DATA_LEN_MAX)
+    fn commit_again(&self, batch: &Batch, durability: Durability) -> Result<Commit> {
+        self.line.repeat(|connection| take_commit(self.ask_for(connection, batch.clone(), durability)?.wait()?.message))
     }
 
     /// Memory of so many bytes that a server on this machine takes a value from by itself: filled, made [`Bytes`] and put, it
     /// is copied once, by the server. `None` where no memory is shared, or all of it is in use: other bytes do as well.
     pub fn buffer(&self, length: usize) -> Option<Buffer> {
-        self.connection.buffer(length)
+        self.line.connection().ok()?.buffer(length)
     }
+}
 
-    /// The number of a stage of this connection.
-    fn number_of(&self, token: &StageToken) -> Result<u64> {
-        let remote = token.content_ref::<Remote>().filter(|remote| remote.is_of(&self.connection));
-        let remote = remote.ok_or_else(|| {
-            Error::invalid("a stage of another store; stage the bytes in the store that the batch is for")
-        })?;
-        Ok(remote.number())
+/// The number of a stage of a connection.
+fn number_of(connection: &Arc<Connection>, token: &StageToken) -> Result<u64> {
+    let remote = token.content_ref::<Remote>().ok_or_else(another_store)?;
+    match remote.is_of(connection) {
+        Ok(is_of) if is_of => Ok(remote.number()),
+        Ok(_) => Err(another_store()),
+        Err(lost) => Err(lost),
     }
+}
+
+fn another_store() -> Error {
+    Error::invalid("a stage of another store; stage the bytes in the store that the batch is for")
 }
 
 /// While it is there, small requests are gathered ([`WireKv::gather`]).
 #[must_use = "requests are gathered until it is dropped"]
-pub struct Gathering<'c>(&'c Link);
+pub struct Gathering<'c> {
+    connection: Option<Arc<Connection>>,
+    of: PhantomData<&'c WireKv>,
+}
 
 impl Drop for Gathering<'_> {
     fn drop(&mut self) {
-        self.0.release();
+        self.connection.iter().for_each(|connection| connection.link().release());
     }
 }
 
-/// What to do about a server that is not there.
-fn failed_to_connect(place: &str, error: std::io::Error) -> Error {
-    use std::io::ErrorKind as Io;
-    let (kind, message) = match error.kind() {
-        Io::NotFound | Io::ConnectionRefused => {
-            (ErrorKind::NotFound, format!("no server is at {place}: start `koine serve`, or name another place"))
-        }
-        Io::PermissionDenied => (ErrorKind::Invalid, format!("{place} belongs to another user")),
-        Io::TimedOut => (ErrorKind::Busy, format!("the server at {place} does not answer")),
-        _ => (ErrorKind::Stopped, format!("cannot connect to {place}")),
+/// The same batch on another connection, by a thread that may wait for it.
+fn submit_again(line: Arc<Line>, batch: Batch, durability: Durability, completer: Completer) {
+    let again = move || {
+        let commit = line.repeat(|connection| {
+            let request = Request::Submit { batch: batch.clone(), durability };
+            let asked = connection.ask_naming(&request, &|token| number_of(connection, token))?;
+            take_commit(asked.wait()?.message)
+        });
+        completer.complete(commit);
     };
-    Error::new(kind, message).with_source(error)
+    // Without a thread the completer goes with the closure: who waits hears that the store stopped.
+    let _begun = std::thread::Builder::new().name("koine-again".into()).spawn(again);
+}
+
+/// The whole value of a key, in one round where it is no longer than a piece.
+fn get(line: &Arc<Line>, at: &Place) -> Result<Option<Bytes>> {
+    line.repeat(|connection| whole(line, at, connection.retrieve(NEWEST, at, 0, DATA_LEN_MAX)?.wait()))
 }
 
 /// The value that the answer to `retrieve` has the whole or the beginning of.
-fn whole(connection: &Arc<Connection>, at: &Place, outcome: Outcome) -> Result<Option<Bytes>> {
+fn whole(line: &Arc<Line>, at: &Place, outcome: Outcome) -> Result<Option<Bytes>> {
     let frame = match outcome {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         answered => answered?,
@@ -187,7 +220,7 @@ fn whole(connection: &Arc<Connection>, at: &Place, outcome: Outcome) -> Result<O
     if frame.data.len() as u64 == stat.size {
         return Ok(Some(frame.data));
     }
-    let view = WireView::open(connection)?;
+    let view = WireView::open(line)?;
     let Some(stat) = view.stat(at.space, &at.key)? else { return Ok(None) };
     let length = usize::try_from(stat.size).map_err(|_| Error::invalid("value too large to get whole"))?;
     view.bytes(at.space, &at.key, 0, length).map(Some)
@@ -199,13 +232,12 @@ impl Kv for WireKv {
     }
 
     fn view(&self) -> Result<Arc<dyn View>> {
-        Ok(Arc::new(WireView::open(&self.connection)?))
+        Ok(Arc::new(WireView::open(&self.line)?))
     }
 
     /// In one round, where the value is no longer than a piece.
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        let at = Place { space, key: Bytes::copy_from_slice(key) };
-        whole(&self.connection, &at, self.retrieve(&at)?.wait())
+        get(&self.line, &Place { space, key: Bytes::copy_from_slice(key) })
     }
 
     fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
@@ -213,14 +245,23 @@ impl Kv for WireKv {
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
-        Ok(Box::new(WireStage::open(&self.connection, hint)?))
+        let stage = self.line.repeat(|connection| WireStage::open(connection, hint))?;
+        Ok(Box::new(stage))
     }
 
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = Ticket::new();
-        match self.ask_for(batch, durability) {
+        let again = batch.request.is_some().then(|| batch.clone());
+        let begun = self.line.fresh().and_then(|connection| self.ask_for(&connection, batch, durability));
+        match begun {
             Ok(asked) => {
-                asked.then(move |outcome| completer.complete(outcome.and_then(|frame| take_commit(frame.message))))
+                let line = Arc::clone(&self.line);
+                asked.then(move |outcome| match (outcome, again) {
+                    (Err(error), Some(batch)) if is_loss(&error) => {
+                        submit_again(line, batch, durability, completer);
+                    }
+                    (outcome, _) => completer.complete(outcome.and_then(|frame| take_commit(frame.message))),
+                });
             }
             Err(error) => completer.complete(Err(error)),
         }
@@ -229,29 +270,43 @@ impl Kv for WireKv {
 
     /// Without a thread between the answer and who waits for it.
     fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        take_commit(self.ask_for(batch, durability)?.wait()?.message)
+        if batch.request.is_some() {
+            return self.commit_again(&batch, durability);
+        }
+        take_commit(self.ask_for(&self.line.fresh()?, batch, durability)?.wait()?.message)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {
-        Ok(Box::new(WireWatch::open(&self.connection, space, range, from)?))
+        Ok(Box::new(WireWatch::open(&self.line, space, range, from)?))
     }
 
     fn usage(&self) -> Result<Usage> {
-        take_usage(self.connection.call(&Request::Usage)?.message)
+        self.line.repeat(|connection| take_usage(connection.call(&Request::Usage)?.message))
     }
 
+    /// Once more where the connection was lost, unless what was to be made durable may have been lost with it.
     fn sync(&self) -> Result<()> {
-        self.connection.call(&Request::Sync).map(drop)
+        self.line.repeat(|connection| {
+            let unsynced = self.unsynced.load(Ordering::Acquire);
+            if unsynced != 0 && unsynced != connection.number() + 1 {
+                let _told = self.unsynced.compare_exchange(unsynced, 0, Ordering::AcqRel, Ordering::Relaxed);
+                let message = "what was changed without a sync before may be lost too: look, and change it again";
+                return Ok(Err(connection.lost_with_it(ErrorKind::Disconnected, message)));
+            }
+            connection.call(&Request::Sync)?;
+            let _later = self.unsynced.compare_exchange(unsynced, 0, Ordering::AcqRel, Ordering::Relaxed);
+            Ok(Ok(()))
+        })?
     }
 
     fn close(&self) -> Result<()> {
-        self.connection.close();
+        self.line.close();
         Ok(())
     }
 }
 
 impl std::fmt::Debug for WireKv {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WireKv({})", self.connection.place())
+        write!(f, "WireKv({})", self.line.place())
     }
 }

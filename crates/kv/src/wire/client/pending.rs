@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 
-use koine_engine::{Place, Result};
+use bytes::Bytes;
+use koine_engine::{Commit, Place, Result};
 
-use super::connection::Connection;
+use super::line::{Line, is_loss};
 use super::link::Asked;
 use super::slot::Outcome;
+use super::{get, whole};
+use crate::wire::reply::take_commit;
 
 /// A request under way.
 #[must_use = "a request that is dropped tells nobody what came of it"]
@@ -20,29 +23,39 @@ pub struct Pending<T> {
 /// What an outcome is made into.
 enum Finish<T> {
     Told(fn(Outcome) -> Result<T>),
-    /// With what was asked for, of which there may be more to ask.
-    Of(fn(&Arc<Connection>, &Place, Outcome) -> Result<T>, Arc<Connection>, Place),
+    /// With what was asked for, of which there may be more to ask, or all of it again.
+    Of(fn(&Got, Outcome) -> Result<T>, Got),
+}
+
+/// A value that was asked for.
+struct Got {
+    line: Arc<Line>,
+    at: Place,
+}
+
+impl Pending<Option<Bytes>> {
+    pub(super) fn get(line: Arc<Line>, at: Place, asked: Asked) -> Self {
+        let finish = |got: &Got, outcome: Outcome| match outcome {
+            Err(error) if is_loss(&error) => get(&got.line, &got.at),
+            outcome => whole(&got.line, &got.at, outcome),
+        };
+        Pending { asked, finish: Finish::Of(finish, Got { line, at }) }
+    }
+}
+
+impl Pending<Commit> {
+    pub(super) fn commit(asked: Asked) -> Self {
+        Pending { asked, finish: Finish::Told(|outcome| take_commit(outcome?.message)) }
+    }
 }
 
 impl<T> Pending<T> {
-    pub(super) fn told(asked: Asked, finish: fn(Outcome) -> Result<T>) -> Pending<T> {
-        Pending { asked, finish: Finish::Told(finish) }
-    }
-
-    pub(super) fn of(
-        (connection, at): (Arc<Connection>, Place),
-        asked: Asked,
-        finish: fn(&Arc<Connection>, &Place, Outcome) -> Result<T>,
-    ) -> Pending<T> {
-        Pending { asked, finish: Finish::Of(finish, connection, at) }
-    }
-
     /// Waits for the answer.
     pub fn wait(self) -> Result<T> {
         let outcome = self.asked.wait();
         match self.finish {
             Finish::Told(finish) => finish(outcome),
-            Finish::Of(finish, connection, at) => finish(&connection, &at, outcome),
+            Finish::Of(finish, got) => finish(&got, outcome),
         }
     }
 

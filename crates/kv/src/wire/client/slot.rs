@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Instant;
 
 use koine_engine::Result;
 use parking_lot::{Condvar, Mutex};
@@ -12,7 +13,7 @@ use crate::wire::frame::Frame;
 
 /// What came of a request: its answer, or why there is none.
 pub type Outcome = Result<Frame>;
-type Callback = Box<dyn FnOnce(Outcome) + Send>;
+type Told = Box<dyn FnOnce(Outcome) + Send>;
 
 thread_local! {
     /// This thread runs a callback: it must not wait for answers, which it may be the one to read.
@@ -25,12 +26,33 @@ pub enum State {
     Waiting,
     /// Nobody reads any more: who waits for this one is to.
     Lead,
-    /// Who is called with it.
-    Called(Callback),
+    /// Who is called with it, and until when it is waited for.
+    Called(Told, Option<Instant>),
     /// It is there.
     Done(Outcome),
     /// It was there.
     Taken,
+}
+
+/// Why a thread that rested goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// It is to read.
+    Leads,
+    /// The outcome is there, or it was waited for long enough.
+    Looks,
+}
+
+/// Who is to be called with an outcome.
+pub struct Callback(Told);
+
+impl Callback {
+    /// Calls.
+    pub fn tell(self, outcome: Outcome) {
+        let before = TELLING.replace(true);
+        (self.0)(outcome);
+        TELLING.set(before);
+    }
 }
 
 /// Where the outcome of one request comes.
@@ -57,11 +79,9 @@ impl Slot {
                 self.changed.notify_one();
                 false
             }
-            State::Called(callback) => {
+            State::Called(callback, _) => {
                 drop(state);
-                let before = TELLING.replace(true);
-                callback(outcome);
-                TELLING.set(before);
+                Callback(callback).tell(outcome);
                 true
             }
             other => {
@@ -88,17 +108,32 @@ impl Slot {
         matches!(*self.state.lock(), State::Done(_))
     }
 
-    /// Waits until the outcome is there, or until this thread is to read: whether it is.
-    pub fn rest(&self) -> bool {
+    /// Who is called with it, where that has been waited for long enough: nobody is any more.
+    pub fn take_late_callback(&self) -> Option<Callback> {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Called(_, Some(until)) if Instant::now() >= until) {
+            return None;
+        }
+        match std::mem::replace(&mut *state, State::Taken) {
+            State::Called(callback, _) => Some(Callback(callback)),
+            _ => None,
+        }
+    }
+
+    /// Waits until the outcome is there, this thread is to read, or a moment comes.
+    pub fn rest(&self, until: Option<Instant>) -> Woken {
         let mut state = self.state.lock();
         loop {
-            match *state {
-                State::Waiting => self.changed.wait(&mut state),
-                State::Lead => {
+            match (&*state, until) {
+                (State::Lead, _) => {
                     *state = State::Waiting;
-                    return true;
+                    return Woken::Leads;
                 }
-                _ => return false,
+                (State::Waiting, None) => self.changed.wait(&mut state),
+                (State::Waiting, Some(until)) if Instant::now() < until => {
+                    let _woken = self.changed.wait_until(&mut state, until);
+                }
+                _ => return Woken::Looks,
             }
         }
     }

@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use koine_engine::stage::STAGE_PIECE_LEN_MAX;
-use koine_engine::{Error, Result, StageHint, StageToken};
+use koine_engine::{Error, ErrorKind, Result, StageHint, StageToken};
 
 use super::connection::Connection;
+use super::line::is_loss;
 use super::link::Asked;
 use crate::seam::Stage;
 use crate::wire::reply::take_number;
@@ -30,9 +31,22 @@ impl Remote {
         self.number
     }
 
-    pub fn is_of(&self, connection: &Arc<Connection>) -> bool {
-        Arc::ptr_eq(&self.connection, connection)
+    /// Whether it is of a connection; an error where it went with its own.
+    pub fn is_of(&self, connection: &Arc<Connection>) -> Result<bool> {
+        if self.connection.link().has_ended() {
+            Err(lost(&self.connection))
+        } else {
+            Ok(Arc::ptr_eq(&self.connection, connection))
+        }
     }
+}
+
+/// Nothing of it is in the store.
+fn lost(connection: &Connection) -> Error {
+    connection.lost_with_it(
+        ErrorKind::Disconnected,
+        "the value that was on its way went with it: nothing of it was stored; write it again",
+    )
 }
 
 impl Drop for Remote {
@@ -59,11 +73,16 @@ impl WireStage {
         Ok(WireStage { remote, hint, length: 0, under_way: VecDeque::new(), failed: None })
     }
 
+    fn told(&self, error: Error) -> Error {
+        if is_loss(&error) { lost(&self.remote.connection) } else { error }
+    }
+
     /// Waits until at most so many pieces are under way, and hears of those that have arrived.
     fn settle(&mut self, most: usize) -> Result<()> {
         while self.under_way.len() > most || self.under_way.front().is_some_and(Asked::is_done) {
             let Some(asked) = self.under_way.pop_front() else { break };
             if let Err(error) = asked.wait() {
+                let error = self.told(error);
                 self.failed.get_or_insert(error);
             }
         }
@@ -82,7 +101,8 @@ impl Stage for WireStage {
             return Err(Error::invalid(format!("the stage was begun for {length} bytes, and more were written")));
         }
         self.settle(UNDER_WAY_MAX - 1)?;
-        let asked = self.remote.connection.ask_with(&Request::WriteStage { stage: self.remote.number }, piece)?;
+        let asked = self.remote.connection.ask_with(&Request::WriteStage { stage: self.remote.number }, piece);
+        let asked = asked.map_err(|error| self.told(error))?;
         self.under_way.push_back(asked);
         self.length = after;
         Ok(())
@@ -93,9 +113,11 @@ impl Stage for WireStage {
     }
 
     fn finish(mut self: Box<Self>) -> Result<StageToken> {
-        let asked = self.remote.connection.ask(&Request::FinishStage { stage: self.remote.number })?;
+        let asked = self.remote.connection.ask(&Request::FinishStage { stage: self.remote.number });
+        let asked = asked.map_err(|error| self.told(error))?;
         self.settle(0)?;
-        let length = take_number(asked.wait()?.message)?;
+        let finished = asked.wait().map_err(|error| self.told(error))?;
+        let length = take_number(finished.message)?;
         Ok(StageToken::new(length, Arc::new(self.remote)))
     }
 }

@@ -2,61 +2,98 @@
 //!
 //! Invariants:
 //! - Nothing of keys and values is asked for, and no memory is shared: the server may be of another user.
+//! - What is opened on a connection is known by its [`Channel`] alone: nothing of it is asked for on another.
 //! - Requests of one thread reach the server in the order in which they were made.
 
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, Result};
+use koine_engine::{Error, Result};
 
+use super::ClientOptions;
 use super::connection::Connection;
+use super::line::{Line, Reach};
 use super::link::{Asked, Data, Held};
-use super::{ClientOptions, failed_to_connect};
 use crate::wire::fields::malformed;
-use crate::wire::identity::{Key, check_server};
+use crate::wire::identity::Key;
 use crate::wire::request::VERB_FOREIGN_FIRST;
 use crate::wire::server::VERB_MESSAGE_LEN_MAX;
-use crate::wire::stream::Stream;
 
-/// A connection that asks for verbs of a higher floor. Thread-safe; clones are the same connection, which ends with the
-/// last of them.
+/// What is said on every connection before anything else, as by a log in.
+pub type BeginChannel = Box<dyn Fn(&Channel) -> Result<()> + Send + Sync>;
+
+/// A way to a server that answers verbs of a higher floor: a connection, and another one where that is lost. Thread-safe;
+/// clones are the same, which ends with the last of them.
 #[derive(Clone)]
 pub struct WireVerbs {
-    connection: Arc<Connection>,
+    line: Arc<Line>,
 }
 
 impl WireVerbs {
     /// To a Unix socket on this machine. The server must be of this user, of root, or of `owner`, a user who is known to
-    /// have the store.
-    pub fn connect_unix(path: &Path, owner: Option<u32>, options: &ClientOptions) -> Result<WireVerbs> {
-        let place = path.display().to_string();
-        let stream = UnixStream::connect(path).map_err(|error| failed_to_connect(&place, error))?;
-        check_server(&stream, &place, owner)?;
-        WireVerbs::over(Stream::Unix(stream), &place, None, options)
+    /// have the store. `begin` is called with every connection, the first one and those that are made later.
+    pub fn connect_unix(
+        path: &Path,
+        owner: Option<u32>,
+        options: &ClientOptions,
+        begin: Option<BeginChannel>,
+    ) -> Result<WireVerbs> {
+        WireVerbs::over(Reach::Of(path.to_owned(), owner), options, begin)
     }
 
-    /// To a server that knows the same key. `address` is a host and a port.
-    pub fn connect_tcp(address: &str, key: &Key, options: &ClientOptions) -> Result<WireVerbs> {
-        let found = address.to_socket_addrs().map_err(|error| failed_to_connect(address, error))?;
-        let mut failed = Error::new(ErrorKind::NotFound, format!("{address} has no address"));
-        for place in found {
-            match TcpStream::connect_timeout(&place, options.connect) {
-                Ok(stream) => return WireVerbs::over(Stream::Tcp(stream), address, Some(key), options),
-                Err(error) => failed = failed_to_connect(address, error),
-            }
-        }
-        Err(failed)
+    /// The same to a server that knows the same key. `address` is a host and a port.
+    pub fn connect_tcp(
+        address: &str,
+        key: &Key,
+        options: &ClientOptions,
+        begin: Option<BeginChannel>,
+    ) -> Result<WireVerbs> {
+        WireVerbs::over(Reach::Tcp(address.to_owned(), key.clone()), options, begin)
     }
 
-    fn over(stream: Stream, place: &str, key: Option<&Key>, options: &ClientOptions) -> Result<WireVerbs> {
+    fn over(reach: Reach, options: &ClientOptions, begin: Option<BeginChannel>) -> Result<WireVerbs> {
         let options = ClientOptions { shared_len: 0, ..options.clone() };
-        let (connection, _) = Connection::begin(stream, place, key, &options)?;
-        Ok(WireVerbs { connection })
+        let begin = begin.map(|begin| -> super::line::Begin {
+            Box::new(move |connection: &Arc<Connection>| begin(&Channel(Arc::clone(connection))))
+        });
+        let (line, _) = Line::open(reach, options, begin)?;
+        Ok(WireVerbs { line: Arc::new(line) })
     }
 
+    /// Asks, and goes on.
+    pub fn ask(&self, verb: u16, message: &[u8], data: &[u8]) -> Result<Answer> {
+        self.channel()?.ask(verb, message, data)
+    }
+
+    /// The connection after a look at it: what is asked for on it was not sent to a server that is gone already.
+    pub fn channel(&self) -> Result<Channel> {
+        self.line.fresh().map(Channel)
+    }
+
+    /// Asks for something that a second time changes nothing of: again, on another connection, where one is lost meanwhile.
+    /// The error that `ask` gives must be the wire's own in that case.
+    pub fn repeat<T>(&self, mut ask: impl FnMut(&Channel) -> Result<T>) -> Result<T> {
+        self.line.repeat(|connection| ask(&Channel(Arc::clone(connection))))
+    }
+
+    /// Where the server is.
+    pub fn place(&self) -> String {
+        self.line.place()
+    }
+
+    /// Ends the connection: later calls, and those under way, fail.
+    pub fn close(&self) {
+        self.line.close();
+    }
+}
+
+/// One connection. What is opened on it by a verb goes with it.
+#[derive(Clone)]
+pub struct Channel(Arc<Connection>);
+
+impl Channel {
     /// Asks, and goes on.
     pub fn ask(&self, verb: u16, message: &[u8], data: &[u8]) -> Result<Answer> {
         if verb < VERB_FOREIGN_FIRST {
@@ -68,18 +105,24 @@ impl WireVerbs {
                 message.len()
             )));
         }
-        let asked = self.connection.link().ask(verb, message, Data::Inline(data), Held::default())?;
-        Ok(Answer { asked, connection: Arc::clone(&self.connection) })
+        let asked = self.0.link().ask(verb, message, Data::Inline(data), Held::default())?;
+        Ok(Answer { asked, connection: Arc::clone(&self.0) })
     }
 
     /// Where the server is.
     pub fn place(&self) -> &str {
-        self.connection.place()
+        self.0.place()
     }
 
-    /// Ends the connection: later calls, and those under way, fail.
-    pub fn close(&self) {
-        self.connection.close();
+    /// Whether it was lost, with all that was open on it.
+    pub fn is_lost(&self) -> bool {
+        self.0.link().has_ended()
+    }
+}
+
+impl std::fmt::Debug for Channel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Channel({})", self.place())
     }
 }
 
@@ -100,7 +143,12 @@ pub struct Answer {
 impl Answer {
     /// Waits for it.
     pub fn wait(self) -> Result<(Bytes, Bytes)> {
-        let frame = self.asked.wait()?;
+        self.wait_beyond(Duration::ZERO)
+    }
+
+    /// The same where the server may take so long for what was asked, beyond the time that a call has.
+    pub fn wait_beyond(self, asked: Duration) -> Result<(Bytes, Bytes)> {
+        let frame = self.asked.wait_beyond(asked)?;
         Ok((frame.message.into_bytes(), frame.data))
     }
 

@@ -1,62 +1,65 @@
 //! A version of a store that its server keeps pinned.
 //!
-//! Invariant: the server pins it before it works on anything that was asked for later, so that nobody waits for the pinning.
+//! Invariants:
+//! - The server pins it before it works on anything that was asked for later, so that nobody waits for the pinning.
+//! - All that is read is of one version. Where the connection is lost before anything was read, the newest version of the
+//!   moment is pinned on another; afterwards the view has expired.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
-use koine_engine::{KeyRange, Place, Result, SpaceId, Version};
+use koine_engine::{ErrorKind, KeyRange, Place, Result, SpaceId, Version};
 use parking_lot::Mutex;
 
 use super::connection::Connection;
 use super::cursor::WireCursor;
+use super::line::{Line, is_loss};
 use super::link::Asked;
 use crate::copies;
-use crate::seam::{Cursor, Direction, Glance, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
 use crate::wire::fields::malformed;
 use crate::wire::frame::DATA_LEN_MAX;
-use crate::wire::reply::{take_number, take_spaces, take_stat};
+use crate::wire::message::Message;
+use crate::wire::reply::{take_number, take_page, take_spaces, take_stat};
 use crate::wire::request::Request;
 
 /// So many pieces of a long read are asked for before the first is waited for.
 const AHEAD_MAX: usize = 8;
 
 /// What is pinned under a number; its drop lets go of it.
-pub(super) struct Pin {
-    pub connection: Arc<Connection>,
-    pub number: u64,
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        // Without a connection the server has let go already.
-        let _gone = self.connection.ask(&Request::CloseView { view: self.number });
-    }
-}
-
-/// A view behind a connection.
-pub(super) struct WireView {
-    pin: Arc<Pin>,
+struct Pin {
+    connection: Arc<Connection>,
+    number: u64,
     opening: Mutex<Option<Asked>>,
     version: OnceLock<Version>,
 }
 
-impl WireView {
+impl Pin {
     /// Asks for the newest version to be pinned.
-    pub fn open(connection: &Arc<Connection>) -> Result<WireView> {
+    fn open(connection: &Arc<Connection>) -> Result<Arc<Pin>> {
         let number = connection.next_number();
         let opening = connection.ask(&Request::OpenView { view: number })?;
-        let pin = Arc::new(Pin { connection: Arc::clone(connection), number });
-        Ok(WireView { pin, opening: Mutex::new(Some(opening)), version: OnceLock::new() })
+        let connection = Arc::clone(connection);
+        Ok(Arc::new(Pin { connection, number, opening: Mutex::new(Some(opening)), version: OnceLock::new() }))
     }
 
-    fn ask(&self, request: &Request) -> Result<Asked> {
-        self.pin.connection.ask(request)
+    fn version(&self) -> Result<Version> {
+        if let Some(version) = self.version.get() {
+            return Ok(*version);
+        }
+        // Others wait for who waits for the answer.
+        let mut opening = self.opening.lock();
+        let told = match opening.take() {
+            Some(asked) => Version(take_number(asked.wait()?.message)?),
+            // Where it could not be pinned every read says why.
+            None => self.version.get().copied().unwrap_or_default(),
+        };
+        Ok(*self.version.get_or_init(|| told))
     }
 
     fn retrieve(&self, at: &Place, offset: u64, length: usize) -> Result<Asked> {
-        self.pin.connection.retrieve(self.pin.number, at, offset, length)
+        self.connection.retrieve(self.number, at, offset, length)
     }
 
     /// Reads pieces of a range in order until `length` bytes or the value's end; `take` gets each.
@@ -84,23 +87,123 @@ impl WireView {
     }
 }
 
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // Without a connection the server has let go already.
+        let _gone = self.connection.ask(&Request::CloseView { view: self.number });
+    }
+}
+
+/// A version that several may read.
+pub(super) struct Pinned {
+    line: Arc<Line>,
+    state: Mutex<State>,
+}
+
+struct State {
+    pin: Arc<Pin>,
+    /// Something of it was told.
+    was_read: bool,
+    /// It counts among those that are kept.
+    is_kept: bool,
+}
+
+impl Pinned {
+    fn open(line: &Arc<Line>) -> Result<Arc<Pinned>> {
+        let pin = line.repeat(Pin::open)?;
+        let state = Mutex::new(State { pin, was_read: false, is_kept: false });
+        Ok(Arc::new(Pinned { line: Arc::clone(line), state }))
+    }
+
+    /// Reads, and once more where the connection is lost before anything of the version was told.
+    fn read<T>(&self, mut read: impl FnMut(&Pin) -> Result<T>) -> Result<T> {
+        self.line.check()?;
+        loop {
+            let pin = Arc::clone(&self.state.lock().pin);
+            let done = read(&pin);
+            let lost = done.as_ref().is_err_and(|error| is_loss(error));
+            let mut state = self.state.lock();
+            if !Arc::ptr_eq(&state.pin, &pin) {
+                // Another thread has pinned another version meanwhile.
+                continue;
+            }
+            if !lost {
+                state.was_read = true;
+                return done;
+            }
+            if state.was_read || state.is_kept {
+                let message = "the version that was being read went with it: open it again";
+                return Err(pin.connection.lost_with_it(ErrorKind::Expired, message));
+            }
+            drop(state);
+            let again = self.line.repeat(Pin::open)?;
+            let mut state = self.state.lock();
+            if Arc::ptr_eq(&state.pin, &pin) {
+                state.pin = again;
+            }
+        }
+    }
+
+    /// It is going to be kept: others still get views for a moment.
+    fn keep(&self) -> Result<()> {
+        self.line.check()?;
+        let mut state = self.state.lock();
+        if !state.is_kept {
+            state.pin.connection.keep_view()?;
+            state.is_kept = true;
+        }
+        Ok(())
+    }
+
+    /// The next page of a cursor, and whether it is the last.
+    pub fn page(&self, asked: impl Fn(u64) -> Request) -> Result<(Vec<Entry>, bool)> {
+        self.read(|pin| take_page(pin.connection.call(&asked(pin.number))?.message))
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if state.is_kept {
+            state.pin.connection.leave_view();
+        }
+    }
+}
+
+/// A view behind a connection.
+pub(super) struct WireView {
+    pinned: Arc<Pinned>,
+}
+
+impl WireView {
+    /// Asks for the newest version to be pinned.
+    pub fn open(line: &Arc<Line>) -> Result<WireView> {
+        Ok(WireView { pinned: Pinned::open(line)? })
+    }
+
+    fn ask<T>(&self, request: impl Fn(u64) -> Request, take: impl Fn(Message) -> Result<T>) -> Result<T> {
+        self.pinned.read(|pin| take(pin.connection.call(&request(pin.number))?.message))
+    }
+}
+
 impl View for WireView {
     fn version(&self) -> Version {
-        *self.version.get_or_init(|| {
-            let opening = self.opening.lock().take();
-            let told = opening.and_then(|asked| asked.wait().ok()).and_then(|frame| take_number(frame.message).ok());
-            // Where it could not be pinned every read says why.
-            Version(told.unwrap_or_default())
-        })
+        self.pinned.read(Pin::version).unwrap_or_default()
+    }
+
+    fn keep(&self) -> Result<()> {
+        self.pinned.keep()
     }
 
     fn has_space(&self, space: SpaceId) -> Result<bool> {
-        let frame = self.ask(&Request::HasSpace { view: self.pin.number, space })?.wait()?;
-        match frame.message.as_ref() {
-            [0] => Ok(false),
-            [1] => Ok(true),
-            _ => Err(malformed("neither yes nor no")),
-        }
+        self.ask(
+            |view| Request::HasSpace { view, space },
+            |message| match message.as_ref() {
+                [0] => Ok(false),
+                [1] => Ok(true),
+                _ => Err(malformed("neither yes nor no")),
+            },
+        )
     }
 
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
@@ -109,8 +212,7 @@ impl View for WireView {
             && found.len() < most
         {
             let left = u32::try_from(most - found.len()).unwrap_or(u32::MAX);
-            let request = Request::Spaces { view: self.pin.number, from, most: left };
-            let page = take_spaces(self.ask(&request)?.wait()?.message)?;
+            let page = self.ask(|view| Request::Spaces { view, from, most: left }, take_spaces)?;
             next = page.last().and_then(|last| last.space.0.checked_add(1)).map(SpaceId);
             found.extend(page);
         }
@@ -119,21 +221,23 @@ impl View for WireView {
 
     fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
         let at = Place { space, key: Bytes::copy_from_slice(key) };
-        take_stat(self.ask(&Request::Exist { view: self.pin.number, at })?.wait()?.message)
+        self.ask(|view| Request::Exist { view, at: at.clone() }, take_stat)
     }
 
     fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let at = Place { space, key: Bytes::copy_from_slice(key) };
-        let mut done = 0;
         let length = buffer.len();
-        self.read_pieces(&at, offset, length, |_, data| {
-            if let Some(target) = buffer.get_mut(done..done + data.len()) {
-                target.copy_from_slice(&data);
-                copies::copied(data.len());
-                done += data.len();
-            }
-        })?;
-        Ok(done)
+        self.pinned.read(|pin| {
+            let mut done = 0;
+            pin.read_pieces(&at, offset, length, |_, data| {
+                if let Some(target) = buffer.get_mut(done..done + data.len()) {
+                    target.copy_from_slice(&data);
+                    copies::copied(data.len());
+                    done += data.len();
+                }
+            })?;
+            Ok(done)
+        })
     }
 
     fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
@@ -146,22 +250,24 @@ impl View for WireView {
 
     fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
         let at = Place { space, key: Bytes::copy_from_slice(key) };
-        let (mut first, mut more) = (None, BytesMut::new());
-        self.read_pieces(&at, offset, length, |stat, data| match first.take() {
-            None if more.is_empty() => first = Some(data),
-            Some(begin) => {
-                let begin: Bytes = begin;
-                let left = usize::try_from(stat.size.saturating_sub(offset)).unwrap_or(usize::MAX);
-                more.reserve(left.min(length));
-                more.extend_from_slice(&begin);
-                more.extend_from_slice(&data);
-            }
-            None => more.extend_from_slice(&data),
-        })?;
-        Ok(first.unwrap_or_else(|| more.freeze()))
+        self.pinned.read(|pin| {
+            let (mut first, mut more) = (None, BytesMut::new());
+            pin.read_pieces(&at, offset, length, |stat, data| match first.take() {
+                None if more.is_empty() => first = Some(data),
+                Some(begin) => {
+                    let begin: Bytes = begin;
+                    let left = usize::try_from(stat.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+                    more.reserve(left.min(length));
+                    more.extend_from_slice(&begin);
+                    more.extend_from_slice(&data);
+                }
+                None => more.extend_from_slice(&data),
+            })?;
+            Ok(first.unwrap_or_else(|| more.freeze()))
+        })
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        Ok(Box::new(WireCursor::new(Arc::clone(&self.pin), space, range, direction)))
+        Ok(Box::new(WireCursor::new(Arc::clone(&self.pinned), space, range, direction)))
     }
 }

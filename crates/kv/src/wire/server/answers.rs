@@ -102,6 +102,7 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        self.give(Err(Error::new(ErrorKind::Stopped, "the server has no answer: it is stopping")));
+        let message = "the server has no answer: it is stopping; whether what was under way has happened is not known";
+        self.give(Err(Error::new(ErrorKind::Disconnected, message)));
     }
 }

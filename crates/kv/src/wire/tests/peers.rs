@@ -299,7 +299,8 @@ fn strange_lister(page: Vec<u8>) -> WireKv {
             let _gone = stream.write_all(&[&frame.header()[..], &frame.message].concat());
         }
     });
-    WireKv::connect_unix(&socket, &ClientOptions::default()).unwrap()
+    let timeouts = Timeouts { reconnect: Duration::ZERO, ..Timeouts::default() };
+    WireKv::connect_unix(&socket, &ClientOptions { timeouts, ..ClientOptions::default() }).unwrap()
 }
 
 #[test]

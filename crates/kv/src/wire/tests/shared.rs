@@ -259,7 +259,8 @@ fn strange_server(reply: impl FnOnce(u64) -> Frame + Send + 'static) -> WireKv {
         let mut rest = Vec::new();
         let _until_the_end = stream.read_to_end(&mut rest);
     });
-    WireKv::connect_unix(&socket, &ClientOptions::default()).unwrap()
+    let timeouts = Timeouts { reconnect: Duration::ZERO, ..Timeouts::default() };
+    WireKv::connect_unix(&socket, &ClientOptions { timeouts, ..ClientOptions::default() }).unwrap()
 }
 
 fn send(stream: &mut UnixStream, frame: &Frame) {
@@ -273,7 +274,7 @@ fn a_server_that_answers_where_nothing_was_lent_is_left() {
         let kv = strange_server(move |id| Frame::new(0x03, Kind::Reply, id, stat(5)).with_shared(shared));
         let error = kv.get(SPACE, b"k").unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Stopped), "{shared:?}: {error}");
-        assert_eq!(kv.get(SPACE, b"k").unwrap_err().kind(), ErrorKind::Stopped);
+        assert_eq!(kv.get(SPACE, b"k").unwrap_err().kind(), ErrorKind::Disconnected);
     }
     let commit = put_commit(koine_engine::Commit { version: Version(1), repeated: false });
     let kv = strange_server(move |id| {

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::wire::{VERB_MESSAGE_LEN_MAX, WireVerbs};
+use crate::wire::{Channel, VERB_MESSAGE_LEN_MAX, WireVerbs};
 
 /// Answers with what it was asked; counts the connections that are there.
 #[derive(Clone, Default)]
@@ -71,7 +71,7 @@ fn door(options: ServerOptions) -> Door {
 
 impl Door {
     fn connect(&self) -> koine_engine::Result<WireVerbs> {
-        WireVerbs::connect_unix(&self.socket, None, &ClientOptions::default())
+        WireVerbs::connect_unix(&self.socket, None, &ClientOptions::default(), None)
     }
 }
 
@@ -182,15 +182,15 @@ fn who_greets_and_is_never_known_is_cut_off() {
 fn idle_connections_make_room_and_those_that_hold_something_do_not() {
     let door = door(ServerOptions { connections_max: 4, ..ServerOptions::default() });
     let known = |verb: u16| {
-        let client = door.connect().unwrap();
-        client.ask(verb, b"on", b"").unwrap().wait().unwrap();
-        client
+        let channel = door.connect().unwrap().channel().unwrap();
+        channel.ask(verb, b"on", b"").unwrap().wait().unwrap();
+        channel
     };
     let holds = [known(HOLDS), known(HOLDS)];
     let idle = [known(0x8005), known(0x8005)];
     idle[0].ask(0x8005, b"on", b"").unwrap().wait().unwrap();
     let newcomer = known(0x8005);
-    let works = |client: &WireVerbs| client.ask(0x8005, b"on", b"").and_then(|asked| asked.wait()).is_ok();
+    let works = |channel: &Channel| channel.ask(0x8005, b"on", b"").and_then(|asked| asked.wait()).is_ok();
     assert!(!works(&idle[1]), "the one that has been idle longest made room");
     assert!(works(&idle[0]) && holds.iter().all(works) && works(&newcomer));
 }

@@ -309,7 +309,7 @@ fn copy(kept: &Kept, offset: u64, buffer: &mut [u8]) -> Result<usize> {
 }
 
 impl View for CacheView {
-    crate::pass_on!(View, inner: version, has_space, spaces, cursor);
+    crate::pass_on!(View, inner: version, keep, has_space, spaces, cursor);
 
     fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
         match self.find(space, key) {

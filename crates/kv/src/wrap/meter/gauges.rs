@@ -19,7 +19,7 @@ const PARTS: usize = 8;
 const BUCKETS: usize = 42 * 4;
 
 /// The kinds that are told apart; those to come are counted with the last.
-const KINDS: [ErrorKind; 12] = [
+const KINDS: [ErrorKind; 14] = [
     ErrorKind::Refused,
     ErrorKind::Invalid,
     ErrorKind::NotFound,
@@ -32,6 +32,8 @@ const KINDS: [ErrorKind; 12] = [
     ErrorKind::Stopped,
     ErrorKind::Unsupported,
     ErrorKind::Busy,
+    ErrorKind::Disconnected,
+    ErrorKind::TimedOut,
 ];
 
 thread_local! {

@@ -3,9 +3,13 @@
 //! Invariants:
 //! - A call fails with the kind and the words that it would fail with where the store is.
 //! - Requests of one thread reach the server in their order, so that who has an answer sees in the next one what it told.
+//! - Where the connection is lost the next call makes another one, and logs in there as before. Calls that read are asked for
+//!   again; those that change something only where they have a request id. What was open on the connection says that it is
+//!   lost, and what to do.
 
 mod listing;
 mod reader;
+mod shown;
 mod transaction;
 mod writer;
 
@@ -14,11 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use koine_kv::wire::{Answer, ClientOptions, Key, WireVerbs};
-use koine_kv::{Bytes, Version};
+use koine_kv::wire::{Answer, Channel, ClientOptions, Key, Timeouts, WireVerbs};
+use koine_kv::{Bytes, Error as KvError, ErrorKind as KvErrorKind, RequestId, Version};
 
-use super::PROTOCOL;
-use super::calls::{AtPin, Call, Greet, LogInBy, LogOut, LoggedIn, Pin, Proof, Unpin, WhoAmI};
+use self::shown::Shown;
+use super::calls::{AtPin, Call, LogOut, Pin, Proof, Unpin, WhoAmI, reads, time_beyond};
 use super::errors::above;
 use super::field::{Field, Rest, message, whole};
 use crate::error::{Error, ErrorKind, Result};
@@ -44,14 +48,20 @@ pub enum LogIn {
     Password(String, crate::identity::Password, Duration),
 }
 
-/// A connection to the objects of a store that another process has, or a pinned version of it.
+/// A way to the objects of a store that another process has, or a pinned version of it.
 pub(crate) struct Remote {
     link: Arc<WireVerbs>,
+    place: Arc<str>,
     /// Of readers, writers, transactions and pinned versions.
     numbers: Arc<AtomicU64>,
+    /// By what each connection logs in.
+    shown: Arc<Shown>,
     /// The pinned version that all is read at; unpinned when this is dropped.
-    pin: Option<u64>,
+    pin: Option<(Channel, u64)>,
 }
+
+/// Something that was opened on a connection: what was told, the data beside it, and where it is.
+type Opened<T> = (Channel, T, Bytes);
 
 impl Remote {
     /// A number for a reader or a writer.
@@ -61,46 +71,78 @@ impl Remote {
 
     /// Where the store is.
     pub fn place(&self) -> &str {
-        self.link.place()
+        &self.place
     }
 
-    /// Asks, and goes on.
-    fn ask<C: Call>(&self, asked: &C::Asked, data: &[u8]) -> Result<Answer> {
-        let Some(pin) = self.pin else {
-            return self.link.ask(C::VERB, &message(asked), data).map_err(above);
-        };
-        let within = message(&(pin, C::VERB, Rest(message(asked))));
-        self.link.ask(AtPin::VERB, &within, data).map_err(above)
+    /// What is sent for a verb: as it is, or within what reads at the pinned version.
+    fn request<C: Call>(&self, asked: &C::Asked) -> (u16, Vec<u8>) {
+        match &self.pin {
+            None => (C::VERB, message(asked)),
+            Some((_, pin)) => (AtPin::VERB, message(&(*pin, C::VERB, Rest(message(asked))))),
+        }
     }
 
-    /// Pins the newest version: the same connection, which reads that one.
+    /// The connection for something that is asked for once; of a pinned version its own.
+    fn channel(&self) -> Result<Channel> {
+        match &self.pin {
+            None => self.link.channel().map_err(above),
+            Some((channel, _)) => Ok(channel.clone()),
+        }
+    }
+
+    /// Pins the newest version: the same server, of which that one is read.
     pub fn pin(&self) -> Result<(Remote, Version)> {
         let number = self.next_number();
-        let version = self.call::<Pin>(number)?;
-        Ok((Remote { link: Arc::clone(&self.link), numbers: Arc::clone(&self.numbers), pin: Some(number) }, version))
+        let (channel, version, _) = self.open::<Pin>(number)?;
+        let (link, place) = (Arc::clone(&self.link), Arc::clone(&self.place));
+        let (numbers, shown) = (Arc::clone(&self.numbers), Arc::clone(&self.shown));
+        Ok((Remote { link, place, numbers, shown, pin: Some((channel, number)) }, version))
     }
 
     /// Asks, and waits for the answer.
     pub fn call<C: Call>(&self, asked: C::Asked) -> Result<C::Told> {
-        self.call_for_data::<C>(asked).map(|(told, _)| told)
+        if reads(C::VERB) {
+            return self.open::<C>(asked).map(|(_, told, _)| told);
+        }
+        let (verb, message) = self.request::<C>(&asked);
+        let answer = self.channel()?.ask(verb, &message, &[]).map_err(above)?;
+        told::<C::Told>(answer.wait_beyond(time_beyond(C::VERB))).map(|(told, _)| told)
     }
 
-    /// The same where data comes with it.
-    fn call_for_data<C: Call>(&self, asked: C::Asked) -> Result<(C::Told, Bytes)> {
-        told::<C::Told>(self.ask::<C>(&asked, &[])?.wait())
+    /// Asks for what a second time does no harm, and waits: again where the connection is lost.
+    fn open<C: Call>(&self, asked: C::Asked) -> Result<Opened<C::Told>> {
+        let (verb, message) = self.request::<C>(&asked);
+        let ask = |channel: &Channel| {
+            let answer = channel.ask(verb, &message, &[])?.wait_beyond(time_beyond(C::VERB))?;
+            Ok((channel.clone(), answer))
+        };
+        let (channel, answer) = match &self.pin {
+            None => self.link.repeat(ask).map_err(above)?,
+            Some((channel, _)) => ask(channel).map_err(|error| {
+                lost(channel, error, ErrorKind::Expired, "the version that was pinned went with it: pin the newest one")
+            })?,
+        };
+        let (told, data) = told::<C::Told>(Ok(answer))?;
+        Ok((channel, told, data))
     }
 
-    /// Asks, and tells when the answer is there.
+    /// Asks for a change, and tells when the answer is there.
     pub fn begin<C: Call>(&self, asked: C::Asked) -> Pending<C::Told> {
-        self.begin_with::<C>(asked, &[])
+        self.begin_named::<C>(asked, None)
     }
 
-    fn begin_with<C: Call>(&self, asked: C::Asked, data: &[u8]) -> Pending<C::Told> {
-        match self.ask::<C>(&asked, data) {
-            Ok(answer) => Pending::new(Step::Asked(
-                answer,
-                Box::new(|answer| Step::Done(told::<C::Told>(answer).map(|(told, _)| told))),
-            )),
+    /// The same of a change that may have a request id: then it is asked for again where the connection is lost.
+    pub fn begin_named<C: Call>(&self, asked: C::Asked, named: Option<RequestId>) -> Pending<C::Told> {
+        let (verb, message) = self.request::<C>(&asked);
+        let answer = self.channel().and_then(|channel| channel.ask(verb, &message, &[]).map_err(above));
+        let again = named.map(|_| (Arc::clone(&self.link), message));
+        match answer {
+            Ok(answer) => pending(answer, move |answer| match (answer, again) {
+                (Err(error), Some((link, message))) if is_loss(&error) => {
+                    told(link.repeat(|channel| channel.ask(verb, &message, &[])?.wait()))
+                }
+                (answer, _) => told(answer),
+            }),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -108,11 +150,18 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        if let Some(number) = self.pin.take() {
+        if let Some((channel, number)) = self.pin.take() {
             // Where the connection is gone so is what it had pinned.
-            let _gone = self.ask::<Unpin>(&number, &[]);
+            let _gone = channel.ask(Unpin::VERB, &message(&number), &[]);
         }
     }
+}
+
+fn pending<T: Field + Send + 'static>(
+    answer: Answer,
+    take: impl FnOnce(koine_kv::Result<(Bytes, Bytes)>) -> Result<(T, Bytes)> + Send + 'static,
+) -> Pending<T> {
+    Pending::new(Step::Asked(answer, Box::new(|answer| Step::Done(take(answer).map(|(told, _)| told)))))
 }
 
 fn told<T: Field>(answer: koine_kv::Result<(Bytes, Bytes)>) -> Result<(T, Bytes)> {
@@ -120,22 +169,35 @@ fn told<T: Field>(answer: koine_kv::Result<(Bytes, Bytes)>) -> Result<(T, Bytes)
     Ok((whole(&message)?, data))
 }
 
+/// Whether an error of the wire is that the connection, or the server, goes away.
+fn is_loss(error: &KvError) -> bool {
+    error.kind() == KvErrorKind::Disconnected
+}
+
+/// An error of something that was open on a connection: where that was lost, what went with it.
+fn lost(channel: &Channel, error: KvError, kind: ErrorKind, what: &str) -> Error {
+    if is_loss(&error) {
+        return Error::new(kind, format!("the connection to the server at {} was lost, and {what}", channel.place()));
+    }
+    above(error)
+}
+
 impl Remote {
     /// Logs in by name and password; from then on the calls are made as this user.
     pub fn log_in(&self, name: &str, password: &str, life: Duration) -> Result<Login> {
-        let proof = Proof::Password(name.to_owned(), password.to_owned(), life.as_secs());
-        let LoggedIn { user, token } = self.call::<LogInBy>(proof)?;
-        let (token, expires) = token.ok_or_else(|| super::field::malformed("a log in without a token"))?;
-        Ok(Login { user, token: Token::new(token), expires })
+        let (user, login) =
+            self.shown.log_in(self, Proof::Password(name.to_owned(), password.to_owned(), life.as_secs()))?;
+        login.ok_or_else(|| super::field::malformed(format!("a log in of {user} without a token")))
     }
 
     /// Logs in by a token.
     pub fn log_in_by(&self, token: &Token) -> Result<()> {
-        self.call::<LogInBy>(Proof::Token(token.expose().to_owned())).map(drop)
+        self.shown.log_in(self, Proof::Token(token.expose().to_owned())).map(drop)
     }
 
     /// Takes a token back.
     pub fn log_out(&self, token: &Token) -> Pending<()> {
+        self.shown.forget(Some(token));
         self.begin::<LogOut>(Some(token.expose().to_owned()))
     }
 }
@@ -151,25 +213,22 @@ pub struct RemoteObjects {
 impl RemoteObjects {
     /// To a socket on this machine (`STORE.objects.sock`). The server must be of this user, of root, or of `owner`, who is
     /// known to have the store.
-    pub fn connect_unix(socket: &Path, owner: Option<u32>) -> Result<Self> {
-        RemoteObjects::over(WireVerbs::connect_unix(socket, owner, &ClientOptions::default()).map_err(above)?)
+    pub fn connect_unix(socket: &Path, owner: Option<u32>, timeouts: Timeouts) -> Result<Self> {
+        let (options, shown) = (ClientOptions { timeouts, ..ClientOptions::default() }, Arc::new(Shown::default()));
+        let begin = Some(Shown::begin(&shown));
+        RemoteObjects::over(WireVerbs::connect_unix(socket, owner, &options, begin).map_err(above)?, shown)
     }
 
     /// To a server over TCP that knows the same key. `address` is a host and a port.
-    pub fn connect_tcp(address: &str, key: &Key) -> Result<Self> {
-        RemoteObjects::over(WireVerbs::connect_tcp(address, key, &ClientOptions::default()).map_err(above)?)
+    pub fn connect_tcp(address: &str, key: &Key, timeouts: Timeouts) -> Result<Self> {
+        let (options, shown) = (ClientOptions { timeouts, ..ClientOptions::default() }, Arc::new(Shown::default()));
+        let begin = Some(Shown::begin(&shown));
+        RemoteObjects::over(WireVerbs::connect_tcp(address, key, &options, begin).map_err(above)?, shown)
     }
 
-    fn over(link: WireVerbs) -> Result<Self> {
-        let remote = Remote { link: Arc::new(link), numbers: Arc::new(AtomicU64::new(1)), pin: None };
-        let (protocol, _) = remote.call::<Greet>(PROTOCOL)?;
-        if protocol != PROTOCOL {
-            let message = format!(
-                "the server at {} speaks protocol {protocol} for objects, this program {PROTOCOL}: use one version for both",
-                remote.place()
-            );
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
+    fn over(link: WireVerbs, shown: Arc<Shown>) -> Result<Self> {
+        let place = Arc::from(link.place());
+        let remote = Remote { link: Arc::new(link), place, numbers: Arc::new(AtomicU64::new(1)), shown, pin: None };
         Ok(RemoteObjects { remote: Arc::new(remote) })
     }
 
@@ -187,9 +246,7 @@ impl RemoteObjects {
                 Proof::Password(name.clone(), password.expose().to_owned(), life.as_secs())
             }
         };
-        let LoggedIn { user, token } = self.remote.call::<LogInBy>(proof)?;
-        let login = token.map(|(token, expires)| Login { user: user.clone(), token: Token::new(token), expires });
-        Ok((user, login))
+        self.remote.shown.log_in(&self.remote, proof)
     }
 
     /// Who has logged in here.
@@ -199,6 +256,7 @@ impl RemoteObjects {
 
     /// Takes back the token by which it was logged in, and is nobody from then on.
     pub fn log_out(&self) -> Result<()> {
+        self.remote.shown.forget(None);
         self.remote.call::<LogOut>(None)
     }
 

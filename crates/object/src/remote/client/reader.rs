@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use koine_kv::wire::Answer;
+use koine_kv::wire::{Answer, Channel};
 
-use super::{Remote, told};
+use super::{Opened, Remote, lost, told};
 use crate::copy::Name;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::info::{ObjectInfo, PartInfo};
-use crate::remote::calls::{CloseReader, OpenReader, OpenVersion, Read, ReaderParts};
+use crate::remote::calls::{Call, CloseReader, OpenReader, OpenVersion, Read, ReaderParts};
 use crate::remote::{FIRST_LEN, PIECE_LEN_MAX};
 use crate::version::VersionId;
 
@@ -22,6 +22,8 @@ const PIECES_MAX: usize = 4;
 /// A reader of the other side.
 pub(crate) struct RemoteReader {
     remote: Arc<Remote>,
+    /// Where it is open.
+    channel: Channel,
     number: u64,
     /// Whether the other side has it still.
     is_open: bool,
@@ -33,23 +35,23 @@ impl RemoteReader {
     /// Opens an object as it is now.
     pub fn open(remote: &Arc<Remote>, name: Name) -> Result<(RemoteReader, ObjectInfo)> {
         let number = remote.next_number();
-        let told = remote.call_for_data::<OpenReader>((number, name, FIRST_LEN as u32))?;
-        Ok(RemoteReader::new(remote, number, told))
+        let opened = remote.open::<OpenReader>((number, name, FIRST_LEN as u32))?;
+        Ok(RemoteReader::new(remote, number, opened))
     }
 
     /// Opens a version of an object.
     pub fn open_version(remote: &Arc<Remote>, name: Name, version: VersionId) -> Result<(RemoteReader, ObjectInfo)> {
         let number = remote.next_number();
-        let told = remote.call_for_data::<OpenVersion>((number, name, version, FIRST_LEN as u32))?;
-        Ok(RemoteReader::new(remote, number, told))
+        let opened = remote.open::<OpenVersion>((number, name, version, FIRST_LEN as u32))?;
+        Ok(RemoteReader::new(remote, number, opened))
     }
 
     fn new(
         remote: &Arc<Remote>,
         number: u64,
-        ((info, is_open), first): ((ObjectInfo, bool), Bytes),
+        (channel, (info, is_open), first): Opened<(ObjectInfo, bool)>,
     ) -> (Self, ObjectInfo) {
-        (RemoteReader { remote: Arc::clone(remote), number, is_open, first }, info)
+        (RemoteReader { remote: Arc::clone(remote), channel, number, is_open, first }, info)
     }
 
     /// The first bytes, as far as they are here.
@@ -106,11 +108,20 @@ impl RemoteReader {
     }
 
     fn ask(&self, offset: u64, length: usize) -> Result<Answer> {
-        self.remote.ask::<Read>(&(self.number, offset, length as u32), &[])
+        self.ask_for::<Read>(&(self.number, offset, length as u32))
+    }
+
+    fn ask_for<C: Call>(&self, asked: &C::Asked) -> Result<Answer> {
+        let (verb, message) = self.remote.request::<C>(asked);
+        self.channel.ask(verb, &message, &[]).map_err(|error| self.lost(error))
+    }
+
+    fn lost(&self, error: koine_kv::Error) -> Error {
+        lost(&self.channel, error, ErrorKind::Expired, "the object that was being read went with it: open it again")
     }
 
     fn taken(&self, answer: Answer, length: usize) -> Result<Bytes> {
-        let ((), data) = told::<()>(answer.wait())?;
+        let ((), data) = told::<()>(Ok(answer.wait().map_err(|error| self.lost(error))?))?;
         if data.len() != length {
             return Err(Error::damaged(format!(
                 "{} bytes came from {}, not {length}",
@@ -123,7 +134,8 @@ impl RemoteReader {
 
     /// The parts that it was joined from.
     pub fn parts(&self) -> Result<Vec<PartInfo>> {
-        self.remote.call::<ReaderParts>(self.number)
+        let answer = self.ask_for::<ReaderParts>(&self.number)?.wait().map_err(|error| self.lost(error))?;
+        told(Ok(answer)).map(|(parts, _)| parts)
     }
 }
 
@@ -131,7 +143,7 @@ impl Drop for RemoteReader {
     fn drop(&mut self) {
         if self.is_open {
             // Where the connection is gone so is the reader.
-            let _gone = self.remote.ask::<CloseReader>(&self.number, &[]);
+            let _gone = self.ask_for::<CloseReader>(&self.number);
         }
     }
 }

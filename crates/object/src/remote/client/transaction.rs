@@ -5,22 +5,24 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use koine_kv::wire::{Answer, Channel};
 use koine_kv::{Commit, RequestId};
 
-use super::{Remote, told};
+use super::{Remote, above, lost, message, told};
 use crate::copy::Name;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::remote::PIECE_LEN_MAX;
 use crate::remote::calls::{
-    BeginTransaction, DropWriter, End, EndTransaction, Ended, InTransaction, StepInTransaction, TransactionTold,
+    BeginTransaction, Call, DropWriter, End, EndTransaction, Ended, InTransaction, StepInTransaction, TransactionTold,
 };
 use crate::remote::field::malformed;
 use crate::request::{ByteRange, Deleted, ListPage, ListQuery};
 
 /// A transaction of the other side.
 pub(crate) struct RemoteTransaction {
-    remote: Arc<Remote>,
+    /// Where it runs.
+    channel: Channel,
     number: u64,
 }
 
@@ -28,12 +30,18 @@ impl RemoteTransaction {
     /// Begins one.
     pub fn begin(remote: &Arc<Remote>, request: Option<RequestId>) -> Result<Self> {
         let number = remote.next_number();
-        remote.call::<BeginTransaction>((number, request))?;
-        Ok(RemoteTransaction { remote: Arc::clone(remote), number })
+        let (channel, (), _) = remote.open::<BeginTransaction>((number, request))?;
+        Ok(RemoteTransaction { channel, number })
     }
 
     fn step(&self, call: InTransaction) -> Result<(TransactionTold, Bytes)> {
-        told(self.remote.ask::<StepInTransaction>(&(self.number, call), &[])?.wait())
+        let asked = self.channel.ask(StepInTransaction::VERB, &message(&(self.number, call)), &[]);
+        told(Ok(asked.and_then(Answer::wait).map_err(|error| self.lost(error))?))
+    }
+
+    fn lost(&self, error: koine_kv::Error) -> Error {
+        let what = "the transaction went with it: nothing of it was changed; begin it again";
+        lost(&self.channel, error, ErrorKind::Disconnected, what)
     }
 
     /// A call that tells nothing.
@@ -97,7 +105,11 @@ impl RemoteTransaction {
 
     /// Commits, or begins anew; `None` where all has to be done again.
     pub fn end(&self, end: End) -> Result<Option<Commit>> {
-        Ok(match self.remote.call::<EndTransaction>((self.number, end))? {
+        let asked = self.channel.ask(EndTransaction::VERB, &message(&(self.number, end)), &[]);
+        let answer = asked.map_err(|error| self.lost(error))?.wait();
+        // Of a commit that was asked for it is not known.
+        let answer = if end == End::Commit { answer.map_err(above) } else { answer.map_err(|error| self.lost(error)) };
+        Ok(match told(Ok(answer?))?.0 {
             Ended::Committed(commit) => Some(commit),
             Ended::Again => None,
         })
@@ -106,18 +118,33 @@ impl RemoteTransaction {
 
 impl Drop for RemoteTransaction {
     fn drop(&mut self) {
-        let _over = self.remote.ask::<EndTransaction>(&(self.number, End::Drop), &[]);
+        let _over = self.channel.ask(EndTransaction::VERB, &message(&(self.number, End::Drop)), &[]);
     }
 }
 
 /// A body that waits there; dropped there with the last that has it.
 pub(crate) struct RemoteBody {
-    pub remote: Arc<Remote>,
+    /// Where it waits.
+    pub channel: Channel,
     pub number: u64,
+}
+
+impl RemoteBody {
+    /// Its number, unless it went with its connection.
+    pub fn number(&self) -> Result<u64> {
+        if !self.channel.is_lost() {
+            return Ok(self.number);
+        }
+        let message = format!(
+            "the connection to the server at {} was lost, and the body that waited there went with it: stage it again",
+            self.channel.place()
+        );
+        Err(Error::new(ErrorKind::Disconnected, message))
+    }
 }
 
 impl Drop for RemoteBody {
     fn drop(&mut self) {
-        let _gone = self.remote.ask::<DropWriter>(&self.number, &[]);
+        let _gone = self.channel.ask(DropWriter::VERB, &message(&self.number), &[]);
     }
 }

@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use koine_kv::wire::Answer;
+use koine_kv::wire::{Answer, Channel};
 
-use super::{Remote, RemoteBody, told};
+use super::{Remote, RemoteBody, lost, message, pending, told};
 use crate::body::check_length;
 use crate::checksum::Expected;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::pending::Pending;
 use crate::remote::PIECE_LEN_MAX;
 use crate::remote::calls::{Call, DropWriter, FinishBody, OpenWriter, WritePiece, Writing};
@@ -22,7 +22,8 @@ const PIECES_MAX: usize = 4;
 
 /// A writer of the other side.
 pub(crate) struct RemoteWriter {
-    remote: Arc<Remote>,
+    /// Where it is open.
+    channel: Channel,
     number: u64,
     length: u64,
     length_wanted: Option<u64>,
@@ -42,9 +43,9 @@ impl RemoteWriter {
             Writing::Body(options) => options.length,
         };
         let number = remote.next_number();
-        remote.call::<OpenWriter>((number, writing))?;
+        let (channel, (), _) = remote.open::<OpenWriter>((number, writing))?;
         Ok(RemoteWriter {
-            remote: Arc::clone(remote),
+            channel,
             number,
             length: 0,
             length_wanted,
@@ -80,21 +81,30 @@ impl RemoteWriter {
         if self.under_way.len() >= PIECES_MAX
             && let Some(answer) = self.under_way.pop_front()
         {
-            told::<()>(answer.wait())?;
+            told::<()>(Ok(answer.wait().map_err(|error| self.lost(error))?))?;
         }
-        self.under_way.push_back(self.remote.ask::<WritePiece>(&self.number, piece)?);
+        let asked = self.channel.ask(WritePiece::VERB, &message(&self.number), piece);
+        self.under_way.push_back(asked.map_err(|error| self.lost(error))?);
         Ok(())
+    }
+
+    fn lost(&self, error: koine_kv::Error) -> Error {
+        let what = "the body that was on its way went with it: nothing of it was stored; write it again";
+        lost(&self.channel, error, ErrorKind::Disconnected, what)
     }
 
     /// No more pieces: what the other side makes of all.
     pub fn finish<C: Call<Asked = (u64, Expected)>>(mut self, trailers: &Expected) -> Pending<C::Told> {
         self.is_open = false;
-        self.remote.begin_with::<C>((self.number, trailers.clone()), &self.held)
+        match self.channel.ask(C::VERB, &message(&(self.number, trailers.clone())), &self.held) {
+            Ok(answer) => pending(answer, told),
+            Err(error) => Pending::ready(Err(self.lost(error))),
+        }
     }
 
     /// No more pieces: the body waits there for a transaction; its length.
     pub fn finish_body(self, trailers: &Expected) -> Result<(RemoteBody, u64)> {
-        let body = RemoteBody { remote: Arc::clone(&self.remote), number: self.number };
+        let body = RemoteBody { channel: self.channel.clone(), number: self.number };
         Ok((body, self.finish::<FinishBody>(trailers).wait()?))
     }
 }
@@ -102,7 +112,7 @@ impl RemoteWriter {
 impl Drop for RemoteWriter {
     fn drop(&mut self) {
         if self.is_open {
-            let _gone = self.remote.ask::<DropWriter>(&self.number, &[]);
+            let _gone = self.channel.ask(DropWriter::VERB, &message(&self.number), &[]);
         }
     }
 }

@@ -11,7 +11,6 @@ use crate::copy::Name;
 use crate::error::{Error, ErrorKind};
 use crate::objects::Objects;
 use crate::remote::ENTRIES_MAX;
-use crate::remote::calls::Call;
 use crate::remote::calls::{
     AbortUpload, AddIndex, AtPin, BeginTransaction, BranchBucket, BucketUsage, CloseReader, CompleteUpload, Compose,
     Copy, CopyPart, CopyPartOfVersion, CopyPrefix, CreateBucket, CreateUpload, Delete, DeleteBucket, DeleteMany,
@@ -21,6 +20,7 @@ use crate::remote::calls::{
     SetAttributes, SetBucket, SetVersioning, SnapshotBucket, Source, StepInTransaction, Truncate, Unpin, WriteCopy,
     WritePiece,
 };
+use crate::remote::calls::{Call, reads};
 use crate::remote::field::{Rest, whole};
 use crate::request::{ListQuery, ObjectName, UploadQuery};
 use crate::search::SearchQuery;
@@ -185,14 +185,6 @@ fn pins(objects: &Objects, held: &mut Held, request: Request) -> Option<Request>
         _ => return Some(request),
     }
     None
-}
-
-/// Whether a verb may be asked for at a pinned version: those that read, and what belongs to their readers.
-fn reads(verb: u16) -> bool {
-    let of_buckets = [HeadBucket::VERB, BucketUsage::VERB, ListBuckets::VERB, ListSnapshots::VERB, Indexes::VERB];
-    let of_uploads = [ListUploads::VERB, ListParts::VERB];
-    let of_objects = Head::VERB..=HeadVersion::VERB;
-    of_buckets.contains(&verb) || of_uploads.contains(&verb) || of_objects.contains(&verb) || identities::reads(verb)
 }
 
 /// Runs the verb within as the same one, at a pinned version.

@@ -19,14 +19,6 @@ pub(super) fn run(objects: &Objects, request: Request) -> Option<Request> {
     people(objects, request).and_then(|request| rights(objects, request))
 }
 
-/// Whether a verb changes nothing.
-pub(super) fn reads(verb: u16) -> bool {
-    let of_people =
-        [OneGroup::VERB, Groups::VERB, OneUser::VERB, Users::VERB, KeysOf::VERB, UsageOf::VERB, TokensOf::VERB];
-    let of_rights = [OnePolicy::VERB, Owner::VERB, BucketPolicy::VERB, BucketAccess::VERB, ObjectAccess::VERB];
-    of_people.contains(&verb) || of_rights.contains(&verb) || verb == Explain::VERB
-}
-
 fn people(objects: &Objects, request: Request) -> Option<Request> {
     let identities = objects.identities();
     match request.verb {
