@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Unsupported,
     /// A passing condition: the same call may succeed later.
     Busy,
+    /// Who called waits no longer ([`patience`](koine_env::patience)); what had not been asked for is not done.
+    Interrupted,
 }
 
 /// An error with its kind, a message that says what to do, and its cause.
@@ -45,6 +47,7 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     refusal: Option<Refusal>,
+    of_connection: bool,
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -60,7 +63,7 @@ pub enum Refusal {
 impl Error {
     /// An error of `kind` with a message for people.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into(), refusal: None, source: None }
+        Error { kind, message: message.into(), refusal: None, of_connection: false, source: None }
     }
 
     /// The batch was refused at `refusal`.
@@ -81,6 +84,23 @@ impl Error {
     /// Wraps a failure of the operating system while doing `what`.
     pub fn device(what: impl Into<String>, source: std::io::Error) -> Self {
         Error::new(ErrorKind::Device, what).with_source(source)
+    }
+
+    /// Who called waits no longer.
+    pub fn interrupted() -> Self {
+        Error::new(ErrorKind::Interrupted, "the call was ended by its caller before it was done")
+    }
+
+    /// Says that it tells of the connection to a server, and not of the store behind it.
+    #[must_use]
+    pub fn of_connection(mut self) -> Self {
+        self.of_connection = true;
+        self
+    }
+
+    /// Whether it tells of the connection to a server.
+    pub fn is_of_connection(&self) -> bool {
+        self.of_connection
     }
 
     /// Adds the cause.

@@ -34,13 +34,13 @@ fn connect(place: &Place, options: &OpenOptions) -> Result<RemoteObjects> {
                     "{place} is not served to other users: start `koine serve {place}`, or name its socket as koine+unix:SOCKET"
                 ))
             })?;
-            Ok(RemoteObjects::connect_unix(&socket, owner_of(path))?)
+            Ok(RemoteObjects::connect_unix(&socket, owner_of(path), &options.client())?)
         }
-        Place::Unix(socket) => Ok(RemoteObjects::connect_unix(socket, owner_behind(socket))?),
+        Place::Unix(socket) => Ok(RemoteObjects::connect_unix(socket, owner_behind(socket), &options.client())?),
         Place::Tcp(address) => {
             let message = format!("{place} wants a key: see --wire-key of koine serve");
             let key = options.key.as_ref().ok_or(Error::BadPlace(message))?;
-            Ok(RemoteObjects::connect_tcp(address, key)?)
+            Ok(RemoteObjects::connect_tcp(address, key, &options.client())?)
         }
         Place::Memory => Err(Error::BadPlace("memory: is this process's own; nobody logs in to it".to_owned())),
     }

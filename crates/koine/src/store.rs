@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use koine_engine::device::{Device, FileDevice, IoMode, OpenOptions as DeviceOptions, Process};
 use koine_engine::{Engine, Options, Scrub, ScrubOptions, ScrubPosition};
@@ -42,11 +43,21 @@ pub struct OpenOptions {
     pub join: bool,
     /// What a server over TCP wants to see.
     pub key: Option<Key>,
+    /// So long a server may take to let this one in; `None` is ten seconds.
+    pub connect: Option<Duration>,
     /// Be a user of the store, and not its owner: its objects alone are reached then, through a server that listens for
     /// others.
     pub log_in: Option<LogIn>,
     /// Where the keys are that seal the secrets of access keys.
     pub sealing_key: SealingKey,
+}
+
+impl OpenOptions {
+    /// As they concern a client of a server.
+    pub(crate) fn client(&self) -> ClientOptions {
+        let default = ClientOptions::default();
+        ClientOptions { connect: self.connect.unwrap_or(default.connect), ..default }
+    }
 }
 
 /// An open store. Dropped without `close`, it is recovered at the next start.
@@ -77,7 +88,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     if !matches!(place, Place::Path(_)) && options.block_size.is_some() {
         return Err(Error::BadSize(format!("{place} has no blocks to choose: leave --block-size out")));
     }
-    let client = ClientOptions::default();
+    let client = options.client();
     let (mut engine, mut warning) = (None, None);
     let mut owner = !matches!(place, Place::Unix(_) | Place::Tcp(_));
     let kv: Arc<dyn Kv> = match &place {
@@ -87,7 +98,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         Place::Rocks(path) => match rocks::open(path, options) {
             Err(error) if options.join && error.is_held() => {
                 owner = false;
-                join(path, &client).ok_or(error)?
+                join(path, &client, error)?
             }
             opened => opened?,
         },
@@ -100,7 +111,7 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
         Place::Path(path) => match open_engine(path, options) {
             Err(error) if options.join && error.is_held() => {
                 owner = false;
-                join(path, &client).ok_or(error)?
+                join(path, &client, error)?
             }
             opened => {
                 let (opened, why) = opened?;
@@ -122,10 +133,16 @@ pub fn open(place: &str, options: &OpenOptions) -> Result<Store> {
     Ok(Store { process: Process::here(), place, owner, kv, engine, objects, warning, remote: None })
 }
 
-/// The store of a path through its owner, where that listens.
-fn join(path: &Path, client: &ClientOptions) -> Option<Arc<dyn Kv>> {
-    let socket = socket_of(path)?;
-    Some(Arc::new(WireKv::connect_unix(&socket, client).ok()?))
+/// The store of a path through its owner, where that listens; else it is held.
+fn join(path: &Path, client: &ClientOptions, held: Error) -> Result<Arc<dyn Kv>> {
+    use koine_kv::ErrorKind::{Busy, Interrupted, Stopped};
+    let Some(socket) = socket_of(path) else { return Err(held) };
+    match WireKv::connect_unix(&socket, client) {
+        Ok(kv) => Ok(Arc::new(kv)),
+        // It listens, and something else is wrong.
+        Err(error) if matches!(error.kind(), Busy | Interrupted | Stopped) => Err(error.into()),
+        Err(_) => Err(held),
+    }
 }
 
 /// Opens the engine on a file or device; makes the store first when that is asked for and nothing is lost by it.

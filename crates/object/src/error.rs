@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use koine_env::patience;
+
 /// The result of every call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -106,6 +108,9 @@ pub enum ErrorKind {
     Unsupported,
     /// The device failed.
     Device,
+    /// Who called waits no longer ([`patience`](koine_env::patience)): nothing was changed, unless the change was under way
+    /// to a server already.
+    Interrupted,
 }
 
 /// An error with its kind and a message that says what to do.
@@ -148,6 +153,21 @@ impl Error {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// Whether it tells of the connection to a server, and not of the store behind it.
+    pub fn is_of_connection(&self) -> bool {
+        self.source.as_ref().is_some_and(koine_kv::Error::is_of_connection)
+    }
+
+    /// `Interrupted` where who called waits no longer.
+    pub(crate) fn check_patience() -> Result<()> {
+        if patience::is_over() { Err(Error::interrupted()) } else { Ok(()) }
+    }
+
+    /// Who called waits no longer.
+    pub(crate) fn interrupted() -> Self {
+        koine_kv::Error::interrupted().into()
+    }
 }
 
 impl From<koine_kv::Error> for Error {
@@ -162,6 +182,7 @@ impl From<koine_kv::Error> for Error {
             Kv::Stopped | Kv::Owned => ErrorKind::Stopped,
             Kv::Busy => ErrorKind::Busy,
             Kv::Unsupported => ErrorKind::Unsupported,
+            Kv::Interrupted => ErrorKind::Interrupted,
             _ => ErrorKind::Device,
         };
         Error { kind, message: source.message().to_owned(), source: Some(source) }

@@ -14,6 +14,7 @@ use koine_engine::{Error, ErrorKind, Result};
 use super::fields::malformed;
 use super::message::Message;
 use crate::copies;
+use crate::wire::stream::failed;
 
 /// The length of a header in bytes.
 pub const HEADER_LEN: usize = 32;
@@ -302,7 +303,7 @@ fn read_some(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize> {
             Ok(0) => break,
             Ok(count) => done += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::new(ErrorKind::Stopped, "the connection failed").with_source(error)),
+            Err(error) => return Err(failed(error)),
         }
     }
     Ok(done)

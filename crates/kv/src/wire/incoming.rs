@@ -7,10 +7,12 @@
 use std::io::Read;
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, Result};
+use koine_engine::{Error, Result};
+use koine_env::patience;
 
 use super::frame::{Frame, HEADER_LEN, Header, Limits, cut, is_whole};
 use super::message::{Message, SHORT_LEN_MAX};
+use super::stream::{failed, is_tick};
 
 /// Memory for frames that came together.
 const READ_LEN: usize = 64 << 10;
@@ -22,12 +24,14 @@ pub struct Incoming<R> {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
+    /// A frame was begun, and its end did not come.
+    is_within: bool,
 }
 
 impl<R: Read> Incoming<R> {
     /// Out of a stream.
     pub fn new(from: R) -> Incoming<R> {
-        Incoming { from, buffer: vec![0; READ_LEN].into(), start: 0, end: 0 }
+        Incoming { from, buffer: vec![0; READ_LEN].into(), start: 0, end: 0, is_within: false }
     }
 
     /// The stream.
@@ -40,14 +44,27 @@ impl<R: Read> Incoming<R> {
         is_whole(self.ahead())
     }
 
-    /// The next frame; `None` at the end of the stream. `Stopped` when the stream fails or ends within one.
+    /// Whether the last call failed within a frame: nothing can follow then.
+    pub fn is_within(&self) -> bool {
+        self.is_within
+    }
+
+    /// The next frame; `None` at the end of the stream. `Stopped` when the stream fails or ends within one, `Interrupted` where
+    /// who reads is to ask whether it waits still.
     pub fn next(&mut self, limits: Limits) -> Result<Option<Frame>> {
+        let next = self.next_frame(limits);
+        self.is_within &= next.is_err();
+        next
+    }
+
+    fn next_frame(&mut self, limits: Limits) -> Result<Option<Frame>> {
         self.fill(HEADER_LEN)?;
         let Some(header) = self.ahead().first_chunk::<HEADER_LEN>() else {
             return if self.ahead().is_empty() { Ok(None) } else { Err(cut()) };
         };
         let header = Header::decode(header, limits)?;
         self.start += HEADER_LEN;
+        self.is_within = true;
         if let Some((message, data)) = self.split_ahead(&header) {
             // Compared where they lie, which the processor has at hand, before they are copied.
             header.check(message, data)?;
@@ -89,11 +106,21 @@ impl<R: Read> Incoming<R> {
             match self.from.read(self.buffer.get_mut(self.end..).unwrap_or_default()) {
                 Ok(0) => break,
                 Ok(count) => self.end += count,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(error)),
+                Err(error) => self.after(error)?,
             }
         }
         Ok(())
+    }
+
+    /// Whether to read again after an error: one that is none, within a frame, whose rest is on its way.
+    fn after(&self, error: std::io::Error) -> Result<()> {
+        match is_tick(&error) {
+            true if self.is_within && patience::is_over() => Err(Error::interrupted()),
+            true if self.is_within || !patience::is_given() => Ok(()),
+            // Between frames: who reads asks whether to go on.
+            true => Err(Error::interrupted()),
+            false => Err(failed(error)),
+        }
     }
 
     /// The next bytes, in memory of their own.
@@ -103,7 +130,13 @@ impl<R: Read> Incoming<R> {
         let left = length - taken.len();
         if left >= self.buffer.len() {
             // Nothing is ahead any more: the rest goes where it belongs at once.
-            self.from.by_ref().take(left as u64).read_to_end(&mut taken).map_err(failed)?;
+            while taken.len() < length {
+                let left = (length - taken.len()) as u64;
+                match self.from.by_ref().take(left).read_to_end(&mut taken) {
+                    Ok(_) => break,
+                    Err(error) => self.after(error)?,
+                }
+            }
         } else if left > 0 {
             self.fill(left)?;
             self.move_to(&mut taken, length);
@@ -119,12 +152,10 @@ impl<R: Read> Incoming<R> {
     }
 }
 
-fn failed(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::Stopped, "the connection failed").with_source(error)
-}
-
 #[cfg(test)]
 mod tests {
+    use koine_engine::ErrorKind;
+
     use super::super::frame::{Kind, Shared};
     use super::*;
 

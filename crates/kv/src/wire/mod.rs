@@ -24,7 +24,7 @@ mod server;
 mod shared;
 mod stream;
 
-pub use client::{Answer, ClientOptions, Gathering, Pending, WireKv, WireVerbs};
+pub use client::{Answer, ClientOptions, Gathering, Pending, WireKv, WireVerbs, letting_go};
 pub use frame::{DATA_LEN_MAX, HEADER_LEN, MESSAGE_LEN_MAX};
 pub use identity::{KEY_LEN_MIN, Key, Peer};
 pub use request::VERB_FOREIGN_FIRST;

@@ -113,7 +113,7 @@ impl Welcome {
 }
 
 /// Every kind of error with its number.
-const KINDS: [(ErrorKind, u8); 12] = [
+const KINDS: [(ErrorKind, u8); 13] = [
     (ErrorKind::Refused, 1),
     (ErrorKind::Invalid, 2),
     (ErrorKind::NotFound, 3),
@@ -126,6 +126,7 @@ const KINDS: [(ErrorKind, u8); 12] = [
     (ErrorKind::Stopped, 10),
     (ErrorKind::Unsupported, 11),
     (ErrorKind::Busy, 12),
+    (ErrorKind::Interrupted, 13),
 ];
 
 /// An error as a message: kind, what of a batch was refused, text.

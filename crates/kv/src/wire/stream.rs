@@ -10,6 +10,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use koine_engine::{Error, ErrorKind};
+use koine_env::patience;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
@@ -59,6 +61,12 @@ impl Stream {
         }
     }
 
+    /// From now on reads and writes wake up at every tick, to see whether who called waits still.
+    pub fn look_at_patience(&self) -> io::Result<()> {
+        self.set_read_timeout(Some(patience::TICK))?;
+        self.set_write_timeout(Some(patience::TICK))
+    }
+
     /// Ends it for both sides, whoever is reading or writing.
     pub fn end(&self) {
         let _already = match self {
@@ -86,9 +94,17 @@ impl Stream {
     }
 }
 
+/// Whether a read or a write only woke up to look at its caller's patience: see [`Stream::look_at_patience`]. That the
+/// connection timed out is another error.
+pub fn is_tick(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
 /// Reads a stream that others write.
 pub struct StreamReader {
     stream: Arc<Stream>,
+    /// Where it ends at a moment: looks at every tick whether who reads waits still.
+    is_patient: bool,
     /// Descriptors that came and nobody has taken; `None` where none is wanted: what comes then the kernel closes.
     files: Option<Vec<OwnedFd>>,
     /// Nothing is waited for beyond this moment, however much comes until then.
@@ -98,7 +114,13 @@ pub struct StreamReader {
 impl StreamReader {
     /// Of a stream.
     pub fn new(stream: Arc<Stream>) -> StreamReader {
-        StreamReader { stream, files: None, until: None }
+        StreamReader { stream, is_patient: false, files: None, until: None }
+    }
+
+    /// Of a stream that wakes up at every tick. What it reads until a moment fails with `Interrupted` when who reads waits no
+    /// longer; else ticks come out of it as they are.
+    pub fn patient(stream: Arc<Stream>) -> StreamReader {
+        StreamReader { is_patient: true, ..StreamReader::new(stream) }
     }
 
     /// From now on reads fail at this moment; `None`: they wait for ever.
@@ -120,15 +142,15 @@ impl StreamReader {
     }
 }
 
-impl Read for StreamReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+impl StreamReader {
+    fn read_once(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(until) = self.until {
             // A timeout of the socket alone begins anew with every byte.
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            self.stream.set_read_timeout(Some(left))?;
+            self.stream.set_read_timeout(Some(if self.is_patient { left.min(patience::TICK) } else { left }))?;
         }
         let Some(files) = &mut self.files else { return (&*self.stream).read(buffer) };
         // Room for so many: the kernel closes the others.
@@ -147,6 +169,41 @@ impl Read for StreamReader {
         }
         Ok(read.bytes)
     }
+}
+
+impl Read for StreamReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.read_once(buffer) {
+                Err(error) if self.is_patient && self.until.is_some() && is_tick(&error) => {
+                    if patience::is_over() {
+                        return Err(io::Error::other(WaitsNoLonger));
+                    }
+                }
+                read => return read,
+            }
+        }
+    }
+}
+
+/// Why a read fails that nothing else is wrong with.
+#[derive(Debug)]
+struct WaitsNoLonger;
+
+impl std::fmt::Display for WaitsNoLonger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("who called waits no longer")
+    }
+}
+
+impl std::error::Error for WaitsNoLonger {}
+
+/// The error of a read that failed.
+pub fn failed(error: io::Error) -> Error {
+    if error.get_ref().is_some_and(|inner| inner.is::<WaitsNoLonger>()) {
+        return Error::interrupted();
+    }
+    Error::new(ErrorKind::Stopped, "the connection failed").with_source(error)
 }
 
 impl Stream {

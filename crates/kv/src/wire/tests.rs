@@ -1,6 +1,7 @@
 //! Servers and clients, and strangers of every kind.
 
 mod format;
+mod patience;
 mod peers;
 mod shared;
 mod verbs;

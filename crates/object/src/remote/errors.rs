@@ -55,6 +55,7 @@ const KINDS: &[ErrorKind] = &[
     ErrorKind::Busy,
     ErrorKind::Unsupported,
     ErrorKind::Device,
+    ErrorKind::Interrupted,
 ];
 
 /// The kind that the failure of the wire has.
@@ -79,6 +80,7 @@ fn kind_below(kind: ErrorKind) -> Kv {
         ErrorKind::Busy => Kv::Busy,
         ErrorKind::Unsupported => Kv::Unsupported,
         ErrorKind::Device => Kv::Device,
+        ErrorKind::Interrupted => Kv::Interrupted,
         _ => Kv::Invalid,
     }
 }
@@ -96,7 +98,9 @@ fn text(error: &Error) -> String {
 pub(super) fn above(error: koine_kv::Error) -> Error {
     told(error.message()).unwrap_or_else(|| match error.kind() {
         // Of the connection, not of a stored record.
-        Kv::NotFound | Kv::Unknown => Error::new(ErrorKind::Stopped, error.message().to_owned()),
+        Kv::NotFound | Kv::Unknown => {
+            koine_kv::Error::new(Kv::Stopped, error.message().to_owned()).of_connection().into()
+        }
         _ => error.into(),
     })
 }
@@ -146,7 +150,7 @@ mod tests {
             assert_eq!((again.kind(), again.message()), (*kind, "what: it was"));
         }
         // The last one of the enumeration: one that is added behind it belongs into the list.
-        assert_eq!(KINDS.len(), ErrorKind::Device as usize + 1);
+        assert_eq!(KINDS.len(), ErrorKind::Interrupted as usize + 1);
     }
 
     #[test]

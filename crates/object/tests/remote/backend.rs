@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use koine_kv::wire::{Server, ServerOptions};
+use koine_kv::wire::{ClientOptions, Server, ServerOptions};
 use koine_kv::{Kv, MemoryKv, MemoryOptions};
 use koine_object::{LogIn, ObjectVerbs, Objects, Password, RemoteObjects};
 
@@ -48,7 +48,7 @@ pub fn through(objects: Objects) -> Objects {
     let socket = folder.path().join("store.objects.sock");
     let server = serve(&objects, &socket);
     let password = objects.identities().reset_root().unwrap().2;
-    let remote = RemoteObjects::connect_unix(&socket, None).unwrap();
+    let remote = RemoteObjects::connect_unix(&socket, None, &ClientOptions::default()).unwrap();
     let life = std::time::Duration::from_secs(3600 * 24 * 30);
     let (user, login) = remote.log_in(&LogIn::Password("root".to_owned(), password, life)).unwrap();
     assert!(user == "root" && login.is_some());
@@ -70,7 +70,7 @@ pub fn user_of(objects: &Objects, user: &str) -> Objects {
     let served = SERVED.lock().unwrap();
     let served = served.iter().flatten().find(|(name, _)| **name == format!("{objects:?}")).unwrap().1;
     objects.identities().set_password(user, "its own password").unwrap();
-    let remote = RemoteObjects::connect_unix(&served.socket, None).unwrap();
+    let remote = RemoteObjects::connect_unix(&served.socket, None, &ClientOptions::default()).unwrap();
     let life = std::time::Duration::from_secs(3600 * 24 * 30);
     remote.log_in(&LogIn::Password(user.to_owned(), Password::new("its own password"), life)).unwrap();
     remote.objects()

@@ -40,7 +40,7 @@ fn served() -> Served {
 
 impl Served {
     fn connect(&self) -> RemoteObjects {
-        RemoteObjects::connect_unix(&self.socket, None).unwrap()
+        RemoteObjects::connect_unix(&self.socket, None, &ClientOptions::default()).unwrap()
     }
 
     fn by_password(&self, user: &str) -> (RemoteObjects, Token) {
@@ -94,10 +94,11 @@ fn who_never_logs_in_is_cut_off_and_who_has_stays() {
     let options = ServerOptions { log_in: Duration::from_millis(300), ..ObjectVerbs::server_options() };
     let server = Server::of_verbs(Arc::new(ObjectVerbs::new(served.objects.clone())), options);
     server.listen_unix(&socket).unwrap();
-    let known = RemoteObjects::connect_unix(&socket, None).unwrap();
+    let known = RemoteObjects::connect_unix(&socket, None, &ClientOptions::default()).unwrap();
     known.log_in(&password("ada", "ada's password")).unwrap();
     known.objects().create_bucket("papers").wait().unwrap();
-    let strangers: Vec<_> = (0..10).map(|_| RemoteObjects::connect_unix(&socket, None).unwrap()).collect();
+    let strangers: Vec<_> =
+        (0..10).map(|_| RemoteObjects::connect_unix(&socket, None, &ClientOptions::default()).unwrap()).collect();
     assert!(strangers.iter().any(|stranger| stranger.who().is_ok()));
     let gone = || server.connections() == 1;
     assert!((0..6000).any(|_| gone() || {
@@ -415,8 +416,8 @@ fn over_tcp_nobody_gets_in_without_the_key_and_a_log_in() {
     let server = Server::new(Arc::clone(served.objects.kv()), options);
     let key = Key::new([7; 32]).unwrap();
     let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), key.clone()).unwrap().to_string();
-    assert!(RemoteObjects::connect_tcp(&address, &Key::new([8; 32]).unwrap()).is_err());
-    let remote = RemoteObjects::connect_tcp(&address, &key).unwrap();
+    assert!(RemoteObjects::connect_tcp(&address, &Key::new([8; 32]).unwrap(), &ClientOptions::default()).is_err());
+    let remote = RemoteObjects::connect_tcp(&address, &key, &ClientOptions::default()).unwrap();
     assert_eq!(kind(remote.objects().create_bucket("mine").wait()), ErrorKind::AccessDenied);
     assert_eq!(kind(remote.log_in(&LogIn::Peer).map(drop)), ErrorKind::LogInFailed);
     remote.log_in(&password("bob", "bob's password")).unwrap();

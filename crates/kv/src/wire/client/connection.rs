@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use bytes::Bytes;
 use koine_engine::{Error, ErrorKind, Place, Result, StageToken};
@@ -13,7 +14,8 @@ use koine_env::{OsRandom, Random};
 use parking_lot::Mutex;
 
 use super::ClientOptions;
-use super::link::{Asked, Data, Held, Link, Sent};
+use super::held::{Data, Held, Sent};
+use super::link::{Asked, Link};
 use super::slot::Outcome;
 use crate::seam::Profile;
 use crate::wire::batch::Names;
@@ -25,7 +27,7 @@ use crate::wire::request::{PROTOCOL, Request, without_stages};
 use crate::wire::shared::offer::{ClientSide, make};
 use crate::wire::shared::slots::{Buffer, Part};
 use crate::wire::shared::{PART_LEN, SHARED_LEN_MAX};
-use crate::wire::stream::Stream;
+use crate::wire::stream::{Stream, StreamReader};
 
 /// The number of the last request of a greeting.
 const GREETED: u64 = 3;
@@ -53,15 +55,19 @@ impl Connection {
         key: Option<&Key>,
         options: &ClientOptions,
     ) -> Result<(Arc<Connection>, Profile)> {
-        let lost = |error| Error::new(ErrorKind::Stopped, format!("the server at {place} is gone")).with_source(error);
+        let lost = |error| {
+            let message = format!("the server at {place} is gone");
+            Error::new(ErrorKind::Stopped, message).with_source(error).of_connection()
+        };
         stream.prepare().map_err(lost)?;
-        stream.set_read_timeout(Some(options.connect)).map_err(lost)?;
-        stream.set_write_timeout(Some(options.connect)).map_err(lost)?;
-        let (welcome, in_flight_max) = greet(&stream, place, key)?;
-        let shared = share(&stream, options.shared_len)?;
-        stream.set_read_timeout(None).map_err(lost)?;
-        stream.set_write_timeout(None).map_err(lost)?;
-        let link = Arc::new(Link::new(Arc::new(stream), place, in_flight_max, GREETED));
+        stream.look_at_patience().map_err(lost)?;
+        let stream = Arc::new(stream);
+        let mut answers = StreamReader::patient(Arc::clone(&stream));
+        answers.read_until(Some(Instant::now() + options.connect)).map_err(lost)?;
+        let (welcome, in_flight_max) = greet((&stream, &mut answers), place, key)?;
+        let shared = share((&stream, &mut answers), options.shared_len)?;
+        stream.look_at_patience().map_err(lost)?;
+        let link = Arc::new(Link::new(stream, place, in_flight_max, GREETED));
         let attended = Arc::clone(&link);
         let attendant = std::thread::Builder::new().name("koine-wire".into()).spawn(move || attended.attend());
         let attendant =
@@ -219,19 +225,20 @@ impl Names for Naming<'_> {
 }
 
 /// Passes memory to a server on this machine. Where that cannot be, all goes through the socket.
-fn share(stream: &Stream, length: usize) -> Result<Option<ClientSide>> {
+fn share((stream, answers): (&Stream, &mut StreamReader), length: usize) -> Result<Option<ClientSide>> {
     let Stream::Unix(socket) = stream else { return Ok(None) };
     let length = length.min(SHARED_LEN_MAX) / PART_LEN * PART_LEN;
     if length == 0 || !shares_memory(socket) {
         return Ok(None);
     }
     let Ok((side, files)) = make(length) else { return Ok(None) };
-    let lost = |error: std::io::Error| Error::new(ErrorKind::Stopped, "the server is gone").with_source(error);
+    let lost =
+        |error: std::io::Error| Error::new(ErrorKind::Stopped, "the server is gone").with_source(error).of_connection();
     let request = Request::Share { to_server: length as u64, to_client: length as u64 };
     let message = request.encode(&without_stages)?;
     let header = request_header(request.verb(), GREETED, &message, &[], None);
     stream.send_files(&[&header[..], &message].concat(), &files).map_err(lost)?;
-    match Frame::read(&mut &*stream, Limits::FULL)? {
+    match Frame::read(answers, Limits::FULL)? {
         Some(frame) if frame.id == GREETED && frame.kind == Kind::Reply => Ok(Some(side)),
         Some(frame) if frame.id == GREETED && frame.kind == Kind::Failure => Ok(None),
         _ => Err(malformed("no answer to shared memory")),
@@ -239,20 +246,21 @@ fn share(stream: &Stream, length: usize) -> Result<Option<ClientSide>> {
 }
 
 /// Says who is here and hears who is there.
-fn greet(stream: &Stream, place: &str, key: Option<&Key>) -> Result<(Welcome, usize)> {
+fn greet((stream, answers): (&Stream, &mut StreamReader), place: &str, key: Option<&Key>) -> Result<(Welcome, usize)> {
     let refused = || {
         let message = format!(
             "the server at {place} has ended the connection before it greeted: it has too many, or belongs to another user"
         );
-        Error::new(ErrorKind::Busy, message)
+        Error::new(ErrorKind::Busy, message).of_connection()
     };
-    let call = |id: u64, request: &Request| -> Result<Frame> {
+    let mut call = |id: u64, request: &Request| -> Result<Frame> {
         let message = request.encode(&without_stages)?;
-        write_request(&mut &*stream, request.verb(), id, &message, &[])
+        write_request(&mut { stream }, request.verb(), id, &message, &[])
             .map_err(|error| refused().with_source(error))?;
-        let frame = Frame::read(&mut &*stream, Limits::GREETING).map_err(|error| match error.kind() {
+        let frame = Frame::read(answers, Limits::GREETING).map_err(|error| match error.kind() {
             ErrorKind::Stopped => {
-                Error::new(ErrorKind::Busy, format!("the server at {place} does not greet")).with_source(error)
+                let message = format!("the server at {place} does not greet");
+                Error::new(ErrorKind::Busy, message).with_source(error).of_connection()
             }
             _ => error,
         })?;

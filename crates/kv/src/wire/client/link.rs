@@ -8,26 +8,26 @@
 //! - At most as many requests are under way as the server allows; who asks for one more waits. A callback never waits so: it
 //!   may ask again.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use koine_engine::device::Process;
 use koine_engine::{Error, ErrorKind, Result};
+use koine_env::patience;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::held::{Data, Held, received};
+use super::numbers::ByNumber;
 use super::slot::{Outcome, Slot, State, TELLING};
 use crate::copies;
 use crate::wire::fields::malformed;
-use crate::wire::frame::{Frame, Kind, Limits, Shared, check_lengths, request_header};
+use crate::wire::frame::{Frame, Kind, Limits, check_lengths, request_header};
 use crate::wire::incoming::Incoming;
 use crate::wire::reply::take_error;
-use crate::wire::shared::slots::Part;
-use crate::wire::stream::{Stream, StreamReader};
+use crate::wire::stream::{Stream, StreamReader, is_tick};
 
 /// Requests of at most so many bytes are gathered, up to so many in all.
 const GATHERED_LEN_MAX: usize = 16 << 10;
@@ -48,13 +48,14 @@ impl Asked {
         self.link.flush();
         let mut leads = false;
         loop {
-            if leads {
-                self.link.lead(&self.slot);
+            let waited = if leads { self.link.lead(&self.slot) } else { Ok(()) };
+            match (self.slot.take(), waited) {
+                // The connection may have ended by that.
+                (None | Some(Err(_)), Err(interrupted)) => return Err(interrupted),
+                (Some(outcome), _) => return outcome,
+                (None, Ok(())) => {}
             }
-            if let Some(outcome) = self.slot.take() {
-                return outcome;
-            }
-            leads = self.link.may_lead(&self.slot) || self.slot.rest();
+            leads = self.link.may_lead(&self.slot) || self.link.rest(&self.slot)?;
         }
     }
 
@@ -82,57 +83,11 @@ impl Asked {
     }
 }
 
-/// What a request has until its answer comes.
-#[derive(Default)]
-pub struct Held {
-    /// Room for the answer's data in shared memory.
-    pub room: Option<Part>,
-    /// Shared memory that holds what it sends.
-    #[allow(dead_code, reason = "held, not read")]
-    pub sent: Vec<Sent>,
-}
-
-/// Shared memory that holds data of a request, so that it is used for nothing else meanwhile.
-pub enum Sent {
-    /// Bytes of the caller that lie there.
-    Bytes(#[allow(dead_code, reason = "held, not read")] Bytes),
-    /// A copy that was made for the request.
-    Part(#[allow(dead_code, reason = "held, not read")] Part),
-}
-
-/// Data that goes with a request.
-#[derive(Clone, Copy)]
-pub enum Data<'d> {
-    /// Behind its message.
-    Inline(&'d [u8]),
-    /// In shared memory.
-    Shared(Shared),
-}
-
-/// Numbers of requests are their own hash.
-#[derive(Default)]
-struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // The table looks at the highest bits too.
-        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-}
-
 /// Who waits for which answer.
 struct Pending {
     /// The number of the last request.
     last: u64,
-    slots: HashMap<u64, (Arc<Slot>, Held), BuildHasherDefault<NumberHasher>>,
+    slots: ByNumber<(Arc<Slot>, Held)>,
     /// Those that a thread waits for while another one reads.
     waiting: BTreeMap<u64, Arc<Slot>>,
     /// Somebody reads, or was told to.
@@ -175,7 +130,7 @@ impl Link {
     pub fn new(stream: Arc<Stream>, place: &str, in_flight_max: usize, last: u64) -> Link {
         let pending = Pending {
             last,
-            slots: HashMap::default(),
+            slots: ByNumber::default(),
             waiting: BTreeMap::new(),
             reading: false,
             wanted: 0,
@@ -184,7 +139,7 @@ impl Link {
         };
         Link {
             process: Process::here(),
-            input: Mutex::new(Incoming::new(StreamReader::new(Arc::clone(&stream)))),
+            input: Mutex::new(Incoming::new(StreamReader::patient(Arc::clone(&stream)))),
             stream,
             place: place.to_owned(),
             in_flight_max,
@@ -211,10 +166,15 @@ impl Link {
                 (&place[..], Some(shared))
             }
         };
+        if patience::is_over() && !TELLING.get() {
+            return Err(Error::interrupted());
+        }
         check_lengths(message.len(), shared.map_or(data.len(), |shared| shared.length as usize))?;
         let slot = self.open(held)?;
         let header = request_header(verb, slot.id, message, data, shared);
-        self.send(&[&header, message, data]);
+        self.send(&[&header, message, data]).inspect_err(|_| {
+            self.pending.lock().slots.remove(&slot.id);
+        })?;
         Ok(Asked { slot, link: Arc::clone(self) })
     }
 
@@ -231,16 +191,21 @@ impl Link {
             }
             if pending.reading {
                 pending.blocked += 1;
-                self.fewer.wait(&mut pending);
+                self.fewer.wait_for(&mut pending, patience::next_look());
                 pending.blocked -= 1;
+                drop(pending);
             } else {
                 pending.reading = true;
                 drop(pending);
                 self.flush();
-                self.read_some();
+                // What is wrong with the connection is found above.
+                let _interrupted = self.read_some();
                 self.step_down();
-                pending = self.pending.lock();
             }
+            if patience::is_over() {
+                return Err(Error::interrupted());
+            }
+            pending = self.pending.lock();
         }
         pending.last += 1;
         let slot = Slot::new(pending.last);
@@ -261,12 +226,33 @@ impl Link {
         false
     }
 
-    /// Reads until the slot has its outcome.
-    fn lead(&self, slot: &Slot) {
+    /// Reads until the slot has its outcome, or it is time to ask whether to go on. `Interrupted` when who called waits no
+    /// longer.
+    fn lead(&self, slot: &Slot) -> Result<()> {
+        let look = Instant::now() + patience::next_look();
         while !slot.is_done() {
-            self.read_some();
+            if self.read_some().is_err() || (patience::is_given() && Instant::now() >= look) {
+                break;
+            }
         }
         self.step_down();
+        // Not before another one can read.
+        if patience::is_over() { Err(Error::interrupted()) } else { Ok(()) }
+    }
+
+    /// Waits until the slot has its outcome, or this thread is to read: whether it is.
+    fn rest(&self, slot: &Slot) -> Result<bool> {
+        slot.rest().inspect_err(|_| {
+            let mut pending = self.pending.lock();
+            pending.waiting.remove(&slot.id);
+            let mut state = slot.state.lock();
+            if matches!(*state, State::Lead) {
+                // It was told so meanwhile, and nobody else was.
+                *state = State::Waiting;
+                drop((state, pending));
+                self.step_down();
+            }
+        })
     }
 
     /// Reads no more: another one who waits does.
@@ -302,7 +288,8 @@ impl Link {
             if !pending.reading && (pending.wanted > 0 || lies_about) {
                 pending.reading = true;
                 drop(pending);
-                self.read_some();
+                // This thread waits as long as it takes.
+                let _never = self.read_some();
                 self.step_down();
                 pending = self.pending.lock();
             } else {
@@ -311,8 +298,8 @@ impl Link {
         }
     }
 
-    /// Takes in an answer, and those that came with it.
-    fn read_some(&self) {
+    /// Takes in an answer, and those that came with it. `Interrupted` when it is time to ask whether to go on.
+    fn read_some(&self) -> Result<()> {
         let mut input = self.input.lock();
         let why = loop {
             match input.next(Limits::FULL) {
@@ -321,22 +308,29 @@ impl Link {
                         break self.strange(error);
                     }
                     if !input.has_next() {
-                        return;
+                        return Ok(());
                     }
                 }
                 Ok(None) => break gone(&self.place),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    if !input.is_within() {
+                        return Err(error);
+                    }
+                    break stuck(&self.place);
+                }
                 Err(error) if error.kind() == ErrorKind::Stopped => break gone(&self.place).with_source(error),
                 Err(error) => break self.strange(error),
             }
         };
         drop(input);
         self.fail(why);
+        Ok(())
     }
 
     /// The server does not keep to the protocol: it is left.
     fn strange(&self, error: Error) -> Error {
         let message = format!("the server at {} cannot be understood", self.place);
-        Error::new(ErrorKind::Stopped, message).with_source(error)
+        Error::new(ErrorKind::Stopped, message).with_source(error).of_connection()
     }
 
     fn deliver(&self, frame: Frame) -> Result<()> {
@@ -402,9 +396,17 @@ impl Link {
     }
 
     /// Sends a request, or keeps it. Where the connection fails its slot hears of it.
-    fn send(&self, parts: &[&[u8]]) {
+    fn send(&self, parts: &[&[u8]]) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        let mut gathered = self.gathered.lock();
+        // Another one may be writing to a server that takes nothing in.
+        let mut gathered = loop {
+            if let Some(gathered) = self.gathered.try_lock_for(patience::next_look()) {
+                break gathered;
+            }
+            if patience::is_over() {
+                return Err(Error::interrupted());
+            }
+        };
         if gathered.holders > 0 && length <= GATHERED_LEN_MAX {
             parts.iter().for_each(|part| gathered.bytes.extend_from_slice(part));
             copies::copied(length);
@@ -412,10 +414,11 @@ impl Link {
             if gathered.bytes.len() >= GATHERED_ALL_LEN_MAX {
                 self.write_gathered(&mut gathered);
             }
-            return;
+            return Ok(());
         }
         self.write_gathered(&mut gathered);
         self.write(parts);
+        Ok(())
     }
 
     fn write(&self, parts: &[&[u8]]) {
@@ -431,7 +434,8 @@ impl Link {
         });
         if let Err(error) = written {
             // A part of it may have gone out: nothing can follow.
-            self.fail(gone(&self.place).with_source(error));
+            let is_over = patience::is_over();
+            self.fail(if is_over { stuck(&self.place) } else { gone(&self.place).with_source(error) });
         }
     }
 
@@ -450,7 +454,8 @@ impl Link {
                     IoSlice::advance_slices(&mut rest, count);
                     Ok(())
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(()),
+                // Where it took something since the last time it is not asked.
+                Err(error) if is_tick(&error) && !patience::is_over() => Ok(()),
                 Err(error) => Err(error),
             };
         }
@@ -477,20 +482,15 @@ impl Link {
     }
 }
 
-/// An answer with its data, wherever that lies.
-fn received(mut frame: Frame, held: Held) -> Result<Frame> {
-    if let Some(shared) = frame.shared {
-        let length = shared.length as usize;
-        let room = held.room.filter(|room| room.offset() == shared.offset && length <= room.len());
-        let room = room.ok_or_else(|| malformed("data in memory that was not lent for it"))?;
-        frame.data = room.received(length);
-    }
-    Ok(frame)
+/// Who called waited no longer for the rest of a message, of which a part has come or gone: nothing can follow.
+fn stuck(place: &str) -> Error {
+    let message = format!("the server at {place} had stopped within a message when a call was ended: connect again");
+    Error::new(ErrorKind::Stopped, message).of_connection()
 }
 
 fn gone(place: &str) -> Error {
     let message = format!(
         "the server at {place} is gone; whether what was under way has happened is not known: connect again and look"
     );
-    Error::new(ErrorKind::Stopped, message)
+    Error::new(ErrorKind::Stopped, message).of_connection()
 }

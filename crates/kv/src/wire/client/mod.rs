@@ -5,9 +5,12 @@
 //!   that is taken after an answer sees what the answer told of.
 //! - When the connection is lost every call fails with `Stopped`; whether a batch under way was applied is not known then.
 
+mod connect;
 mod connection;
 mod cursor;
+mod held;
 mod link;
+mod numbers;
 mod pending;
 mod slot;
 mod stage;
@@ -15,8 +18,6 @@ mod verbs;
 mod view;
 mod watch;
 
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,7 @@ use crate::check::check_batch;
 use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch};
 
 pub use self::pending::Pending;
+pub use self::slot::letting_go;
 pub use self::verbs::{Answer, WireVerbs};
 
 /// How a client behaves.
@@ -77,22 +79,14 @@ impl WireKv {
     /// To the owner of a Unix socket on this machine.
     pub fn connect_unix(path: &Path, options: &ClientOptions) -> Result<WireKv> {
         let place = path.display().to_string();
-        let stream = UnixStream::connect(path).map_err(|error| failed_to_connect(&place, error))?;
+        let stream = connect::unix(path, options)?;
         check_owner(&stream, &place)?;
         WireKv::over(Stream::Unix(stream), &place, None, options)
     }
 
     /// To a server that knows the same key. `address` is a host and a port.
     pub fn connect_tcp(address: &str, key: &Key, options: &ClientOptions) -> Result<WireKv> {
-        let found = address.to_socket_addrs().map_err(|error| failed_to_connect(address, error))?;
-        let mut failed = Error::new(ErrorKind::NotFound, format!("{address} has no address"));
-        for place in found {
-            match TcpStream::connect_timeout(&place, options.connect) {
-                Ok(stream) => return WireKv::over(Stream::Tcp(stream), address, Some(key), options),
-                Err(error) => failed = failed_to_connect(address, error),
-            }
-        }
-        Err(failed)
+        WireKv::over(Stream::Tcp(connect::tcp(address, options)?), address, Some(key), options)
     }
 
     fn over(stream: Stream, place: &str, key: Option<&Key>, options: &ClientOptions) -> Result<WireKv> {
@@ -163,20 +157,6 @@ impl Drop for Gathering<'_> {
     }
 }
 
-/// What to do about a server that is not there.
-fn failed_to_connect(place: &str, error: std::io::Error) -> Error {
-    use std::io::ErrorKind as Io;
-    let (kind, message) = match error.kind() {
-        Io::NotFound | Io::ConnectionRefused => {
-            (ErrorKind::NotFound, format!("no server is at {place}: start `koine serve`, or name another place"))
-        }
-        Io::PermissionDenied => (ErrorKind::Invalid, format!("{place} belongs to another user")),
-        Io::TimedOut => (ErrorKind::Busy, format!("the server at {place} does not answer")),
-        _ => (ErrorKind::Stopped, format!("cannot connect to {place}")),
-    };
-    Error::new(kind, message).with_source(error)
-}
-
 /// The value that the answer to `retrieve` has the whole or the beginning of.
 fn whole(connection: &Arc<Connection>, at: &Place, outcome: Outcome) -> Result<Option<Bytes>> {
     let frame = match outcome {
@@ -224,7 +204,7 @@ impl Kv for WireKv {
             }
             Err(error) => completer.complete(Err(error)),
         }
-        ticket
+        ticket.elsewhere()
     }
 
     /// Without a thread between the answer and who waits for it.

@@ -5,8 +5,9 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use koine_engine::Result;
-use parking_lot::{Condvar, Mutex};
+use koine_engine::{Error, Result};
+use koine_env::patience;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::wire::frame::Frame;
 
@@ -15,8 +16,16 @@ pub type Outcome = Result<Frame>;
 type Callback = Box<dyn FnOnce(Outcome) + Send>;
 
 thread_local! {
-    /// This thread runs a callback: it must not wait for answers, which it may be the one to read.
+    /// This thread must not wait: it runs a callback, and may be the one to read answers; or it lets go of something.
     pub static TELLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What is asked for here is not waited for, and is asked though who called waits no longer: for what lets go of something.
+pub fn letting_go<T>(ask: impl FnOnce() -> T) -> T {
+    let before = TELLING.replace(true);
+    let asked = ask();
+    TELLING.set(before);
+    asked
 }
 
 /// How far a request is.
@@ -59,9 +68,7 @@ impl Slot {
             }
             State::Called(callback) => {
                 drop(state);
-                let before = TELLING.replace(true);
-                callback(outcome);
-                TELLING.set(before);
+                letting_go(|| callback(outcome));
                 true
             }
             other => {
@@ -88,17 +95,26 @@ impl Slot {
         matches!(*self.state.lock(), State::Done(_))
     }
 
-    /// Waits until the outcome is there, or until this thread is to read: whether it is.
-    pub fn rest(&self) -> bool {
+    /// Waits until the outcome is there, or until this thread is to read: whether it is. `Interrupted` when who called waits
+    /// no longer.
+    pub fn rest(&self) -> Result<bool> {
         let mut state = self.state.lock();
         loop {
             match *state {
-                State::Waiting => self.changed.wait(&mut state),
+                State::Waiting => {
+                    if self.changed.wait_for(&mut state, patience::next_look()).timed_out() {
+                        // Its caller may be asked, who may have to wait for something itself.
+                        let is_over = MutexGuard::unlocked(&mut state, patience::is_over);
+                        if is_over && matches!(*state, State::Waiting) {
+                            return Err(Error::interrupted());
+                        }
+                    }
+                }
                 State::Lead => {
                     *state = State::Waiting;
-                    return true;
+                    return Ok(true);
                 }
-                _ => return false,
+                _ => return Ok(false),
             }
         }
     }

@@ -12,6 +12,7 @@ use koine_engine::{Error, Result, StageHint, StageToken};
 
 use super::connection::Connection;
 use super::link::Asked;
+use super::slot::letting_go;
 use crate::seam::Stage;
 use crate::wire::reply::take_number;
 use crate::wire::request::Request;
@@ -38,7 +39,7 @@ impl Remote {
 impl Drop for Remote {
     fn drop(&mut self) {
         // Without a connection the server has let go already.
-        let _gone = self.connection.ask(&Request::DropStage { stage: self.number });
+        let _gone = letting_go(|| self.connection.ask(&Request::DropStage { stage: self.number }));
     }
 }
 

@@ -4,17 +4,16 @@
 //! - Nothing of keys and values is asked for, and no memory is shared: the server may be of another user.
 //! - Requests of one thread reach the server in the order in which they were made.
 
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, Result};
+use koine_engine::{Error, Result};
 
 use super::connection::Connection;
-use super::link::{Asked, Data, Held};
-use super::{ClientOptions, failed_to_connect};
+use super::held::{Data, Held};
+use super::link::Asked;
+use super::{ClientOptions, connect};
 use crate::wire::fields::malformed;
 use crate::wire::identity::{Key, check_server};
 use crate::wire::request::VERB_FOREIGN_FIRST;
@@ -33,22 +32,14 @@ impl WireVerbs {
     /// have the store.
     pub fn connect_unix(path: &Path, owner: Option<u32>, options: &ClientOptions) -> Result<WireVerbs> {
         let place = path.display().to_string();
-        let stream = UnixStream::connect(path).map_err(|error| failed_to_connect(&place, error))?;
+        let stream = connect::unix(path, options)?;
         check_server(&stream, &place, owner)?;
         WireVerbs::over(Stream::Unix(stream), &place, None, options)
     }
 
     /// To a server that knows the same key. `address` is a host and a port.
     pub fn connect_tcp(address: &str, key: &Key, options: &ClientOptions) -> Result<WireVerbs> {
-        let found = address.to_socket_addrs().map_err(|error| failed_to_connect(address, error))?;
-        let mut failed = Error::new(ErrorKind::NotFound, format!("{address} has no address"));
-        for place in found {
-            match TcpStream::connect_timeout(&place, options.connect) {
-                Ok(stream) => return WireVerbs::over(Stream::Tcp(stream), address, Some(key), options),
-                Err(error) => failed = failed_to_connect(address, error),
-            }
-        }
-        Err(failed)
+        WireVerbs::over(Stream::Tcp(connect::tcp(address, options)?), address, Some(key), options)
     }
 
     fn over(stream: Stream, place: &str, key: Option<&Key>, options: &ClientOptions) -> Result<WireVerbs> {

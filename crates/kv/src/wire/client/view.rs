@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::connection::Connection;
 use super::cursor::WireCursor;
 use super::link::Asked;
+use super::slot::letting_go;
 use crate::copies;
 use crate::seam::{Cursor, Direction, Glance, ReadNow, SpaceEntry, Stat, View};
 use crate::wire::fields::malformed;
@@ -31,7 +32,7 @@ pub(super) struct Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         // Without a connection the server has let go already.
-        let _gone = self.connection.ask(&Request::CloseView { view: self.number });
+        let _gone = letting_go(|| self.connection.ask(&Request::CloseView { view: self.number }));
     }
 }
 

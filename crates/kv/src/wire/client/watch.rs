@@ -6,6 +6,7 @@ use std::time::Duration;
 use koine_engine::{KeyRange, Result, SpaceId, Version};
 
 use super::connection::Connection;
+use super::slot::letting_go;
 use crate::seam::{Watch, WatchEvent};
 use crate::wire::reply::take_event;
 use crate::wire::request::Request;
@@ -32,6 +33,6 @@ impl Watch for WireWatch {
 
 impl Drop for WireWatch {
     fn drop(&mut self) {
-        let _gone = self.connection.ask(&Request::CloseWatch { watch: self.number });
+        let _gone = letting_go(|| self.connection.ask(&Request::CloseWatch { watch: self.number }));
     }
 }

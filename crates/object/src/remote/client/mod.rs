@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use koine_kv::wire::{Answer, ClientOptions, Key, WireVerbs};
+use koine_kv::wire::{Answer, ClientOptions, Key, WireVerbs, letting_go};
 use koine_kv::{Bytes, Version};
 
 use super::PROTOCOL;
@@ -110,7 +110,7 @@ impl Drop for Remote {
     fn drop(&mut self) {
         if let Some(number) = self.pin.take() {
             // Where the connection is gone so is what it had pinned.
-            let _gone = self.ask::<Unpin>(&number, &[]);
+            let _gone = letting_go(|| self.ask::<Unpin>(&number, &[]));
         }
     }
 }
@@ -151,13 +151,13 @@ pub struct RemoteObjects {
 impl RemoteObjects {
     /// To a socket on this machine (`STORE.objects.sock`). The server must be of this user, of root, or of `owner`, who is
     /// known to have the store.
-    pub fn connect_unix(socket: &Path, owner: Option<u32>) -> Result<Self> {
-        RemoteObjects::over(WireVerbs::connect_unix(socket, owner, &ClientOptions::default()).map_err(above)?)
+    pub fn connect_unix(socket: &Path, owner: Option<u32>, options: &ClientOptions) -> Result<Self> {
+        RemoteObjects::over(WireVerbs::connect_unix(socket, owner, options).map_err(above)?)
     }
 
     /// To a server over TCP that knows the same key. `address` is a host and a port.
-    pub fn connect_tcp(address: &str, key: &Key) -> Result<Self> {
-        RemoteObjects::over(WireVerbs::connect_tcp(address, key, &ClientOptions::default()).map_err(above)?)
+    pub fn connect_tcp(address: &str, key: &Key, options: &ClientOptions) -> Result<Self> {
+        RemoteObjects::over(WireVerbs::connect_tcp(address, key, options).map_err(above)?)
     }
 
     fn over(link: WireVerbs) -> Result<Self> {

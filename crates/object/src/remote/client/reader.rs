@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use koine_kv::wire::Answer;
+use koine_kv::wire::{Answer, letting_go};
 
 use super::{Remote, told};
 use crate::copy::Name;
@@ -131,7 +131,7 @@ impl Drop for RemoteReader {
     fn drop(&mut self) {
         if self.is_open {
             // Where the connection is gone so is the reader.
-            let _gone = self.remote.ask::<CloseReader>(&self.number, &[]);
+            let _gone = letting_go(|| self.remote.ask::<CloseReader>(&self.number, &[]));
         }
     }
 }

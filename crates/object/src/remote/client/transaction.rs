@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use koine_kv::wire::letting_go;
 use koine_kv::{Commit, RequestId};
 
 use super::{Remote, told};
@@ -106,7 +107,7 @@ impl RemoteTransaction {
 
 impl Drop for RemoteTransaction {
     fn drop(&mut self) {
-        let _over = self.remote.ask::<EndTransaction>(&(self.number, End::Drop), &[]);
+        let _over = letting_go(|| self.remote.ask::<EndTransaction>(&(self.number, End::Drop), &[]));
     }
 }
 
@@ -118,6 +119,6 @@ pub(crate) struct RemoteBody {
 
 impl Drop for RemoteBody {
     fn drop(&mut self) {
-        let _gone = self.remote.ask::<DropWriter>(&self.number, &[]);
+        let _gone = letting_go(|| self.remote.ask::<DropWriter>(&self.number, &[]));
     }
 }

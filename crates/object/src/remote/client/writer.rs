@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use koine_kv::wire::Answer;
+use koine_kv::wire::{Answer, letting_go};
 
 use super::{Remote, RemoteBody, told};
-use crate::body::check_length;
+use crate::body::{check_length, check_uncut};
 use crate::checksum::Expected;
 use crate::error::Result;
 use crate::pending::Pending;
@@ -30,6 +30,8 @@ pub(crate) struct RemoteWriter {
     held: Vec<u8>,
     under_way: VecDeque<Answer>,
     is_open: bool,
+    /// A piece was not taken whole: nothing can follow.
+    is_cut: bool,
 }
 
 impl RemoteWriter {
@@ -51,11 +53,20 @@ impl RemoteWriter {
             held: Vec::new(),
             under_way: VecDeque::new(),
             is_open: true,
+            is_cut: false,
         })
     }
 
     /// Adds a piece of any length. What the other side says of it may come with a later one.
-    pub fn write(&mut self, mut piece: &[u8]) -> Result<()> {
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        check_uncut(self.is_cut)?;
+        self.is_cut = true;
+        self.take(piece)?;
+        self.is_cut = false;
+        Ok(())
+    }
+
+    fn take(&mut self, mut piece: &[u8]) -> Result<()> {
         let length = self.length.saturating_add(piece.len() as u64);
         check_length(length, self.length_wanted)?;
         self.length = length;
@@ -88,6 +99,9 @@ impl RemoteWriter {
 
     /// No more pieces: what the other side makes of all.
     pub fn finish<C: Call<Asked = (u64, Expected)>>(mut self, trailers: &Expected) -> Pending<C::Told> {
+        if let Err(error) = check_uncut(self.is_cut) {
+            return Pending::ready(Err(error));
+        }
         self.is_open = false;
         self.remote.begin_with::<C>((self.number, trailers.clone()), &self.held)
     }
@@ -102,7 +116,7 @@ impl RemoteWriter {
 impl Drop for RemoteWriter {
     fn drop(&mut self) {
         if self.is_open {
-            let _gone = self.remote.ask::<DropWriter>(&self.number, &[]);
+            let _gone = letting_go(|| self.remote.ask::<DropWriter>(&self.number, &[]));
         }
     }
 }
