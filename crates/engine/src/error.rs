@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Unsupported,
     /// A passing condition: the same call may succeed later.
     Busy,
+    /// Who called waits no longer ([`patience`](koine_env::patience)); what had not been asked for is not done.
+    Interrupted,
     /// The server that has the store is not reached, or went away; the message says whether what was asked may have
     /// happened. Later calls connect again.
     Disconnected,
@@ -86,6 +88,11 @@ impl Error {
     /// Wraps a failure of the operating system while doing `what`.
     pub fn device(what: impl Into<String>, source: std::io::Error) -> Self {
         Error::new(ErrorKind::Device, what).with_source(source)
+    }
+
+    /// Who called waits no longer.
+    pub fn interrupted() -> Self {
+        Error::new(ErrorKind::Interrupted, "the call was ended by its caller before it was done")
     }
 
     /// Adds the cause.

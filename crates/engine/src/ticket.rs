@@ -10,7 +10,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
+use koine_env::patience;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::atomic::{AtomicBool, Ordering};
 use crate::batch::Commit;
@@ -79,6 +80,7 @@ pub struct Ticket {
     driver: Option<Driver>,
     lead: Option<Driver>,
     leave: Option<Driver>,
+    is_elsewhere: bool,
 }
 
 /// Gives a ticket its outcome.
@@ -93,7 +95,7 @@ impl Ticket {
         let shared =
             Shared { state: Mutex::new(State::Waiting), done: Condvar::new(), is_waited_for: AtomicBool::new(false) };
         let shared = Arc::new(shared);
-        let ticket = Ticket { shared: Arc::clone(&shared), driver: None, lead: None, leave: None };
+        let ticket = Ticket { shared: Arc::clone(&shared), driver: None, lead: None, leave: None, is_elsewhere: false };
         (ticket, Completer { shared, is_led: false })
     }
 
@@ -120,6 +122,13 @@ impl Ticket {
     /// dropped. Without it, whoever drops the ticket does it.
     pub(crate) fn with_leave(mut self, leave: Driver) -> Ticket {
         self.leave = Some(leave);
+        self
+    }
+
+    /// Another process has the outcome, which may be long in telling it: who waits gives up when its
+    /// [`patience`](koine_env::patience) is over, with `Interrupted`, and does not know what came of it then.
+    pub fn elsewhere(mut self) -> Ticket {
+        self.is_elsewhere = true;
         self
     }
 
@@ -161,6 +170,13 @@ impl Ticket {
         loop {
             match std::mem::replace(&mut *state, State::Taken) {
                 State::Done(outcome) => return Some(outcome),
+                State::Waiting if self.is_elsewhere => {
+                    *state = State::Waiting;
+                    self.shared.done.wait_for(&mut state, patience::next_look());
+                    if MutexGuard::unlocked(&mut state, patience::is_over) && matches!(*state, State::Waiting) {
+                        return Some(Err(Error::interrupted()));
+                    }
+                }
                 State::Waiting if self.driver.is_none() => {
                     *state = State::Waiting;
                     self.shared.done.wait(&mut state);

@@ -27,6 +27,8 @@ pub(crate) struct Body {
     /// A body that may still be small.
     buffer: Vec<u8>,
     stage: Option<Box<dyn Stage>>,
+    /// A piece was not taken whole: nothing can follow.
+    is_cut: bool,
 }
 
 /// A body that came whole and as promised.
@@ -55,11 +57,19 @@ impl Body {
         let (kv, hasher) = (Arc::clone(kv), Hasher::new(md5, wanted));
         let inline_len_max = kv.profile().inline_len_best;
         let buffer = Vec::new();
-        Ok(Body { kv, hasher, length: 0, length_wanted, expected, inline_len_max, buffer, stage: None })
+        Ok(Body { kv, hasher, length: 0, length_wanted, expected, inline_len_max, buffer, stage: None, is_cut: false })
     }
 
-    /// Adds a piece of any length.
+    /// Adds a piece of any length. After an error nothing follows.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        check_uncut(self.is_cut)?;
+        self.is_cut = true;
+        self.take(piece)?;
+        self.is_cut = false;
+        Ok(())
+    }
+
+    fn take(&mut self, piece: &[u8]) -> Result<()> {
         let length = self.length.saturating_add(piece.len() as u64);
         check_length(length, self.length_wanted)?;
         self.length = length;
@@ -86,6 +96,7 @@ impl Body {
 
     /// No more pieces.
     pub fn finish(mut self, trailers: &Expected) -> Result<Finished> {
+        check_uncut(self.is_cut)?;
         if let Some(wanted) = self.length_wanted
             && wanted != self.length
         {
@@ -103,6 +114,16 @@ impl Body {
     }
 }
 
+/// Whether all pieces of a body were taken.
+pub(crate) fn check_uncut(is_cut: bool) -> Result<()> {
+    match is_cut {
+        true => {
+            Err(Error::new(ErrorKind::IncompleteBody, "an earlier piece of the body was not taken; begin it again"))
+        }
+        false => Ok(()),
+    }
+}
+
 /// Whether a body may have so many bytes, of which so many were promised. A door that has a limit of its own keeps it.
 pub(crate) fn check_length(length: u64, wanted: Option<u64>) -> Result<()> {
     if wanted.is_some_and(|wanted| length > wanted) {
@@ -117,6 +138,7 @@ pub(crate) fn check_length(length: u64, wanted: Option<u64>) -> Result<()> {
 fn take(hasher: &mut Hasher, stage: &mut dyn Stage, piece: &[u8]) -> Result<()> {
     let bodies = Busy::enter();
     for part in piece.chunks(STAGE_PIECE_LEN_MAX) {
+        Error::check_patience()?;
         if part.len() < OVERLAP_LEN_MIN || !hasher.is_slow() || !bodies.leave_a_core() {
             hasher.update(part);
             stage.write(part)?;

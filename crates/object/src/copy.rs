@@ -116,6 +116,7 @@ pub(crate) fn hash_range(
 ) -> Result<Digests> {
     let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
     while offset < end {
+        Error::check_patience()?;
         let wanted = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_LEN);
         let bytes = view.bytes(space, &keys::data(id), offset, wanted)?;
         if bytes.len() != wanted {

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use koine_env::patience;
+
 /// The result of every call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -111,6 +113,9 @@ pub enum ErrorKind {
     Disconnected,
     /// The server did not answer in time. Whether what was asked happens is not known.
     TimedOut,
+    /// Who called waits no longer ([`patience`](koine_env::patience)): nothing was changed, unless the change was under way
+    /// to a server already.
+    Interrupted,
 }
 
 /// An error with its kind and a message that says what to do.
@@ -153,6 +158,21 @@ impl Error {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// Whether it tells of the connection to a server, and not of the store behind it.
+    pub fn is_of_connection(&self) -> bool {
+        matches!(self.kind, ErrorKind::Disconnected | ErrorKind::TimedOut)
+    }
+
+    /// `Interrupted` where who called waits no longer.
+    pub(crate) fn check_patience() -> Result<()> {
+        if patience::is_over() { Err(Error::interrupted()) } else { Ok(()) }
+    }
+
+    /// Who called waits no longer.
+    pub(crate) fn interrupted() -> Self {
+        koine_kv::Error::interrupted().into()
+    }
 }
 
 impl From<koine_kv::Error> for Error {
@@ -169,6 +189,7 @@ impl From<koine_kv::Error> for Error {
             Kv::Unsupported => ErrorKind::Unsupported,
             Kv::Disconnected => ErrorKind::Disconnected,
             Kv::TimedOut => ErrorKind::TimedOut,
+            Kv::Interrupted => ErrorKind::Interrupted,
             _ => ErrorKind::Device,
         };
         Error { kind, message: source.message().to_owned(), source: Some(source) }

@@ -71,7 +71,7 @@ pub use objects::{Objects, RootKey};
 pub use pending::Pending;
 pub use pin::Pinned;
 pub use put::ObjectWriter;
-pub use remote::{CALL_NAMES, LogIn, ObjectVerbs, RemoteObjects};
+pub use remote::{CALL_NAMES, LogIn, ObjectVerbs, Portable, RemoteObjects};
 pub use request::{
     AttributeChange, BODY_LEN_MAX, BucketChange, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX,
     COPY_PREFIX_BATCH, CompleteOptions, CompletedPart, ComposeOptions, CopiedMetadata, CopiedPrefix, CopyOptions,

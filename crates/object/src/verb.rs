@@ -17,7 +17,7 @@ mod tests;
 
 use std::cell::RefCell;
 
-use koine_env::{Random, Timestamp};
+use koine_env::{Random, Timestamp, patience};
 use koine_kv::{Batch, Commit, ErrorKind as KvErrorKind, RequestId, Transaction, request_of_attempt};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -118,6 +118,9 @@ pub(crate) trait Verb: Send + Sized + 'static {
 
 /// Begins a transaction of one verb.
 pub(crate) fn run<V: Verb>(objects: &Objects, verb: V) -> Pending<V::Outcome> {
+    if let Err(error) = Error::check_patience() {
+        return Pending::ready(Err(error));
+    }
     Pending::new(attempt(objects.clone(), verb, 0, None))
 }
 
@@ -170,6 +173,10 @@ fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Appli
     objects.check_not_pinned()?;
     let mut txn = Transaction::begin(&**objects.kv())?;
     let (applied, removals) = perform(objects, &mut txn, verb)?;
+    // The last moment to leave everything as it was; others may wait for a turn that is held here.
+    if patience::is_known_over() {
+        return Err(Error::interrupted());
+    }
     Ok((txn, applied, removals))
 }
 

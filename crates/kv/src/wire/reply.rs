@@ -113,7 +113,7 @@ impl Welcome {
 }
 
 /// Every kind of error with its number.
-const KINDS: [(ErrorKind, u8); 14] = [
+const KINDS: [(ErrorKind, u8); 15] = [
     (ErrorKind::Refused, 1),
     (ErrorKind::Invalid, 2),
     (ErrorKind::NotFound, 3),
@@ -128,6 +128,7 @@ const KINDS: [(ErrorKind, u8); 14] = [
     (ErrorKind::Busy, 12),
     (ErrorKind::Disconnected, 13),
     (ErrorKind::TimedOut, 14),
+    (ErrorKind::Interrupted, 15),
 ];
 
 /// An error as a message: kind, what of a batch was refused, text.

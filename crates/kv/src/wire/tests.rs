@@ -2,6 +2,7 @@
 
 mod format;
 mod loss;
+mod patience;
 mod peers;
 mod shared;
 mod verbs;

@@ -26,6 +26,7 @@ use crate::objects::Objects;
 use crate::put::{ObjectWriter, invalid};
 use crate::request::{EditOptions, OBJECT_LEN_MAX, ObjectName, PutOptions};
 use crate::verb::run;
+use crate::version::VersionId;
 
 /// How much is read ahead for reads that are smaller; larger ones go straight to the caller's buffer.
 const READ_AHEAD: usize = 64 << 10;
@@ -85,6 +86,15 @@ impl Objects {
             _ => 0,
         };
         Ok(ObjectFile { key: name.key.to_owned(), mode, work, position })
+    }
+}
+
+impl Objects {
+    /// Opens one of an object's versions as a file that is read.
+    pub fn open_file_version(&self, name: ObjectName<'_>, version: VersionId) -> Result<ObjectFile> {
+        let reader = self.get_version(name, version)?;
+        let work = Work::Read(Box::new(Reading { reader, ahead: Bytes::new(), from: 0 }));
+        Ok(ObjectFile { key: name.key.to_owned(), mode: FileMode::Read, work, position: 0 })
     }
 }
 

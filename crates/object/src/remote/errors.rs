@@ -57,6 +57,7 @@ const KINDS: &[ErrorKind] = &[
     ErrorKind::Device,
     ErrorKind::Disconnected,
     ErrorKind::TimedOut,
+    ErrorKind::Interrupted,
 ];
 
 /// The kind that the failure of the wire has.
@@ -83,6 +84,7 @@ fn kind_below(kind: ErrorKind) -> Kv {
         ErrorKind::Device => Kv::Device,
         ErrorKind::Disconnected => Kv::Disconnected,
         ErrorKind::TimedOut => Kv::TimedOut,
+        ErrorKind::Interrupted => Kv::Interrupted,
         _ => Kv::Invalid,
     }
 }
@@ -150,7 +152,7 @@ mod tests {
             assert_eq!((again.kind(), again.message()), (*kind, "what: it was"));
         }
         // The last one of the enumeration: one that is added behind it belongs into the list.
-        assert_eq!(KINDS.len(), ErrorKind::TimedOut as usize + 1);
+        assert_eq!(KINDS.len(), ErrorKind::Interrupted as usize + 1);
     }
 
     #[test]

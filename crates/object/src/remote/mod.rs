@@ -11,6 +11,7 @@ mod calls;
 mod client;
 mod errors;
 mod field;
+mod portable;
 mod server;
 mod types;
 mod types_identity;
@@ -19,6 +20,7 @@ pub use calls::CALL_NAMES;
 pub(crate) use calls::*;
 pub use client::{LogIn, RemoteObjects};
 pub(crate) use client::{Remote, RemoteBody, RemoteReader, RemoteTransaction, RemoteWriter};
+pub use portable::Portable;
 pub use server::ObjectVerbs;
 
 #[cfg(any(test, feature = "fuzzing"))]

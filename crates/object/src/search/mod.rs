@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use koine_kv::{Cursor, Direction, Entry, KeyRange, SpaceId, Version, View, after_prefix};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::info::ObjectSummary;
 use crate::keys;
 use crate::list::{Names, value_of};
@@ -82,6 +82,7 @@ fn scan(view: &dyn View, space: SpaceId, query: &SearchQuery) -> Result<SearchPa
     let names = Names::new(range.start.clone(), view.cursor(space, range, Direction::Forward)?);
     let everything = ListQuery { prefix: query.prefix.clone(), limit: usize::MAX, ..ListQuery::default() };
     names.page(&everything, |name, entry: Entry| {
+        Error::check_patience()?;
         let record = value_of(view, space, &entry.key, entry.value)?;
         let Some(value) = indexed_value(&query.of, &record)?.filter(|value| query.wanted.matches(value)) else {
             return Ok(());
@@ -139,6 +140,7 @@ impl<'a> Walk<'a> {
         while found.len() <= self.query.limit
             && let Some(entry) = self.cursor.next()?
         {
+            Error::check_patience()?;
             let (part, name) = keys::index_entry_of(&entry.key)?;
             if !name.starts_with(self.query.prefix.as_str()) {
                 self.pass(&part, &name)?;

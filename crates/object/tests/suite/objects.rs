@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::{bytes, get, here, keys_in_bucket, kind, kv_of, names, put, put_with, store};
+use koine_env::patience::Patience;
 use koine_env::{Random, SeededRandom, SystemClock, Timestamp};
 use koine_kv::{MemoryKv, MemoryOptions};
 use koine_object::{
@@ -143,6 +144,24 @@ fn what_no_header_can_have_is_refused_when_it_is_set() {
     }
     put_with(&objects, "key", b"body", with(&[("name", "größer"), ("näme", "")])).unwrap();
     put_with(&objects, "key", b"body", typed("text/plain; charset=utf-8")).unwrap();
+}
+
+#[test]
+fn who_waits_no_longer_changes_nothing() {
+    let objects = store();
+    put(&objects, "there", b"bytes");
+    let over = Patience { until: Some(std::time::Instant::now()), ask: None };
+    let mut writer = objects.put("bucket", "key", PutOptions::default()).unwrap();
+    writer.write(&bytes(200_000, 1)).unwrap();
+    let more = bytes(3 << 20, 2);
+    assert_eq!(kind(over.lasting(|| writer.write(&more))), ErrorKind::Interrupted);
+    // What was taken in part is not put as if it were whole.
+    assert_eq!(kind(writer.write(&more)), ErrorKind::IncompleteBody);
+    assert_eq!(kind(writer.finish(&Expected::none()).wait()), ErrorKind::IncompleteBody);
+    let delete = || objects.delete("bucket", "there", DeleteOptions::default()).wait();
+    assert_eq!(kind(over.lasting(delete)), ErrorKind::Interrupted);
+    assert_eq!(kind(objects.head("bucket", "key")), ErrorKind::NoSuchKey);
+    assert!(delete().unwrap().existed);
 }
 
 #[test]

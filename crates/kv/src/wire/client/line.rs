@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use koine_engine::device::Process;
 use koine_engine::{Error, ErrorKind, Result};
+use koine_env::patience;
 use parking_lot::{Mutex, RwLock};
 
 use super::ClientOptions;
@@ -142,6 +143,7 @@ impl Line {
                 {
                     return Err(error);
                 }
+                Err(_) if patience::is_over() => return Err(Error::interrupted()),
                 Err(_) => std::thread::sleep(pause),
             }
             pause = (pause * 2).min(PAUSE_MAX);

@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use koine_engine::device::Process;
 use koine_engine::{Error, ErrorKind, Result};
+use koine_env::patience as caller;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use self::patience::{is_past, tick};
+use self::patience::{is_past, next_look, tick};
 use self::sending::Gathered;
 use super::slot::{Outcome, Slot, State, TELLING, Woken};
 use crate::wire::fields::malformed;
@@ -60,16 +61,21 @@ impl Asked {
         let until = self.link.until(asked);
         let mut leads = false;
         loop {
+            // No longer than until the caller is to be asked whether it waits still.
+            let look = next_look(until);
             if leads {
-                self.link.lead(&self.slot, until);
+                self.link.lead(&self.slot, look);
             }
             if let Some(outcome) = self.slot.take() {
                 return outcome;
             }
             if is_past(until) {
-                return self.link.give_up(&self.slot);
+                return self.link.give_up(&self.slot, self.link.late());
             }
-            leads = self.link.may_lead(&self.slot) || self.slot.rest(until) == Woken::Leads;
+            if caller::is_over() {
+                return self.link.give_up(&self.slot, Error::interrupted());
+            }
+            leads = self.link.may_lead(&self.slot) || self.slot.rest(next_look(until)) == Woken::Leads;
         }
     }
 
@@ -193,7 +199,7 @@ impl Link {
         last: u64,
         call_max: Option<Duration>,
     ) -> Result<Link> {
-        let tick = call_max.map(tick);
+        let tick = Some(call_max.map_or(caller::TICK, tick));
         let prepared = stream.set_read_timeout(tick).and_then(|()| stream.set_write_timeout(tick));
         prepared.map_err(|error| gone(place).with_source(error))?;
         let pending = Pending {

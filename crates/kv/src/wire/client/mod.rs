@@ -265,7 +265,7 @@ impl Kv for WireKv {
             }
             Err(error) => completer.complete(Err(error)),
         }
-        ticket
+        ticket.elsewhere()
     }
 
     /// Without a thread between the answer and who waits for it.

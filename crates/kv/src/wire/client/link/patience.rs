@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use koine_engine::{Error, ErrorKind};
+use koine_env::patience;
 
 use super::Link;
 use crate::wire::client::slot::{Outcome, Slot, State};
@@ -48,8 +49,8 @@ impl Link {
         }
     }
 
-    /// Waits for an answer no more: where it comes all the same nobody looks at it.
-    pub(super) fn give_up(&self, slot: &Slot) -> Outcome {
+    /// Waits for an answer no more, and says why: where it comes all the same nobody looks at it.
+    pub(super) fn give_up(&self, slot: &Slot, why: Error) -> Outcome {
         let mut pending = self.pending.lock();
         pending.waiting.remove(&slot.id);
         let before = std::mem::replace(&mut *slot.state.lock(), State::Taken);
@@ -59,7 +60,7 @@ impl Link {
             State::Lead => self.step_down(),
             _ => {}
         }
-        Err(self.late())
+        Err(why)
     }
 
     /// Tells those who are called back and have waited too long.
@@ -89,7 +90,16 @@ pub(super) fn is_past(until: Option<Instant>) -> bool {
     until.is_some_and(|until| Instant::now() >= until)
 }
 
-/// So often who waits at the socket looks whether it has waited long enough.
+/// The moment, or that at which the caller is to be asked whether it waits still, if that is sooner.
+pub(super) fn next_look(until: Option<Instant>) -> Option<Instant> {
+    if !patience::is_given() {
+        return until;
+    }
+    let look = Instant::now() + patience::next_look();
+    Some(until.map_or(look, |until| until.min(look)))
+}
+
+/// So often who waits at the socket looks whether it has waited long enough, and whether its caller waits still.
 pub(super) fn tick(call_max: Duration) -> Duration {
-    (call_max / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
+    (call_max / 4).clamp(Duration::from_millis(5), patience::TICK)
 }

@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Link, gone};
+use koine_env::patience;
+
 use crate::copies;
 use crate::wire::stream::is_nothing;
 
@@ -99,7 +101,14 @@ impl Link {
                     moved = Instant::now();
                     Ok(())
                 }
-                Err(error) if is_nothing(&error) && self.call_max.is_none_or(|most| moved.elapsed() < most) => Ok(()),
+                // Where it took something since the last time the caller is not asked.
+                Err(error)
+                    if is_nothing(&error)
+                        && self.call_max.is_none_or(|most| moved.elapsed() < most)
+                        && !patience::is_over() =>
+                {
+                    Ok(())
+                }
                 Err(error) => Err(error),
             };
         }
