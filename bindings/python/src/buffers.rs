@@ -10,10 +10,12 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::{ptr, slice};
 
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+
+use crate::patience::Limit;
 
 /// `Py_buffer`. The stable interface has it from Python 3.11 on, in the shape that 3.10 has too.
 #[repr(C)]
@@ -71,7 +73,12 @@ impl<'py> Lent<'py> {
         });
         // SAFETY: the object is alive, the lock is held, and the view lives in one place until it is given back.
         if unsafe { PyObject_GetBuffer(object.as_ptr(), &raw mut *view, flags) } != 0 {
-            return Err(PyErr::fetch(object.py()));
+            let error = PyErr::fetch(object.py());
+            let message = format!("data: {}", error.value(object.py()));
+            return Err(match error.is_instance_of::<PyTypeError>(object.py()) {
+                true => PyTypeError::new_err(message),
+                false => PyBufferError::new_err(message),
+            });
         }
         let lent = Lent { view, _py: object.py() };
         if lent.view.length < 0 {
@@ -108,7 +115,7 @@ impl Drop for Lent<'_> {
 
 /// A `bytes` of `length` bytes, filled by `fill` without the interpreter lock; cut where that gives fewer.
 pub fn filled<'py>(
-    py: Python<'py>,
+    (py, limit): (Python<'py>, Limit),
     length: usize,
     fill: impl FnOnce(&mut [u8]) -> PyResult<usize> + Send,
 ) -> PyResult<Bound<'py, PyBytes>> {
@@ -118,11 +125,11 @@ pub fn filled<'py>(
     let made = made.cast_into::<PyBytes>()?;
     if length < 2 {
         let mut few = [0; 1];
-        let count = py.detach(|| fill(few.get_mut(..length).unwrap_or_default()))?;
+        let count = limit.detached(py, || fill(few.get_mut(..length).unwrap_or_default()))?;
         return Ok(PyBytes::new(py, few.get(..count).unwrap_or_default()));
     }
     // SAFETY: nobody else knows the object yet, which is kept alive here; `fill` only writes.
     let target = unsafe { slice::from_raw_parts_mut(ffi::PyBytes_AsString(made.as_ptr()).cast::<u8>(), length) };
-    let count = py.detach(|| fill(target))?;
+    let count = limit.detached(py, || fill(target))?;
     if count < length { Ok(PyBytes::new(py, made.as_bytes().get(..count).unwrap_or_default())) } else { Ok(made) }
 }

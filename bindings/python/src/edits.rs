@@ -5,10 +5,10 @@ use koine::object::{
     AttributeChange, CopyPrefixOptions, EditOptions, Error, Expected, MetadataChange, ObjectInfo, ObjectName, Objects,
     Segment,
 };
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 
+use crate::arguments::{Key, maybe_count, named, unexpected};
 use crate::buffers::Lent;
 use crate::store::Hold;
 
@@ -37,8 +37,8 @@ pub fn write(
 /// A key, or some bytes of one: offset and length.
 #[derive(FromPyObject)]
 pub enum Source {
-    Whole(String),
-    Range(String, u64, u64),
+    Whole(Key),
+    Range(Key, u64, u64),
 }
 
 impl Source {
@@ -82,19 +82,22 @@ pub fn attributes(given: Option<&Bound<'_, PyDict>>) -> PyResult<AttributeChange
     let (mut metadata, mut tags) = (None, None);
     for (name, value) in given.into_iter().flatten() {
         let name: String = name.extract()?;
-        match name.as_str() {
-            "metadata" => metadata = Some(value).filter(|value| !value.is_none()),
-            "tags" => tags = Some(value).filter(|value| !value.is_none()),
-            "replace" => replace = value.extract()?,
-            "mode" => wanted.mode = value.extract()?,
-            "owner" => wanted.posix_owner = value.extract()?,
-            "modified_ns" => wanted.modified = value.extract::<Option<u64>>()?.map(Timestamp),
-            "accessed_ns" => wanted.accessed = value.extract::<Option<u64>>()?.map(Timestamp),
-            _ => {
-                let message = format!("set_attributes() got an unexpected keyword argument {name:?}");
-                return Err(PyTypeError::new_err(message));
+        let mut set = || -> PyResult<()> {
+            match name.as_str() {
+                "metadata" => {
+                    metadata = change(Some(&value).filter(|value| !value.is_none()), false)?.and(Some(value.clone()))
+                }
+                "tags" => tags = change(Some(&value).filter(|value| !value.is_none()), false)?.and(Some(value.clone())),
+                "replace" => replace = value.extract()?,
+                "mode" => wanted.mode = value.extract()?,
+                "owner" => wanted.posix_owner = value.extract()?,
+                "modified_ns" => wanted.modified = maybe_count(&value)?.map(Timestamp),
+                "accessed_ns" => wanted.accessed = maybe_count(&value)?.map(Timestamp),
+                _ => return Err(unexpected("set_attributes", &name)),
             }
-        }
+            Ok(())
+        };
+        set().map_err(|error| named(value.py(), "set_attributes", &name, error))?;
     }
     wanted.metadata = change(metadata.as_ref(), replace)?;
     wanted.tags = change(tags.as_ref(), replace)?;

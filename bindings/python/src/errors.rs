@@ -1,6 +1,7 @@
 //! Errors of the store as exceptions of `koine.errors`, by their kind.
 //!
-//! Invariant: an exception says the same as the error, and its class is chosen by the error's kind alone.
+//! Invariant: an exception says the same as the error, and its class is chosen by the error's kind, and by whether it tells of
+//! the connection to a server.
 
 use std::io;
 
@@ -8,6 +9,8 @@ use koine::object::{Error, ErrorKind};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+
+use crate::patience;
 
 /// The exception of a kind; `Error` itself where there is none of that name.
 pub fn raised(kind: &str, message: &str) -> PyErr {
@@ -27,8 +30,11 @@ pub fn raised(kind: &str, message: &str) -> PyErr {
 
 /// Of an object's call.
 pub fn of_objects(error: &Error) -> PyErr {
-    let kind = error.kind();
-    raised(&format!("{kind:?}"), error.message())
+    if error.kind() == ErrorKind::Interrupted {
+        return patience::timed_out();
+    }
+    let kind = format!("{:?}", error.kind());
+    raised(&kind, error.message())
 }
 
 /// The same, where the caller asked that nothing have the name.
@@ -49,10 +55,13 @@ pub fn of_store(error: &koine::Error) -> PyErr {
         E::BadPlace(_) | E::BadSize(_) => raised("InvalidArgument", &message),
         E::Occupied { .. } | E::NotAStore { .. } | E::Blank { .. } => raised("NotAStore", &message),
         E::Io { source, .. } => of_system(source, &message),
-        E::At { source, .. } | E::Store(source) => {
-            let kind = source.kind();
-            raised(&format!("{kind:?}"), &message)
-        }
+        E::At { source, .. } | E::Store(source) => match source.kind() {
+            koine::kv::ErrorKind::Interrupted => patience::timed_out(),
+            kind => {
+                let kind = format!("{kind:?}");
+                raised(&kind, &message)
+            }
+        },
     }
 }
 

@@ -1,9 +1,11 @@
 //! What is known of buckets, objects and parts, as Python sees it.
 
 use koine::env::Timestamp;
-use koine::object;
+use koine::object::{self, Portable};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyDictMethods};
+use pyo3::types::{PyBytes, PyDict, PyDictMethods};
+
+use crate::errors;
 
 /// A moment as an aware `datetime`, which ends at microseconds.
 pub fn moment<'py>(py: Python<'py>, time: Timestamp) -> PyResult<Bound<'py, PyAny>> {
@@ -23,6 +25,11 @@ fn pairs<'py>(py: Python<'py>, entries: &[(String, String)]) -> PyResult<Bound<'
     Ok(all)
 }
 
+/// What was written down as bytes.
+pub fn of_state<T: Portable>(state: &[u8]) -> PyResult<T> {
+    T::from_bytes(state).map_err(|error| errors::of_objects(&error))
+}
+
 /// What a bucket holds.
 pub fn usage(py: Python<'_>, usage: object::BucketUsage) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
@@ -34,43 +41,59 @@ pub fn usage(py: Python<'_>, usage: object::BucketUsage) -> PyResult<Bound<'_, P
     Ok(all)
 }
 
-/// What is known of a bucket.
+#[doc = help!(BucketInfo)]
 #[pyclass(frozen, module = "koine", eq)]
 #[derive(Clone, PartialEq)]
 pub struct BucketInfo(pub object::BucketInfo);
 
 #[pymethods]
 impl BucketInfo {
+    fn _state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn _of_state(state: &[u8]) -> PyResult<Self> {
+        Ok(BucketInfo(of_state(state)?))
+    }
+
+    #[doc = help!(BucketInfo name)]
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
+    #[doc = help!(BucketInfo created)]
     #[getter]
     fn created<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         moment(py, self.0.created)
     }
 
+    #[doc = help!(BucketInfo created_ns)]
     #[getter]
     fn created_ns(&self) -> u64 {
         self.0.created.0
     }
 
+    #[doc = help!(BucketInfo versioning)]
     #[getter]
     fn versioning(&self) -> &'static str {
         self.0.versioning.name()
     }
 
+    #[doc = help!(BucketInfo metadata)]
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         pairs(py, &self.0.metadata)
     }
 
+    #[doc = help!(BucketInfo tags)]
     #[getter]
     fn tags<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         pairs(py, &self.0.tags)
     }
 
+    #[doc = help!(BucketInfo access_times)]
     #[getter]
     fn access_times(&self) -> &'static str {
         match self.0.access_times {
@@ -79,11 +102,13 @@ impl BucketInfo {
         }
     }
 
+    #[doc = help!(BucketInfo quota_bytes)]
     #[getter]
     fn quota_bytes(&self) -> Option<u64> {
         self.0.quota.bytes
     }
 
+    #[doc = help!(BucketInfo quota_objects)]
     #[getter]
     fn quota_objects(&self) -> Option<u64> {
         self.0.quota.objects
@@ -94,7 +119,7 @@ impl BucketInfo {
     }
 }
 
-/// What is known of an object.
+#[doc = help!(ObjectInfo)]
 #[pyclass(frozen, module = "koine", eq)]
 #[derive(Clone)]
 pub struct ObjectInfo(pub object::ObjectInfo);
@@ -109,61 +134,82 @@ impl PartialEq for ObjectInfo {
 
 #[pymethods]
 impl ObjectInfo {
+    fn _state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn _of_state(state: &[u8]) -> PyResult<Self> {
+        Ok(ObjectInfo(of_state(state)?))
+    }
+
+    #[doc = help!(ObjectInfo key)]
     #[getter]
     fn key(&self) -> &str {
         &self.0.key
     }
 
+    #[doc = help!(ObjectInfo id)]
     #[getter]
     fn id(&self) -> String {
         self.0.id.to_string()
     }
 
+    #[doc = help!(ObjectInfo version)]
     #[getter]
     fn version(&self) -> u64 {
         self.0.version.0
     }
 
+    #[doc = help!(ObjectInfo version_id)]
     #[getter]
     fn version_id(&self) -> String {
         self.0.version_id.to_string()
     }
 
+    #[doc = help!(ObjectInfo size)]
     #[getter]
     fn size(&self) -> u64 {
         self.0.size
     }
 
+    #[doc = help!(ObjectInfo mode)]
     #[getter]
     fn mode(&self) -> u32 {
         self.0.mode
     }
 
+    #[doc = help!(ObjectInfo owner)]
     #[getter]
     fn owner(&self) -> Option<(u32, u32)> {
         self.0.posix_owner
     }
 
+    #[doc = help!(ObjectInfo etag)]
     #[getter]
     fn etag(&self) -> String {
         self.0.etag.to_string()
     }
 
+    #[doc = help!(ObjectInfo part_count)]
     #[getter]
     fn part_count(&self) -> Option<u32> {
         self.0.part_count
     }
 
+    #[doc = help!(ObjectInfo metadata)]
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         pairs(py, &self.0.metadata)
     }
 
+    #[doc = help!(ObjectInfo tags)]
     #[getter]
     fn tags<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         pairs(py, &self.0.tags)
     }
 
+    #[doc = help!(ObjectInfo checksums)]
     #[getter]
     fn checksums<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
@@ -173,71 +219,85 @@ impl ObjectInfo {
         Ok(all)
     }
 
+    #[doc = help!(ObjectInfo content_type)]
     #[getter]
     fn content_type(&self) -> Option<&str> {
         self.0.headers.content_type.as_deref()
     }
 
+    #[doc = help!(ObjectInfo cache_control)]
     #[getter]
     fn cache_control(&self) -> Option<&str> {
         self.0.headers.cache_control.as_deref()
     }
 
+    #[doc = help!(ObjectInfo content_disposition)]
     #[getter]
     fn content_disposition(&self) -> Option<&str> {
         self.0.headers.content_disposition.as_deref()
     }
 
+    #[doc = help!(ObjectInfo content_encoding)]
     #[getter]
     fn content_encoding(&self) -> Option<&str> {
         self.0.headers.content_encoding.as_deref()
     }
 
+    #[doc = help!(ObjectInfo content_language)]
     #[getter]
     fn content_language(&self) -> Option<&str> {
         self.0.headers.content_language.as_deref()
     }
 
+    #[doc = help!(ObjectInfo expires)]
     #[getter]
     fn expires(&self) -> Option<&str> {
         self.0.headers.expires.as_deref()
     }
 
+    #[doc = help!(ObjectInfo created)]
     #[getter]
     fn created<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         moment(py, self.0.created)
     }
 
+    #[doc = help!(ObjectInfo created_ns)]
     #[getter]
     fn created_ns(&self) -> u64 {
         self.0.created.0
     }
 
+    #[doc = help!(ObjectInfo modified)]
     #[getter]
     fn modified<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         moment(py, self.0.modified)
     }
 
+    #[doc = help!(ObjectInfo modified_ns)]
     #[getter]
     fn modified_ns(&self) -> u64 {
         self.0.modified.0
     }
 
+    #[doc = help!(ObjectInfo changed)]
     #[getter]
     fn changed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         moment(py, self.0.changed)
     }
 
+    #[doc = help!(ObjectInfo changed_ns)]
     #[getter]
     fn changed_ns(&self) -> u64 {
         self.0.changed.0
     }
 
+    #[doc = help!(ObjectInfo accessed)]
     #[getter]
     fn accessed<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.0.accessed.map(|time| moment(py, time)).transpose()
     }
 
+    #[doc = help!(ObjectInfo accessed_ns)]
     #[getter]
     fn accessed_ns(&self) -> Option<u64> {
         self.0.accessed.map(|time| time.0)
@@ -248,38 +308,53 @@ impl ObjectInfo {
     }
 }
 
-/// What a listing tells of an object.
+#[doc = help!(ObjectSummary)]
 #[pyclass(frozen, module = "koine", eq)]
 #[derive(Clone, PartialEq)]
 pub struct ObjectSummary(pub object::ObjectSummary);
 
 #[pymethods]
 impl ObjectSummary {
+    fn _state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn _of_state(state: &[u8]) -> PyResult<Self> {
+        Ok(ObjectSummary(of_state(state)?))
+    }
+
+    #[doc = help!(ObjectSummary key)]
     #[getter]
     fn key(&self) -> &str {
         &self.0.key
     }
 
+    #[doc = help!(ObjectSummary version)]
     #[getter]
     fn version(&self) -> u64 {
         self.0.version.0
     }
 
+    #[doc = help!(ObjectSummary size)]
     #[getter]
     fn size(&self) -> u64 {
         self.0.size
     }
 
+    #[doc = help!(ObjectSummary etag)]
     #[getter]
     fn etag(&self) -> String {
         self.0.etag.to_string()
     }
 
+    #[doc = help!(ObjectSummary modified)]
     #[getter]
     fn modified<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         moment(py, self.0.modified)
     }
 
+    #[doc = help!(ObjectSummary modified_ns)]
     #[getter]
     fn modified_ns(&self) -> u64 {
         self.0.modified.0
@@ -290,48 +365,73 @@ impl ObjectSummary {
     }
 }
 
-/// What names have in common up to a delimiter.
+#[doc = help!(Prefix)]
 #[pyclass(frozen, module = "koine", eq, get_all)]
 #[derive(Clone, PartialEq)]
 pub struct Prefix {
-    /// With the delimiter at its end.
+    #[doc = help!(Prefix key)]
     pub key: String,
 }
 
 #[pymethods]
 impl Prefix {
+    fn _state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.key.as_bytes())
+    }
+
+    #[staticmethod]
+    fn _of_state(state: Vec<u8>) -> PyResult<Self> {
+        let key = String::from_utf8(state);
+        key.map(|key| Prefix { key })
+            .map_err(|_| errors::raised("InvalidArgument", "the bytes of a prefix are not UTF-8"))
+    }
+
     fn __repr__(&self) -> String {
         format!("Prefix({:?})", self.key)
     }
 }
 
-/// What is known of a part.
+#[doc = help!(PartInfo)]
 #[pyclass(frozen, module = "koine", eq)]
 #[derive(Clone, PartialEq)]
 pub struct PartInfo(pub object::PartInfo);
 
 #[pymethods]
 impl PartInfo {
+    fn _state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn _of_state(state: &[u8]) -> PyResult<Self> {
+        Ok(PartInfo(of_state(state)?))
+    }
+
+    #[doc = help!(PartInfo number)]
     #[getter]
     fn number(&self) -> u32 {
         self.0.number
     }
 
+    #[doc = help!(PartInfo size)]
     #[getter]
     fn size(&self) -> u64 {
         self.0.size
     }
 
+    #[doc = help!(PartInfo etag)]
     #[getter]
     fn etag(&self) -> String {
         self.0.etag.to_string()
     }
 
+    #[doc = help!(PartInfo modified)]
     #[getter]
     fn modified<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         moment(py, self.0.modified)
     }
 
+    #[doc = help!(PartInfo modified_ns)]
     #[getter]
     fn modified_ns(&self) -> u64 {
         self.0.modified.0
@@ -342,23 +442,35 @@ impl PartInfo {
     }
 }
 
-/// What is known of a snapshot of a bucket.
+#[doc = help!(SnapshotInfo)]
 #[pyclass(frozen, module = "koine", eq)]
 #[derive(Clone, PartialEq)]
 pub struct SnapshotInfo(pub object::SnapshotInfo);
 
 #[pymethods]
 impl SnapshotInfo {
+    fn _state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn _of_state(state: &[u8]) -> PyResult<Self> {
+        Ok(SnapshotInfo(of_state(state)?))
+    }
+
+    #[doc = help!(SnapshotInfo name)]
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
+    #[doc = help!(SnapshotInfo created)]
     #[getter]
     fn created<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         moment(py, self.0.created)
     }
 
+    #[doc = help!(SnapshotInfo created_ns)]
     #[getter]
     fn created_ns(&self) -> u64 {
         self.0.created.0

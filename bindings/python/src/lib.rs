@@ -9,8 +9,13 @@
 // Changes and queries of the object library grow; what a call does not set of them is as by default.
 #![allow(clippy::needless_update)]
 
+#[macro_use]
+mod docs;
+
 mod arguments;
 mod bucket;
+mod bucket_edits;
+mod bucket_keeping;
 mod buffers;
 mod edits;
 mod errors;
@@ -18,6 +23,7 @@ mod file;
 mod identity;
 mod info;
 mod listing;
+mod patience;
 mod search;
 mod session;
 mod store;

@@ -15,22 +15,25 @@ use crate::store::Hold;
 /// How many names an iterator fetches at once.
 const PAGE_LEN: usize = 1000;
 
-/// A page of objects and common prefixes.
+#[doc = help!(ListPage)]
 #[pyclass(frozen, module = "koine")]
 pub struct ListPage(pub object::ListPage);
 
 #[pymethods]
 impl ListPage {
+    #[doc = help!(ListPage objects)]
     #[getter]
     fn objects(&self) -> Vec<ObjectSummary> {
         self.0.objects.iter().cloned().map(ObjectSummary).collect()
     }
 
+    #[doc = help!(ListPage prefixes)]
     #[getter]
     fn prefixes(&self) -> Vec<String> {
         self.0.common_prefixes.clone()
     }
 
+    #[doc = help!(ListPage next)]
     #[getter]
     fn next(&self) -> Option<&str> {
         self.0.next.as_deref()
@@ -53,7 +56,7 @@ impl Listed {
     }
 }
 
-/// Objects of a bucket, page by page.
+#[doc = help!(Listing)]
 #[pyclass(frozen, module = "koine")]
 pub struct Listing {
     hold: Arc<Hold>,
@@ -118,7 +121,7 @@ impl Listing {
     }
 }
 
-/// Buckets of a store.
+#[doc = help!(BucketListing)]
 #[pyclass(frozen, module = "koine")]
 pub struct BucketListing {
     hold: Arc<Hold>,

@@ -5,14 +5,15 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use koine::object::{self, AccessTimes, BucketChange, Indexed, SearchQuery, Wanted};
+use koine::object::{self, AccessTimes, BucketChange, Indexed, Portable, SearchQuery, Wanted};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
+use crate::arguments::{maybe_count, named, unexpected};
 use crate::edits;
 use crate::errors;
-use crate::info::ObjectSummary;
+use crate::info::{self, ObjectSummary};
 use crate::store::Hold;
 
 /// How many objects are fetched at once.
@@ -44,39 +45,53 @@ pub fn change(given: Option<&Bound<'_, PyDict>>) -> PyResult<BucketChange> {
     let Some(given) = given else { return Ok(change) };
     let replace = given.get_item("replace")?.map_or(Ok(false), |replace| replace.extract())?;
     for (name, value) in given.iter() {
-        match name.extract::<String>()?.as_str() {
-            "replace" => {}
-            "metadata" => change.metadata = edits::change(Some(&value), replace)?,
-            "tags" => change.tags = edits::change(Some(&value), replace)?,
-            "quota_bytes" => change.quota_bytes = Some(value.extract()?),
-            "quota_objects" => change.quota_objects = Some(value.extract()?),
-            "access_times" => {
-                change.access_times = match value.extract::<Option<String>>()?.as_deref() {
-                    None => None,
-                    Some("off") => Some(AccessTimes::Off),
-                    Some("relative") => Some(AccessTimes::Relative),
-                    Some(other) => {
-                        let message = format!("{other:?} is no kind of access times: off or relative");
-                        return Err(PyValueError::new_err(message));
-                    }
-                }
-            }
-            other => {
-                let message = format!("set() got an unexpected keyword argument {other:?}");
-                return Err(pyo3::exceptions::PyTypeError::new_err(message));
-            }
-        }
+        let name: String = name.extract()?;
+        set(&mut change, &name, &value, replace).map_err(|error| named(value.py(), "set", &name, error))?;
     }
     Ok(change)
 }
 
-/// An index of a bucket.
+fn set(change: &mut BucketChange, name: &str, value: &Bound<'_, PyAny>, replace: bool) -> PyResult<()> {
+    match name {
+        "replace" => {}
+        "metadata" => change.metadata = edits::change(Some(value), replace)?,
+        "tags" => change.tags = edits::change(Some(value), replace)?,
+        "quota_bytes" => change.quota_bytes = Some(maybe_count(value)?),
+        "quota_objects" => change.quota_objects = Some(maybe_count(value)?),
+        "access_times" => {
+            change.access_times = match value.extract::<Option<String>>()?.as_deref() {
+                None => None,
+                Some("off") => Some(AccessTimes::Off),
+                Some("relative") => Some(AccessTimes::Relative),
+                Some(other) => {
+                    let message =
+                        format!("set() argument \"access_times\": {other:?} is none of them: off or relative");
+                    return Err(PyValueError::new_err(message));
+                }
+            }
+        }
+        _ => return Err(unexpected("set", name)),
+    }
+    Ok(())
+}
+
+#[doc = help!(IndexInfo)]
 #[pyclass(frozen, module = "koine", eq)]
 #[derive(Clone, PartialEq)]
 pub struct IndexInfo(pub object::IndexInfo);
 
 #[pymethods]
 impl IndexInfo {
+    fn _state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn _of_state(state: &[u8]) -> PyResult<Self> {
+        Ok(IndexInfo(info::of_state(state)?))
+    }
+
+    #[doc = help!(IndexInfo of)]
     #[getter]
     fn of(&self) -> &'static str {
         match self.0.of {
@@ -85,11 +100,13 @@ impl IndexInfo {
         }
     }
 
+    #[doc = help!(IndexInfo name)]
     #[getter]
     fn name(&self) -> &str {
         self.0.of.name()
     }
 
+    #[doc = help!(IndexInfo whole)]
     #[getter]
     fn whole(&self) -> bool {
         self.0.whole
@@ -100,7 +117,7 @@ impl IndexInfo {
     }
 }
 
-/// Objects that are found, page by page.
+#[doc = help!(Search)]
 #[pyclass(frozen, module = "koine")]
 pub struct Search {
     hold: Arc<Hold>,

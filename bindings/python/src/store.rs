@@ -6,13 +6,15 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, RwLock, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, RwLock, Weak};
 
 use koine::object::{Caller, Error, Objects, Pinned};
 use koine::{OpenOptions, Place, Session};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::patience::{Limit, is_in_handler};
 
 /// An open store.
 struct Opened {
@@ -23,8 +25,17 @@ struct Opened {
 /// Stores on paths, by their real names.
 static OPENED: LazyLock<Mutex<HashMap<PathBuf, Weak<Opened>>>> = LazyLock::new(Mutex::default);
 
+/// All of them. The handler of a signal may have come within a call that has them already.
+fn all_opened() -> PyResult<MutexGuard<'static, HashMap<PathBuf, Weak<Opened>>>> {
+    if !is_in_handler() {
+        return OPENED.lock().map_err(|_| errors::poisoned());
+    }
+    let message = "reentrant call: the handler of a signal opens or closes a store while its thread does";
+    OPENED.try_lock().map_err(|_| PyRuntimeError::new_err(message))
+}
+
 fn opened_on(path: &Path, open: impl FnOnce() -> koine::Result<Session>) -> PyResult<Arc<Opened>> {
-    let mut all = OPENED.lock().map_err(|_| errors::poisoned())?;
+    let mut all = all_opened()?;
     // A path that is not there yet is found again once it is.
     let real = |path: &Path| path.canonicalize().ok();
     let there = real(path).and_then(|real| all.get(&real).and_then(Weak::upgrade));
@@ -58,11 +69,13 @@ pub struct Hold {
     caller: Option<Caller>,
     /// What is read instead of the newest version.
     pinned: Mutex<Option<Pinned>>,
+    /// How long each call may take.
+    limit: Limit,
 }
 
 impl Hold {
     /// Opens a store, or takes part in it where this process has it open. Not to be called under the interpreter lock.
-    pub fn open(place: &str, options: &OpenOptions) -> PyResult<Hold> {
+    pub fn open(place: &str, options: &OpenOptions, limit: Limit) -> PyResult<Hold> {
         let open = || Session::open(place, options);
         let opened = match Place::parse(place).map_err(|error| errors::of_store(&error))? {
             // Who logs in shares no session with the owner.
@@ -70,20 +83,22 @@ impl Hold {
             _ => Arc::new(Opened::new(open().map_err(|error| errors::of_store(&error))?)),
         };
         let place = opened.session.place().to_string();
-        Ok(Hold { opened: RwLock::new(Some(opened)), place, caller: None, pinned: Mutex::default() })
+        Ok(Hold { opened: RwLock::new(Some(opened)), place, caller: None, pinned: Mutex::default(), limit })
     }
 
     /// Another hold on the same store, whose calls somebody else makes.
     pub fn of_caller(&self, caller: Caller) -> PyResult<Hold> {
         let opened = RwLock::new(Some(self.opened()?));
-        Ok(Hold { opened, place: self.place.clone(), caller: Some(caller), pinned: Mutex::default() })
+        let (place, pinned) = (self.place.clone(), Mutex::default());
+        Ok(Hold { opened, place, caller: Some(caller), pinned, limit: self.limit })
     }
 
     /// Another hold on the same store for the same caller, which reads it as it is now.
     pub fn pin(&self, py: Python<'_>) -> PyResult<Hold> {
         let pinned = self.call(py, Objects::pin)?;
         let (opened, caller) = (RwLock::new(Some(self.opened()?)), self.caller.clone());
-        Ok(Hold { opened, place: self.place.clone(), caller, pinned: Mutex::new(Some(pinned)) })
+        let (place, pinned) = (self.place.clone(), Mutex::new(Some(pinned)));
+        Ok(Hold { opened, place, caller, pinned, limit: self.limit })
     }
 
     /// The version that is read, where it is not the newest.
@@ -119,6 +134,9 @@ impl Hold {
 
     /// Lets go; the last one to do so closes the store. Not to be called under the interpreter lock.
     pub fn close(&self) -> PyResult<()> {
+        if is_in_handler() {
+            drop(all_opened()?);
+        }
         let Some(opened) = self.opened.write().map_err(|_| errors::poisoned())?.take() else {
             return Ok(());
         };
@@ -129,7 +147,7 @@ impl Hold {
         }
         drop(pinned);
         // Who opens the path next finds it either open or given back.
-        let all = OPENED.lock().map_err(|_| errors::poisoned())?;
+        let all = all_opened()?;
         let closed = Arc::into_inner(opened).map_or(Ok(()), |opened| opened.session.close());
         drop(all);
         closed.map_err(|error| errors::of_store(&error))
@@ -155,11 +173,11 @@ impl Hold {
         &self,
         py: Python<'_>,
         call: impl FnOnce(&Objects) -> Result<T, Error> + Send,
-        raise: impl FnOnce(&Error) -> PyErr,
+        raise: impl FnOnce(&Error) -> PyErr + Send,
     ) -> PyResult<T> {
         let opened = self.opened()?;
         let pinned = self.pinned.lock().map_err(|_| errors::poisoned())?.clone();
-        let outcome = py.detach(move || {
+        self.limit.detached(py, move || {
             let outcome = match (&pinned, &self.caller) {
                 (Some(pinned), _) => call(pinned.objects()),
                 (None, Some(caller)) => call(&opened.session.as_caller(caller.clone())),
@@ -168,9 +186,18 @@ impl Hold {
             drop(pinned);
             // Here, where it may be the last.
             drop(opened);
-            outcome
-        });
-        outcome.map_err(|error| raise(&error))
+            outcome.map_err(|error| raise(&error))
+        })
+    }
+
+    /// A number that no other hold has while this one lives.
+    pub fn number(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// How long each call may take.
+    pub fn limit(&self) -> Limit {
+        self.limit
     }
 }
 

@@ -5,15 +5,19 @@
 //!   not at all.
 //! - Its thread ends with it, whatever becomes of it, and is not waited for under the interpreter lock.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use koine::env::patience::{self, Patience};
 use koine::kv::{Bytes, Commit, Operation, SpaceId};
 use koine::object::{self, Error, ErrorKind, Objects};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
+use crate::patience::timed_out;
 use crate::store::Hold;
 use crate::transact_bucket::TransactionBucket;
 
@@ -45,6 +49,27 @@ enum Told {
 struct Running {
     steps: Sender<Step>,
     told: Mutex<Receiver<Told>>,
+    /// Whoever made a call waits no longer: all is given up.
+    abandoned: Arc<AtomicBool>,
+}
+
+thread_local! {
+    /// Whether the transaction of this thread is given up.
+    static ABANDONED: RefCell<Arc<AtomicBool>> = RefCell::default();
+}
+
+/// What its caller's thread does in the place of just waiting. `None` where the thread has ended.
+fn hear<T>(told: &Receiver<T>, abandoned: &AtomicBool) -> Option<T> {
+    loop {
+        match told.recv_timeout(patience::next_look()) {
+            Err(RecvTimeoutError::Timeout) if patience::is_over() => {
+                abandoned.store(true, Ordering::Release);
+                return None;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            heard => return heard.ok(),
+        }
+    }
 }
 
 /// What the thread does until it is over.
@@ -75,20 +100,35 @@ fn run(objects: &Objects, steps: &Receiver<Step>, told: &Sender<Told>) {
 impl Running {
     fn begin(objects: Objects) -> PyResult<Running> {
         let ((steps, asked), (tell, told)) = (channel(), channel());
+        let abandoned = Arc::<AtomicBool>::default();
+        let asks = Arc::clone(&abandoned);
         let thread = std::thread::Builder::new().name("koine-transaction".to_owned());
-        let begun = thread.spawn(move || run(&objects, &asked, &tell));
+        let begun = thread.spawn(move || {
+            ABANDONED.set(asks);
+            let ask = || ABANDONED.with_borrow(|abandoned| abandoned.load(Ordering::Acquire));
+            Patience { until: None, ask: Some(ask) }.lasting(|| run(&objects, &asked, &tell));
+        });
         begun.map_err(|error| errors::of_system(&error, &format!("cannot start a thread: {error}")))?;
-        Ok(Running { steps, told: Mutex::new(told) })
+        Ok(Running { steps, told: Mutex::new(told), abandoned })
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Why its thread tells nothing.
+    fn why(&self) -> PyErr {
+        if self.is_abandoned() { timed_out() } else { is_over() }
     }
 
     /// Ends it, and hears what came of that.
     fn end(&self, end: End) -> Option<Told> {
         self.steps.send(Step::End(end)).ok()?;
-        self.told.lock().ok()?.recv().ok()
+        hear(&*self.told.lock().ok()?, &self.abandoned)
     }
 }
 
-/// Many calls in one commit.
+#[doc = help!(Transaction)]
 #[pyclass(frozen, module = "koine")]
 pub struct Transaction {
     hold: Arc<Hold>,
@@ -127,15 +167,19 @@ impl Transaction {
         call: impl FnOnce(&mut object::Transaction<'_>) -> Result<T, Error> + Send + 'static,
     ) -> PyResult<T> {
         let running = self.running()?;
-        let outcome = py.detach(move || {
+        let outcome = self.hold.limit().detached(py, || {
             let (tell, told) = channel();
             let step = Step::Do(Box::new(move |transaction| {
                 let _gone = tell.send(call(transaction));
             }));
-            running.steps.send(step).ok()?;
-            told.recv().ok()
+            running.steps.send(step).map_err(|_| is_over())?;
+            let heard = hear(&told, &running.abandoned).ok_or_else(|| running.why())?;
+            heard.map_err(|error| errors::of_objects(&error))
         });
-        outcome.ok_or_else(is_over)?.map_err(|error| errors::of_objects(&error))
+        if running.is_abandoned() {
+            self.running.lock().map_err(|_| errors::poisoned())?.take();
+        }
+        outcome
     }
 
     /// Ends it; whether it did, or has begun anew.
@@ -144,12 +188,19 @@ impl Transaction {
             self.running.lock().map_err(|_| errors::poisoned())?.take();
             return Ok(true);
         }
-        let running = self.running()?;
-        let told = py.detach(|| running.end(end));
-        if matches!(told, Some(Told::Again)) {
-            return Ok(false);
-        }
-        self.running.lock().map_err(|_| errors::poisoned())?.take();
+        let running = match self.running() {
+            // A call in it was ended, and it with it.
+            Err(_) if end == End::GiveUp => return Ok(true),
+            running => running?,
+        };
+        let ended = self.hold.limit().detached(py, || Ok(running.end(end)));
+        let told = match ended {
+            Ok(Some(Told::Again)) => return Ok(false),
+            ended => {
+                self.running.lock().map_err(|_| errors::poisoned())?.take();
+                ended?
+            }
+        };
         match told {
             Some(Told::Ended(Ok(commit))) => {
                 *self.committed.lock().map_err(|_| errors::poisoned())? = Some(commit.version.0);
@@ -157,7 +208,7 @@ impl Transaction {
             }
             Some(Told::Ended(Err(error))) if end != End::GiveUp => Err(errors::of_objects(&error)),
             Some(_) => Ok(true),
-            None => Err(is_over()),
+            None => Err(running.why()),
         }
     }
 }
@@ -200,15 +251,18 @@ fn space_of(space: u64) -> PyResult<SpaceId> {
 
 #[pymethods]
 impl Transaction {
+    #[doc = help!(Transaction bucket)]
     fn bucket(this: Py<Self>, name: String) -> TransactionBucket {
         TransactionBucket::new(this, name)
     }
 
+    #[doc = help!(Transaction version)]
     #[getter]
     fn version(&self) -> PyResult<Option<u64>> {
         Ok(*self.committed.lock().map_err(|_| errors::poisoned())?)
     }
 
+    #[doc = help!(Transaction get_key)]
     #[pyo3(name = "get_key")]
     fn key<'py>(&self, py: Python<'py>, space: u64, key: Vec<u8>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let space = space_of(space)?;
@@ -219,6 +273,7 @@ impl Transaction {
         Ok(value.map(|value| PyBytes::new(py, &value)))
     }
 
+    #[doc = help!(Transaction put_key)]
     fn put_key(&self, py: Python<'_>, space: u64, key: Vec<u8>, value: Vec<u8>) -> PyResult<()> {
         let space = space_of(space)?;
         self.call(py, move |transaction| {
@@ -231,6 +286,7 @@ impl Transaction {
         })
     }
 
+    #[doc = help!(Transaction delete_key)]
     fn delete_key(&self, py: Python<'_>, space: u64, key: Vec<u8>) -> PyResult<()> {
         let space = space_of(space)?;
         self.call(py, move |transaction| {

@@ -9,13 +9,13 @@ use koine::object::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arguments::Making;
+use crate::arguments::{Key, Making, count, maybe_count};
 use crate::bucket::raise;
 use crate::buffers::Lent;
 use crate::info::{ObjectInfo, PartInfo};
 use crate::store::Hold;
 
-/// An object on its way in, part by part.
+#[doc = help!(Upload)]
 #[pyclass(frozen, module = "koine")]
 pub struct Upload {
     hold: Arc<Hold>,
@@ -62,21 +62,25 @@ impl Upload {
 
 #[pymethods]
 impl Upload {
+    #[doc = help!(Upload id)]
     #[getter]
     fn id(&self) -> String {
         self.id.to_string()
     }
 
+    #[doc = help!(Upload key)]
     #[getter]
     fn key(&self) -> &str {
         &self.key
     }
 
+    #[doc = help!(Upload bucket)]
     #[getter]
     fn bucket(&self) -> &str {
         &self.bucket
     }
 
+    #[doc = help!(Upload put)]
     fn put(&self, py: Python<'_>, number: u32, data: &Bound<'_, PyAny>) -> PyResult<PartInfo> {
         let lent = Lent::of(data)?;
         let bytes = lent.bytes();
@@ -89,17 +93,18 @@ impl Upload {
         Ok(PartInfo(part))
     }
 
+    #[doc = help!(Upload copy)]
     #[pyo3(signature = (number, key, *, bucket=None, offset=0, length=None))]
     fn copy(
         &self,
         py: Python<'_>,
         number: u32,
-        key: &str,
+        key: Key,
         bucket: Option<&str>,
-        offset: u64,
-        length: Option<u64>,
+        #[pyo3(from_py_with = count)] offset: u64,
+        #[pyo3(from_py_with = maybe_count)] length: Option<u64>,
     ) -> PyResult<PartInfo> {
-        let from = ObjectName::new(bucket.unwrap_or(&self.bucket), key);
+        let from = ObjectName::new(bucket.unwrap_or(&self.bucket), &key);
         let part = self.hold.call(py, |session| {
             let range = match (offset, length) {
                 (0, None) => None,
@@ -114,15 +119,18 @@ impl Upload {
         Ok(PartInfo(part))
     }
 
+    #[doc = help!(Upload parts)]
     fn parts(&self, py: Python<'_>) -> PyResult<Vec<PartInfo>> {
         let parts = self.hold.call(py, |session| self.all_parts(session))?;
         Ok(parts.into_iter().map(PartInfo).collect())
     }
 
+    #[doc = help!(Upload abort)]
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         self.hold.call(py, |session| session.abort_upload(self.target(), self.id).wait())
     }
 
+    #[doc = help!(Upload complete)]
     #[pyo3(signature = (parts=None, **options))]
     fn complete(
         &self,

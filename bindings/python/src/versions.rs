@@ -5,12 +5,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use koine::object::{self, ErrorKind, ObjectName, VersionId, VersionQuery, Versioning};
+use koine::object::{self, ErrorKind, ObjectName, Portable, VersionId, VersionQuery, Versioning};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors;
-use crate::info::moment;
+use crate::info::{self, moment};
 use crate::store::Hold;
 
 /// How many versions an iterator fetches at once.
@@ -42,48 +43,65 @@ pub fn delete(py: Python<'_>, hold: &Hold, name: ObjectName<'_>, version: Versio
     })
 }
 
-/// A version of an object, or a delete marker.
+#[doc = help!(Version)]
 #[pyclass(frozen, module = "koine", eq)]
 #[derive(Clone, PartialEq)]
 pub struct Version(object::VersionSummary);
 
 #[pymethods]
 impl Version {
+    fn _state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn _of_state(state: &[u8]) -> PyResult<Self> {
+        Ok(Version(info::of_state(state)?))
+    }
+
+    #[doc = help!(Version key)]
     #[getter]
     fn key(&self) -> &str {
         &self.0.key
     }
 
+    #[doc = help!(Version version_id)]
     #[getter]
     fn version_id(&self) -> String {
         self.0.id.to_string()
     }
 
+    #[doc = help!(Version newest)]
     #[getter]
     fn newest(&self) -> bool {
         self.0.newest
     }
 
+    #[doc = help!(Version is_marker)]
     #[getter]
     fn is_marker(&self) -> bool {
         self.0.object.is_none()
     }
 
+    #[doc = help!(Version size)]
     #[getter]
     fn size(&self) -> Option<u64> {
         self.0.object.as_ref().map(|object| object.size)
     }
 
+    #[doc = help!(Version etag)]
     #[getter]
     fn etag(&self) -> Option<String> {
         self.0.object.as_ref().map(|object| object.etag.to_string())
     }
 
+    #[doc = help!(Version modified)]
     #[getter]
     fn modified<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         moment(py, self.0.modified)
     }
 
+    #[doc = help!(Version modified_ns)]
     #[getter]
     fn modified_ns(&self) -> u64 {
         self.0.modified.0
@@ -95,7 +113,7 @@ impl Version {
     }
 }
 
-/// Versions of a bucket.
+#[doc = help!(VersionListing)]
 #[pyclass(frozen, module = "koine")]
 pub struct VersionListing {
     hold: Arc<Hold>,

@@ -37,6 +37,7 @@ class Serving:
         command += ["--wire", "127.0.0.1:0", "--wire-key", self.key_file]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         told = json.loads(self.process.stdout.readline())
+        self.s3 = told["s3"][0]
         host, _, port = told["wire"][0].removeprefix("koine+tcp:").rpartition(":")
         self.address = (host, int(port))
 

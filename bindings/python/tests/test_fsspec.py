@@ -216,7 +216,8 @@ def test_options_are_taken_or_refused(store):
             fsspec.filesystem("koine", store=owner, create=True, skip_instance_cache=True)
         with pytest.raises(TypeError):
             koine.open("koine://data/secret", store=store, colour="blue")
-        assert fsspec.filesystem("koine", store=store, skip_instance_cache=True, use_listings_cache=False).cat(
+        assert fsspec.filesystem(
+            "koine", store=store, skip_instance_cache=True, use_listings_cache=False, timeout=60, connect_timeout=60).cat(
             "data/secret") == b"the owner's"
 
 

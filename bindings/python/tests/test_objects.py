@@ -5,6 +5,8 @@ import datetime
 import hashlib
 import io
 import os
+import re
+from pathlib import Path
 
 import pytest
 
@@ -115,7 +117,7 @@ def test_exceptions_say_what_is_wrong(session, bucket):
         (lambda: bucket.put("x" * 1025, b""), koine.errors.KeyTooLong, ValueError),
         (lambda: bucket.put("", b""), koine.errors.InvalidArgument, ValueError),
         (lambda: bucket.copy("no", "to"), koine.errors.NoSuchKey, FileNotFoundError),
-        (lambda: bucket.delete_many(["x"] * 1001), koine.errors.InvalidArgument, ValueError),
+        (lambda: bucket.delete_many(["x" * 1025]), koine.errors.KeyTooLong, ValueError),
         (lambda: koine.connect("nothing:here"), koine.errors.InvalidArgument, ValueError),
     ]
     for call, kind, of_python in cases:
@@ -123,6 +125,31 @@ def test_exceptions_say_what_is_wrong(session, bucket):
             call()
         assert isinstance(caught.value, koine.Error) and isinstance(caught.value, of_python)
         assert caught.value.kind == kind.__name__ and str(caught.value)
+
+
+def test_every_kind_of_error_has_its_exception():
+    rust = (Path(__file__).parents[3] / "crates/object/src/error.rs").read_text()
+    kinds = re.findall(r"^    ([A-Z]\w+),$", rust[rust.index("pub enum ErrorKind") :].split("\n}\n")[0], re.MULTILINE)
+    # What is interrupted is told as `TimedOut`, or by what the handler of a signal has raised.
+    assert len(kinds) > 40 and [kind for kind in kinds if not hasattr(koine.errors, kind)] == ["Interrupted"]
+
+
+def test_wrong_arguments_are_named(session, bucket):
+    for call, said in [
+            (lambda: bucket.put("key", "text"), "data"), (lambda: bucket.put("key", b"", metadata={"a": 1}), 'put.*"metadata"'),
+            (lambda: bucket.put("key", b"", metadata="a"), 'put.*"metadata"'), (lambda: bucket.put("key", b"", content_type=5), '"content_type"'),
+            (lambda: bucket.put("key", b"", if_version="x"), '"if_version"'), (lambda: bucket.put("key", b"", colour=1), 'put.*"colour"'),
+            (lambda: bucket.get("key", offset=-1), "(?s)-1.*offset"), (lambda: bucket.get("key", length="x"), "length"),
+            (lambda: bucket.get(5), "key"), (lambda: bucket.list(limit=-1), "limit"), (lambda: bucket.truncate("key", -1), "size"),
+            (lambda: bucket.set(quota_bytes="x"), 'set.*"quota_bytes"'), (lambda: bucket.set(access_times="x"), 'set.*"access_times"'),
+            (lambda: bucket.set_attributes("key", mode="x"), 'set_attributes.*"mode"'),
+            (lambda: bucket.set_attributes("key", tags=5), 'set_attributes.*"tags"'),
+            (lambda: session.set_user("ada", disabled="x"), 'set_user.*"disabled"'),
+            (lambda: session.set_group("lab", policies=5), 'set_group.*"policies"'),
+            (lambda: koine.connect("memory:", size=-1), "size"), (lambda: bucket.copy("a", 5), "to"),
+            (lambda: bucket.compose([("a", -1, 2)], "to"), "sources")]:
+        with pytest.raises((TypeError, ValueError), match=said):
+            call()
 
 
 def test_listings_are_walked(bucket):

@@ -3,14 +3,13 @@
     >>> import koine
     >>> with koine.connect("memory:") as session:
     ...     bucket = session.create_bucket("first")
-    ...     bucket.put("hello", b"world")
-    ...     bucket.get("hello")
-    ObjectInfo('hello', size=5, etag='7d793037a0760186574b0282f2f435e7')
-    b'world'
+    ...     info = bucket.put("hello", b"world")
+    ...     (info.key, info.size, bucket.get("hello"))
+    ('hello', 5, b'world')
 """
 
-from . import errors
-from ._files import File, open
+from . import _infos, _tables, errors
+from ._files import File, Text, open
 from ._koine import (
     Bucket,
     BucketInfo,
@@ -36,6 +35,8 @@ from ._koine import (
     __version__,
     connect,
 )
+from ._paths import Path
+from ._presign import presign
 from .errors import Error
 
 __all__ = [
@@ -52,10 +53,12 @@ __all__ = [
     "ObjectInfo",
     "ObjectSummary",
     "PartInfo",
+    "Path",
     "Prefix",
     "Search",
     "Session",
     "SnapshotInfo",
+    "Text",
     "Transaction",
     "TransactionBucket",
     "Upload",
@@ -66,4 +69,5 @@ __all__ = [
     "connect",
     "errors",
     "open",
+    "presign",
 ]

@@ -1,9 +1,9 @@
 import io
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 from typing_extensions import Buffer, Unpack
 
-from ._koine import Bucket, ObjectInfo, RawFile, Session, _Path, _Put, _Text
+from ._koine import Bucket, ObjectInfo, RawFile, Session, _BytesMode, _Path, _Put, _Text, _TextMode
 
 MODES: tuple[str, ...]
 
@@ -17,13 +17,9 @@ class File(io.BufferedIOBase):
     @property
     def raw(self) -> io.RawIOBase: ...  # type: ignore[override]
     @property
-    def info(self) -> ObjectInfo | None:
-        """What is known of the object: of one that was put, from ``close`` on."""
-
+    def info(self) -> ObjectInfo | None: ...
     @property
-    def size(self) -> int:
-        """The file's length in bytes."""
-
+    def size(self) -> int: ...
     def read(self, size: int | None = -1, /) -> bytes: ...
     def read1(self, size: int | None = -1, /) -> bytes: ...  # type: ignore[override]
     def readall(self) -> bytes: ...
@@ -31,11 +27,10 @@ class File(io.BufferedIOBase):
     def readinto1(self, buffer: Buffer, /) -> int: ...
     def peek(self, size: int = 0, /) -> bytes: ...
     def write(self, data: Buffer, /) -> int: ...
-    def discard(self) -> None:
-        """Closes, and gives up what was written and is not visible yet."""
+    def discard(self) -> None: ...
 
 class Text(io.TextIOWrapper):
-    """Text, which is given up with its file."""
+    """An object that is open as a file, in text: what is written is given up with its file."""
 
     def discard(self) -> None: ...
 
@@ -51,12 +46,14 @@ def open_in(
 ) -> File | Text: ...
 CONNECT: tuple[str, ...]
 
+def session_closed(session: int) -> None: ...
+
 def session_of(store: Session | str | None, options: dict[str, Any], called: str = "argument") -> Session: ...
 def split(url: str) -> tuple[str, str]: ...
 @overload
 def open(
     url: str,
-    mode: Literal["rb", "br", "r+b", "rb+", "wb", "bw", "xb", "bx", "ab", "ba"] = "rb",
+    mode: _BytesMode = "rb",
     *,
     store: Session | str | None = None,
     create: bool = False,
@@ -64,12 +61,15 @@ def open(
     memory: int | None = None,
     key_file: _Path | None = None,
     token: str | None = None,
+    connect_timeout: float | None = 10.0,
+    timeout: float | None = None,
+    version: str | None = None,
     **options: Unpack[_Put],
 ) -> File: ...
 @overload
 def open(
     url: str,
-    mode: Literal["r", "rt", "tr", "r+", "rt+", "r+t", "w", "wt", "tw", "x", "xt", "tx", "a", "at", "ta"],
+    mode: _TextMode,
     *,
     store: Session | str | None = None,
     create: bool = False,
@@ -77,6 +77,9 @@ def open(
     memory: int | None = None,
     key_file: _Path | None = None,
     token: str | None = None,
+    connect_timeout: float | None = 10.0,
+    timeout: float | None = None,
+    version: str | None = None,
     **options: Unpack[_Text],
 ) -> Text: ...
 @overload

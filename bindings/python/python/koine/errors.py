@@ -38,7 +38,7 @@ class NoSuchBucket(_OfSystem, FileNotFoundError):
     _number = _errno.ENOENT
 
 
-class NoSuchKey(_OfSystem, FileNotFoundError):
+class NoSuchKey(_OfSystem, FileNotFoundError, KeyError):
     """No object has this name in the bucket."""
 
     _number = _errno.ENOENT
@@ -190,3 +190,86 @@ class Closed(Error, ValueError):
 
 class NotAStore(Error):
     """Something else is at the place, and was not touched."""
+
+
+class TimedOut(_OfSystem, TimeoutError):
+    """The call took longer than ``timeout`` or ``connect_timeout`` of the session allows. What had not been sent to a server
+    by then is not done."""
+
+    _number = _errno.ETIMEDOUT
+
+
+class ConnectionFailed(Error, ConnectionError):
+    """There is no connection to the server of the store."""
+
+
+class Disconnected(ConnectionFailed, Stopped):
+    """The connection to the server has ended. Whether what was under way has happened is not known; connect again."""
+
+
+class NoSuchPart(_OfSystem, FileNotFoundError):
+    """The object has no part of this number."""
+
+    _number = _errno.ENOENT
+
+
+class Device(_OfSystem, OSError):
+    """The device failed."""
+
+    _number = _errno.EIO
+
+
+class BadDigest(Error):
+    """What arrived has another checksum than was promised."""
+
+
+class IncompleteBody(Error):
+    """The body ended early, went on past its promised length, or was cut."""
+
+
+class NotModified(Error):
+    """A read's condition says that the caller's copy is still good."""
+
+
+class NoSuchAccessKey(Error, LookupError):
+    """No access key has this id."""
+
+
+class NoSuchPolicy(Error, LookupError):
+    """No policy has this name, or the bucket has none."""
+
+
+class InvalidDigest(InvalidArgument):
+    """A checksum is not of its algorithm's form."""
+
+
+class InvalidPart(InvalidArgument):
+    """A part is not there, or is another one."""
+
+
+class InvalidPartOrder(InvalidArgument):
+    """Parts do not ascend."""
+
+
+class InvalidRange(InvalidArgument):
+    """A range lies outside the object."""
+
+
+class InvalidRequest(InvalidArgument):
+    """Not possible as a whole, though each argument is."""
+
+
+class InvalidTag(InvalidArgument):
+    """A tag's name or value, or their number, breaks the rules of S3."""
+
+
+class EntityTooSmall(InvalidArgument):
+    """A part other than the last is smaller than 5 MiB."""
+
+
+class MalformedPolicy(InvalidArgument):
+    """The policy is not understood; the message says where."""
+
+
+class TransactionTooLarge(InvalidArgument):
+    """More changes or conditions than one transaction may have."""

@@ -10,6 +10,7 @@ makes it; below a bucket it does nothing.
 import os
 
 from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from . import _koine, errors
@@ -35,6 +36,11 @@ class KoineFileSystem(AbstractFileSystem):
     root_marker = ""
     # One object is put in one commit, whatever its length.
     blocksize = 1 << 20
+
+    def __new__(cls, store=None, *, asynchronous=False, **options):
+        if asynchronous and cls is KoineFileSystem:
+            return AsyncKoineFileSystem(store, **options)
+        return super().__new__(cls)
 
     def __init__(self, store=None, *, connect=None, **options):
         # An option that nobody looks at may be one that was to take rights away.
@@ -289,6 +295,23 @@ class KoineFileSystem(AbstractFileSystem):
             raise FileNotFoundError(f"there is nothing at {path!r}")
         for bucket in buckets:
             self.session.delete_bucket(bucket)
+
+
+class AsyncKoineFileSystem(AsyncFileSystemWrapper):
+    """The file system with fsspec's asynchronous calls (``_cat_file``, ``_ls``, …): what ``KoineFileSystem`` gives for
+    ``asynchronous=True``."""
+
+    protocol = "koine"
+
+    def __init__(self, store=None, **options):
+        options.pop("asynchronous", None)
+        for_fsspec = {name: options.pop(name) for name in ("loop", "batch_size") if name in options}
+        super().__init__(KoineFileSystem(store, **options), asynchronous=True, **for_fsspec)
+
+    @property
+    def session(self):
+        """The session that it works with."""
+        return self.sync_fs.session
 
 
 class _Ranges(AbstractBufferedFile):

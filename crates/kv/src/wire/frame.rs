@@ -10,6 +10,7 @@ use std::io::{self, IoSlice, Read, Write};
 use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum};
 use koine_engine::{Error, ErrorKind, Result};
+use koine_env::patience;
 
 use super::fields::malformed;
 use super::message::Message;
@@ -301,6 +302,7 @@ fn read_some(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize> {
         match from.read(&mut buffer[done..]) {
             Ok(0) => break,
             Ok(count) => done += count,
+            Err(_) if patience::is_over() => return Err(Error::interrupted()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Error::new(ErrorKind::Stopped, "the connection failed").with_source(error)),
         }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use koine_env::patience;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
@@ -183,14 +184,26 @@ pub fn is_nothing(error: &io::Error) -> bool {
 
 impl Read for StreamReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if let Some(until) = self.until {
+        while let Some(until) = self.until {
             // A timeout of the socket alone begins anew with every byte.
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            self.stream.set_read_timeout(Some(left))?;
+            // No longer than until the caller is to be asked whether it waits still.
+            let asks = patience::is_given();
+            self.stream.set_read_timeout(Some(if asks { left.min(patience::next_look()) } else { left }))?;
+            match self.read_once(buffer) {
+                Err(error) if asks && is_nothing(&error) && !patience::is_over() => {}
+                read => return read,
+            }
         }
+        self.read_once(buffer)
+    }
+}
+
+impl StreamReader {
+    fn read_once(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(files) = &mut self.files else { return self.read_patiently(buffer) };
         // Room for so many: the kernel closes the others.
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];

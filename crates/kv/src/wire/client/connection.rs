@@ -66,10 +66,13 @@ impl Connection {
         stream.prepare().map_err(lost)?;
         stream.set_read_timeout(bounded(timeouts.connect)).map_err(lost)?;
         stream.set_write_timeout(bounded(timeouts.connect)).map_err(lost)?;
-        let (welcome, greeting) = greet(&stream, place, key)?;
-        let shared = share(&stream, options.shared_len)?;
+        let stream = Arc::new(stream);
+        let mut answers = StreamReader::new(Arc::clone(&stream));
+        answers.read_until(Instant::now().checked_add(timeouts.connect)).map_err(lost)?;
+        let (welcome, greeting) = greet((&stream, &mut answers), place, key)?;
+        let shared = share((&stream, &mut answers), options.shared_len)?;
         let in_flight_max = (greeting.in_flight_max as usize).max(1);
-        let link = Link::new(Arc::new(stream), place, in_flight_max, GREETED, bounded(timeouts.call))?;
+        let link = Link::new(stream, place, in_flight_max, GREETED, bounded(timeouts.call))?;
         let link = Arc::new(link);
         let attended = Arc::clone(&link);
         let attendant = std::thread::Builder::new().name("koine-wire".into()).spawn(move || attended.attend());
@@ -258,7 +261,7 @@ impl Names for Naming<'_> {
 }
 
 /// Passes memory to a server on this machine. Where that cannot be, all goes through the socket.
-fn share(stream: &Stream, length: usize) -> Result<Option<ClientSide>> {
+fn share((stream, answers): (&Stream, &mut StreamReader), length: usize) -> Result<Option<ClientSide>> {
     let Stream::Unix(socket) = stream else { return Ok(None) };
     let length = length.min(SHARED_LEN_MAX) / PART_LEN * PART_LEN;
     if length == 0 || !shares_memory(socket) {
@@ -270,7 +273,7 @@ fn share(stream: &Stream, length: usize) -> Result<Option<ClientSide>> {
     let message = request.encode(&without_stages)?;
     let header = request_header(request.verb(), GREETED, &message, &[], None);
     stream.send_files(&[&header[..], &message].concat(), &files).map_err(lost)?;
-    match Frame::read(&mut &*stream, Limits::FULL)? {
+    match Frame::read(answers, Limits::FULL)? {
         Some(frame) if frame.id == GREETED && frame.kind == Kind::Reply => Ok(Some(side)),
         Some(frame) if frame.id == GREETED && frame.kind == Kind::Failure => Ok(None),
         _ => Err(malformed("no answer to shared memory")),
@@ -278,18 +281,22 @@ fn share(stream: &Stream, length: usize) -> Result<Option<ClientSide>> {
 }
 
 /// Says who is here and hears who is there.
-fn greet(stream: &Stream, place: &str, key: Option<&Key>) -> Result<(Welcome, Greeting)> {
+fn greet(
+    (stream, answers): (&Stream, &mut StreamReader),
+    place: &str,
+    key: Option<&Key>,
+) -> Result<(Welcome, Greeting)> {
     let refused = || {
         let message = format!(
             "the server at {place} has ended the connection before it greeted: it has too many, or belongs to another user"
         );
         Error::new(ErrorKind::Busy, message)
     };
-    let call = |id: u64, request: &Request| -> Result<Frame> {
+    let mut call = |id: u64, request: &Request| -> Result<Frame> {
         let message = request.encode(&without_stages)?;
-        write_request(&mut &*stream, request.verb(), id, &message, &[])
+        write_request(&mut { stream }, request.verb(), id, &message, &[])
             .map_err(|error| refused().with_source(error))?;
-        let frame = Frame::read(&mut &*stream, Limits::GREETING).map_err(|error| match error.kind() {
+        let frame = Frame::read(answers, Limits::GREETING).map_err(|error| match error.kind() {
             ErrorKind::Stopped if is_late(&error) => {
                 Error::new(ErrorKind::TimedOut, format!("the server at {place} does not greet")).with_source(error)
             }
