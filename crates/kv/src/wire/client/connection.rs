@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use bytes::Bytes;
 use koine_engine::{Error, ErrorKind, Place, Result, StageToken};
@@ -25,7 +26,7 @@ use crate::wire::request::{PROTOCOL, Request, without_stages};
 use crate::wire::shared::offer::{ClientSide, make};
 use crate::wire::shared::slots::{Buffer, Part};
 use crate::wire::shared::{PART_LEN, SHARED_LEN_MAX};
-use crate::wire::stream::{Stream, bounded, is_nothing};
+use crate::wire::stream::{Stream, StreamReader, bounded, is_nothing};
 
 /// The number of the last request of a greeting.
 const GREETED: u64 = 3;
