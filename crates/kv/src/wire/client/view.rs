@@ -121,7 +121,7 @@ impl Pinned {
         loop {
             let pin = Arc::clone(&self.state.lock().pin);
             let done = read(&pin);
-            let lost = done.as_ref().is_err_and(|error| is_loss(error));
+            let lost = done.as_ref().is_err_and(is_loss);
             let mut state = self.state.lock();
             if !Arc::ptr_eq(&state.pin, &pin) {
                 // Another thread has pinned another version meanwhile.
