@@ -90,10 +90,11 @@ impl Budget {
         if length != SLAB_LEN {
             return AlignedBuffer::zeroed(length);
         }
-        self.idle.lock().pop().unwrap_or_else(|| {
+        let mut idle = self.idle.lock();
+        idle.pop().unwrap_or_else(|| {
             // In a huge page: it costs one fault instead of hundreds, and a device takes it in one piece.
             let [slab, other] = AlignedBuffer::pair();
-            self.idle.lock().push(other);
+            idle.push(other);
             slab
         })
     }
