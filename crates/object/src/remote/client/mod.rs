@@ -104,6 +104,7 @@ impl Remote {
         if reads(C::VERB) {
             return self.open::<C>(asked).map(|(_, told, _)| told);
         }
+        Error::check_patience()?;
         let (verb, message) = self.request::<C>(&asked);
         let answer = self.channel()?.ask(verb, &message, &[]).map_err(above)?;
         told::<C::Told>(answer.wait_beyond(time_beyond(C::VERB))).map(|(told, _)| told)
@@ -133,6 +134,9 @@ impl Remote {
 
     /// The same of a change that may have a request id: then it is asked for again where the connection is lost.
     pub fn begin_named<C: Call>(&self, asked: C::Asked, named: Option<RequestId>) -> Pending<C::Told> {
+        if let Err(error) = Error::check_patience() {
+            return Pending::ready(Err(error));
+        }
         let (verb, message) = self.request::<C>(&asked);
         let answer = self.channel().and_then(|channel| channel.ask(verb, &message, &[]).map_err(above));
         let again = named.map(|_| (Arc::clone(&self.link), message));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use koine_kv::wire::{Answer, Channel};
 
 use super::{Remote, RemoteBody, lost, message, pending, told};
-use crate::body::check_length;
+use crate::body::{check_length, check_uncut};
 use crate::checksum::Expected;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pending::Pending;
@@ -31,6 +31,8 @@ pub(crate) struct RemoteWriter {
     held: Vec<u8>,
     under_way: VecDeque<Answer>,
     is_open: bool,
+    /// A piece was not taken whole: nothing can follow.
+    is_cut: bool,
 }
 
 impl RemoteWriter {
@@ -52,11 +54,20 @@ impl RemoteWriter {
             held: Vec::new(),
             under_way: VecDeque::new(),
             is_open: true,
+            is_cut: false,
         })
     }
 
     /// Adds a piece of any length. What the other side says of it may come with a later one.
-    pub fn write(&mut self, mut piece: &[u8]) -> Result<()> {
+    pub fn write(&mut self, piece: &[u8]) -> Result<()> {
+        check_uncut(self.is_cut)?;
+        self.is_cut = true;
+        self.take(piece)?;
+        self.is_cut = false;
+        Ok(())
+    }
+
+    fn take(&mut self, mut piece: &[u8]) -> Result<()> {
         let length = self.length.saturating_add(piece.len() as u64);
         check_length(length, self.length_wanted)?;
         self.length = length;
@@ -78,6 +89,7 @@ impl RemoteWriter {
     }
 
     fn send(&mut self, piece: &[u8]) -> Result<()> {
+        Error::check_patience()?;
         if self.under_way.len() >= PIECES_MAX
             && let Some(answer) = self.under_way.pop_front()
         {
@@ -95,6 +107,9 @@ impl RemoteWriter {
 
     /// No more pieces: what the other side makes of all.
     pub fn finish<C: Call<Asked = (u64, Expected)>>(mut self, trailers: &Expected) -> Pending<C::Told> {
+        if let Err(error) = check_uncut(self.is_cut).and_then(|()| Error::check_patience()) {
+            return Pending::ready(Err(error));
+        }
         self.is_open = false;
         match self.channel.ask(C::VERB, &message(&(self.number, trailers.clone())), &self.held) {
             Ok(answer) => pending(answer, told),
