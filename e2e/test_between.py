@@ -132,7 +132,8 @@ def test_memory_is_bounded_whatever_the_length(places, s3, bucket, server, other
         assert done.returncode == 0, done.stdout + done.stderr
         summary, peak = done.stdout.splitlines()[-2:]
         assert json.loads(summary)["bytes"] == size
-        assert int(peak) < 160 << 10, (source, target, peak)
+        # Memory that is shared with the server counts as far as it was touched: up to 64 MiB each way.
+        assert int(peak) < 192 << 10, (source, target, peak)
 
 
 @pytest.mark.full
