@@ -1,8 +1,10 @@
 //! A cache of data: runs that were written or read lately, in memory, verified once.
 //!
 //! Invariants:
-//! - A run answers only for an extent whose chunks have the very checksums that it was verified against. So blocks that were
-//!   written anew never get their predecessor's bytes, and nothing has to be dropped when blocks are freed.
+//! - A run answers only for an extent whose chunks have the very checksums that it was verified against, so nothing has to be
+//!   dropped when blocks are freed.
+//! - Whoever writes a run puts it or forgets it: what was at its blocks before does not answer for it, not even where the
+//!   checksums happen to be the same.
 //! - What it holds is at most its budget. What a reader still has of a run that was evicted is the reader's.
 //! - With a budget of zero it holds nothing, and nobody asks it twice.
 //! - It is a leaf: nothing of the store is locked or waited for while it is asked, but by [`DataCache::load`], which reads.
@@ -98,6 +100,13 @@ impl DataCache {
         let Some(runs) = &self.runs else { return };
         let checksums = Arc::clone(&extent.checksums);
         runs.insert(key_of(extent), Run { bytes, chunk_log2: extent.chunk_log2, checksums });
+    }
+
+    /// A run was written that is not taken in: what is here of the same place with the same checksums goes.
+    pub fn forget(&self, extent: &Extent) {
+        if let Some(runs) = &self.runs {
+            runs.remove(&key_of(extent));
+        }
     }
 
     /// The whole run of an extent, taken in by `read`, which fills and verifies it, where it is not here. Who asks for one

@@ -90,11 +90,6 @@ impl Error {
         Error::new(ErrorKind::Device, what).with_source(source)
     }
 
-    /// Whether it tells of the connection to a server, and not of the store behind it.
-    pub fn is_of_connection(&self) -> bool {
-        matches!(self.kind, ErrorKind::Disconnected | ErrorKind::TimedOut)
-    }
-
     /// Who called waits no longer.
     pub fn interrupted() -> Self {
         Error::new(ErrorKind::Interrupted, "the call was ended by its caller before it was done")

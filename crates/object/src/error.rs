@@ -159,11 +159,6 @@ impl Error {
         &self.message
     }
 
-    /// Whether it tells of the connection to a server, and not of the store behind it.
-    pub fn is_of_connection(&self) -> bool {
-        matches!(self.kind, ErrorKind::Disconnected | ErrorKind::TimedOut)
-    }
-
     /// `Interrupted` where who called waits no longer.
     pub(crate) fn check_patience() -> Result<()> {
         if patience::is_over() { Err(Error::interrupted()) } else { Ok(()) }

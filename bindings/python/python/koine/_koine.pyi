@@ -142,8 +142,9 @@ def connect(
     all in bytes.
 
     ``connect_timeout`` is how many seconds connecting may take, ``timeout`` how many each call of the session may, whatever it
-    moves; ``None`` is as long as the server goes on answering (a minute without an answer ends a call). Where it takes longer ``TimedOut`` is raised. Ctrl-C, and any handler of a signal
-    that raises, ends a call in the main thread at once; a put that is ended leaves nothing.
+    moves; ``None`` is as long as the server goes on answering (a minute without an answer ends a call). Where it takes longer
+    ``TimedOut`` is raised. Ctrl-C, and any handler of a signal that raises, ends a call in the main thread at once; a put that
+    is ended leaves nothing.
     """
 
 @final

@@ -44,6 +44,10 @@ fn a_run_answers_only_for_its_own_checksums() {
     assert_eq!(loaded.unwrap().unwrap(), new);
     let held = cache.load(&extent(7, &new), |_| panic!("it is here"));
     assert_eq!(held.unwrap().unwrap(), new);
+    // One written over it that is not taken in.
+    cache.forget(&extent(7, &new));
+    assert_eq!(cache.get(&extent(7, &new)), None);
+    assert!(cache.get(&extent(7, &old)).is_some());
     let failed = cache.load(&extent(9, &old), |_| Err(crate::error::Error::damaged("no")));
     assert!(failed.is_err() && cache.get(&extent(9, &old)).is_none());
 }

@@ -108,6 +108,7 @@ impl Bundle {
     }
 
     fn send(&mut self, last: bool) -> Result<()> {
+        let core = Arc::clone(self.lane.core());
         let (segments, values) = (&self.segments, &mut self.values);
         let mut next = 0;
         self.lane.send(last, |buffer, run, blocks| {
@@ -120,7 +121,9 @@ impl Bundle {
                     let start = blocks.start + ((part.start - run.start) / BLOCK_LEN) as u64;
                     let count = part.len().div_ceil(BLOCK_LEN) as u32;
                     let of = BlockRange { start, count };
-                    value.staged.extents.push(extent_of(&buffer[part], of, value.access));
+                    let extent = extent_of(&buffer[part], of, value.access);
+                    core.data.forget(&extent);
+                    value.staged.extents.push(extent);
                 }
                 if segment.end > run.end {
                     break;
@@ -137,9 +140,12 @@ impl Bundle {
         if self.lane.filled() > 0 {
             self.send(false)?;
         }
+        let core = Arc::clone(self.lane.core());
         let Some(value) = self.values.get_mut(number) else { return Ok(()) };
         self.lane.send_shared(memory, |bytes, run, blocks| {
-            value.staged.extents.push(extent_of(&bytes[run], blocks, value.access));
+            let extent = extent_of(&bytes[run], blocks, value.access);
+            core.data.forget(&extent);
+            value.staged.extents.push(extent);
         })
     }
 

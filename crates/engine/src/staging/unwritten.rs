@@ -102,9 +102,10 @@ pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Op
     while !rest.is_empty() {
         let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, spot)?;
         let (part, after) = rest.split_at(rest.len().min(run.count as usize * BLOCK_LEN));
-        staged.extents.push(extent_of(part, run, hint.access));
+        let extent = extent_of(part, run, hint.access);
+        staged.extents.push(extent.clone());
         let end = at + run.count as usize * BLOCK_LEN;
-        targets.push(Target { bytes: at..end, block: run.start, extent: None });
+        targets.push(Target { bytes: at..end, block: run.start, extent: Some(extent) });
         (at, rest) = (end, after);
     }
     *staged.unwritten.get_mut() = Some(Unwritten { buffer, targets, _kept: None });
