@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use koine::env::patience;
-use koine::kv::Version;
+use koine::kv::{GLANCE_LEN_MAX, Version};
 use koine::object::{self, ByteRange, DeleteOptions, Error, ErrorKind, FileMode, ListQuery, ObjectName, PutCondition};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -70,6 +70,25 @@ impl Bucket {
             None => self.hold.call(py, |session| session.get(&self.name, key)),
             Some(version) => self.hold.call(py, |session| session.get_version(name, version)),
         }
+    }
+
+    /// The part of an object that is asked for, where it is short and in memory.
+    fn few_bytes<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+        offset: u64,
+        length: Option<u64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let few = self.hold.at_once(|session| {
+            let reader = session.get(&self.name, key)?;
+            let range = Bucket::range(&reader, offset, length);
+            match usize::try_from(range.length) {
+                Ok(length) if length <= GLANCE_LEN_MAX => reader.bytes(range.offset, length).map(Some),
+                _ => Ok(None),
+            }
+        });
+        Ok(few?.flatten().map(|few| PyBytes::new(py, &few)))
     }
 
     /// The part of an object that is asked for.
@@ -150,6 +169,11 @@ impl Bucket {
         #[pyo3(from_py_with = maybe_count)] length: Option<u64>,
         version: Option<&str>,
     ) -> PyResult<Bound<'py, PyBytes>> {
+        if version.is_none()
+            && let Some(few) = self.few_bytes(py, &key, offset, length)?
+        {
+            return Ok(few);
+        }
         let reader = self.reader(py, &key, version)?;
         let range = Bucket::range(&reader, offset, length);
         let length = usize::try_from(range.length)?;
@@ -177,14 +201,14 @@ impl Bucket {
     fn head(&self, py: Python<'_>, key: Key, version: Option<&str>) -> PyResult<ObjectInfo> {
         let name = ObjectName::new(&self.name, &key);
         let info = match version_id(version)? {
-            None => self.hold.call(py, |session| session.head(&self.name, &key)),
-            Some(version) => self.hold.call(py, |session| session.head_version(name, version)),
+            None => self.hold.read(py, |session| session.head(&self.name, &key)),
+            Some(version) => self.hold.read(py, |session| session.head_version(name, version)),
         };
         info.map(ObjectInfo)
     }
 
     fn __contains__(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.hold.call(py, |session| match session.head(&self.name, &key) {
+        self.hold.read(py, |session| match session.head(&self.name, &key) {
             Err(error) if error.kind() == ErrorKind::NoSuchKey => Ok(false),
             found => found.map(|_| true),
         })

@@ -21,6 +21,15 @@ thread_local! {
     static HANDLES: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Puts back how long the call may take around which this one runs, in a handler of a signal.
+struct Before(Option<Duration>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        TIMEOUT.set(self.0);
+    }
+}
+
 /// How long a call may take.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limit {
@@ -53,7 +62,7 @@ impl Limit {
     /// Calls without the interpreter lock.
     pub fn detached<T: Send>(self, py: Python<'_>, call: impl FnOnce() -> PyResult<T> + Send) -> PyResult<T> {
         let outcome = py.detach(|| {
-            TIMEOUT.set(self.timeout);
+            let _before = Before(TIMEOUT.replace(self.timeout));
             let until = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
             Patience { until, ask: Some(is_interrupted) }.lasting(call)
         });

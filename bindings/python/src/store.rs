@@ -61,6 +61,16 @@ impl Opened {
     }
 }
 
+/// What is open, unless nothing is or it is from before a fork.
+fn checked(opened: Option<&Arc<Opened>>) -> PyResult<&Arc<Opened>> {
+    let opened = opened.ok_or_else(|| errors::raised("Closed", "the session is closed; connect again"))?;
+    if opened.is_foreign() {
+        let message = "the session was opened before this process was forked; connect again";
+        return Err(errors::raised("Closed", message));
+    }
+    Ok(opened)
+}
+
 /// What a session and all that came from it hold: one of perhaps several holds on a store.
 pub struct Hold {
     opened: RwLock<Option<Arc<Opened>>>,
@@ -154,13 +164,8 @@ impl Hold {
     }
 
     fn opened(&self) -> PyResult<Arc<Opened>> {
-        let opened = self.opened.read().map_err(|_| errors::poisoned())?.clone();
-        let opened = opened.ok_or_else(|| errors::raised("Closed", "the session is closed; connect again"))?;
-        if opened.is_foreign() {
-            let message = "the session was opened before this process was forked; connect again";
-            return Err(errors::raised("Closed", message));
-        }
-        Ok(opened)
+        let opened = self.opened.read().map_err(|_| errors::poisoned())?;
+        checked(opened.as_ref()).cloned()
     }
 
     /// Calls something of the store without the interpreter lock.
@@ -188,6 +193,29 @@ impl Hold {
             drop(opened);
             outcome.map_err(|error| raise(&error))
         })
+    }
+
+    /// Makes calls that read: under the interpreter lock where they need not wait, for to give it to another thread and to
+    /// take it again costs more than such a call.
+    pub fn read<T: Send>(&self, py: Python<'_>, call: impl Fn(&Objects) -> Result<T, Error> + Send) -> PyResult<T> {
+        match self.at_once(&call)? {
+            Some(answered) => Ok(answered),
+            None => self.call(py, call),
+        }
+    }
+
+    /// Makes calls that read, where they need not wait; `None` where they would.
+    pub fn at_once<T>(&self, call: impl FnOnce(&Objects) -> Result<T, Error>) -> PyResult<Option<T>> {
+        // As long as this is held nobody closes the store, and who wants to waits without the interpreter lock.
+        let opened = self.opened.read().map_err(|_| errors::poisoned())?;
+        let opened = checked(opened.as_ref())?;
+        let pinned = self.pinned.lock().map_err(|_| errors::poisoned())?;
+        let answered = match (pinned.as_ref(), &self.caller) {
+            (Some(pinned), _) => pinned.objects().at_once(call),
+            (None, Some(caller)) => opened.session.as_caller(caller.clone()).at_once(call),
+            (None, None) => opened.session.at_once(call),
+        };
+        answered.map_err(|error| errors::of_objects(&error))
     }
 
     /// A number that no other hold has while this one lives.

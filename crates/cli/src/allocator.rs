@@ -3,6 +3,8 @@
 //! Invariant: what the user says in the environment (`MIMALLOC_PURGE_DELAY`, `MIMALLOC_ARENA_EAGER_COMMIT`) goes before what is set
 //! here.
 
+use std::ffi::c_long;
+
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
 
 /// A commit takes and gives back some forty pieces of memory.
@@ -17,7 +19,13 @@ const PURGE_DELAY: mi_option_t = 15;
 const ARENA_EAGER_COMMIT: mi_option_t = 4;
 
 /// In milliseconds. By default it is 10, and a server that takes values of a mebibyte gets most pages anew for each.
-const PURGE_DELAY_MILLISECONDS: std::ffi::c_long = 100;
+const PURGE_DELAY_MILLISECONDS: c_long = 100;
+
+/// In milliseconds, where the budget of memory is small: what is kept so long is memory beside the budget.
+const PURGE_DELAY_SMALL_MILLISECONDS: c_long = 10;
+
+/// Budgets in bytes below this are small.
+const SMALL_BUDGET_LEN: u64 = 128 << 20;
 
 /// To be called before anything else.
 #[allow(unsafe_code)]
@@ -27,6 +35,15 @@ pub fn set_up() {
     unsafe {
         mi_option_set_default(PURGE_DELAY, PURGE_DELAY_MILLISECONDS);
         mi_option_set_default(ARENA_EAGER_COMMIT, 0);
+    }
+}
+
+/// To be called where the budget of memory is known.
+#[allow(unsafe_code)]
+pub fn set_up_for(budget_len: u64) {
+    if budget_len < SMALL_BUDGET_LEN {
+        // SAFETY: as above.
+        unsafe { mi_option_set_default(PURGE_DELAY, PURGE_DELAY_SMALL_MILLISECONDS) }
     }
 }
 
@@ -45,6 +62,8 @@ mod tests {
             assert_eq!(found, (10, 2), "another version: look up where the options are");
             set_up();
             assert_eq!((get(PURGE_DELAY), get(ARENA_EAGER_COMMIT)), (PURGE_DELAY_MILLISECONDS, 0));
+            set_up_for(SMALL_BUDGET_LEN - 1);
+            assert_eq!(get(PURGE_DELAY), PURGE_DELAY_SMALL_MILLISECONDS);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Large aligned buffers that streams lend from each other, so that memory is neither zeroed nor given back all the time.
 //!
 //! Invariants:
-//! - Never more than the budget is lent; who gets none works with what it has. What the cache of data has is of its own budget.
+//! - Never more than the budget is lent; who gets none works with what it has. What `take` gives is beside the budget: the cache of
+//!   data counts its own, and nothing here bounds what readers keep.
 //! - Two of them lie in one huge page, whose memory is given back with the second: an idle one whose other half is in use is
 //!   kept for the next, and a page whose halves are both idle is given back where enough are.
 //! - A buffer's bytes are whatever was in it before: who lends one reads only what it wrote.
@@ -69,12 +70,7 @@ impl Buffers {
         Some(Lent { buffer: Some(state.next()), home: Some(Arc::clone(self)), counted: true })
     }
 
-    /// As `lend`, for who may have it for long: only while half of them are there for others.
-    pub fn lend_spare(self: &Arc<Self>) -> Option<Lent> {
-        if 2 * self.free() > self.most { self.lend() } else { None }
-    }
-
-    /// A buffer outside of the budget.
+    /// A buffer outside of the budget: for who counts what it has, or hands it out.
     pub fn take(self: &Arc<Self>) -> Lent {
         Lent { buffer: Some(self.state.lock().next()), home: Some(Arc::clone(self)), counted: false }
     }

@@ -3,10 +3,12 @@
 //! Invariants:
 //! - A run answers only for an extent whose chunks have the very checksums that it was verified against, so nothing has to be
 //!   dropped when blocks are freed.
-//! - Whoever writes a run puts it or forgets it: what was at its blocks before does not answer for it, not even where the
-//!   checksums happen to be the same.
-//! - What it holds is at most its budget. What a reader still has of a run that was evicted is the reader's.
-//! - With a budget of zero it holds nothing, and nobody asks it twice.
+//! - Whoever writes a run puts it or forgets it. CRC32C is not unique: new bytes at the same blocks may have the checksums of
+//!   the old ones, so the writer replaces or removes what has that key.
+//! - What it holds is at most its budget, counted by runs: a buffer of which a quarter was never filled is kept whole, and one
+//!   that several runs share stays until the last of them goes. What a reader still has of a run that was evicted is the
+//!   reader's.
+//! - With a budget of zero it holds nothing, and readers skip it. Below some 2 MiB the longest runs are not taken in.
 //! - It is a leaf: nothing of the store is locked or waited for while it is asked, but by [`DataCache::load`], which reads.
 
 use std::ops::Range;
@@ -27,6 +29,11 @@ const CACHED_LEN: usize = 192;
 const HOT_ALLOCATION: f64 = 0.5;
 /// The cache expects runs of this length.
 const RUN_LEN_EXPECTED: u64 = 64 << 10;
+/// A part of the cache that is locked by itself has at least so many bytes: room for many runs of the longest kind, for one
+/// that is longer than what a part has for hot runs would not be taken in.
+const SHARD_LEN_MIN: u64 = 16 << 20;
+/// The most such parts.
+const SHARDS_MAX: u64 = 64;
 
 /// Where a run lies, and a digest of its checksums.
 type Key = (u64, u64);
@@ -78,6 +85,7 @@ impl DataCache {
             .estimated_items_capacity((budget_len / RUN_LEN_EXPECTED).max(16) as usize)
             .weight_capacity(budget_len)
             .hot_allocation(HOT_ALLOCATION)
+            .shards((budget_len / SHARD_LEN_MIN).clamp(1, SHARDS_MAX) as usize)
             .build();
         let runs = options.ok().filter(|_| budget_len > 0);
         let runs = runs.map(|options| Cache::with_options(options, ByLength, Default::default(), Default::default()));
@@ -129,8 +137,8 @@ impl DataCache {
         Ok(Some(bytes))
     }
 
-    /// Takes in runs that were just written, each from its part of a buffer. Gives the buffer back where they are too little of
-    /// it to keep it.
+    /// Takes in runs that were just written, each from its part of a buffer. Where they fill less than three quarters of it they
+    /// are copied, and the buffer is given back.
     pub fn put_written(&self, buffer: Lent, runs: Vec<(Extent, Range<usize>)>) -> Option<Lent> {
         let length: usize = runs.iter().map(|(_, part)| part.len()).sum();
         if !self.is_on() || length == 0 {

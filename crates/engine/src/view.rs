@@ -358,8 +358,9 @@ impl View {
             if let Some(bytes) = reading.share(tree, &record, offset, count)? {
                 return Ok(bytes);
             }
-            let fits = (STREAM_LEN_MIN as usize..=BUFFER_LEN).contains(&count);
-            if let Some(mut buffer) = fits.then(|| core.buffers.lend_spare()).flatten() {
+            // What one thread takes from an allocator and another gives back may come back late, or never.
+            if (BUFFER_LEN / 2..=BUFFER_LEN).contains(&count) {
+                let mut buffer = core.buffers.take();
                 reading.read(tree, &record, offset, &mut buffer[..count])?;
                 return Ok(Bytes::from_owner(buffer).slice(..count));
             }

@@ -27,7 +27,7 @@ use koine_object::Objects;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::S3ServiceBuilder;
 use s3s::{Body, StdError};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -91,11 +91,9 @@ impl Gateway {
     pub async fn bind(objects: Objects, credentials: Credentials, options: GatewayOptions) -> io::Result<Self> {
         let mut listeners = Vec::new();
         for address in &options.addresses {
-            let listener = TcpListener::bind(address).await;
-            listeners.push(
-                listener
-                    .map_err(|error| io::Error::new(error.kind(), format!("cannot listen at {address}: {error}")))?,
-            );
+            let failed =
+                |error: io::Error| io::Error::new(error.kind(), format!("cannot listen at {address}: {error}"));
+            listeners.push(listen(*address).map_err(failed)?);
         }
         let limits = options.limits;
         let users = objects.identities();
@@ -151,6 +149,18 @@ impl Gateway {
         done.recv().await;
         cut
     }
+}
+
+/// So many connections may wait to be taken, where the system allows it (`net.core.somaxconn`). Where more come at once the
+/// system drops them, and their clients try again after a second.
+const WAITING_MAX: u32 = 4096;
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // The address may be taken again as soon as the process before has ended.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING_MAX)
 }
 
 /// What the system says when this process, or all together, have as many files and sockets as they may: `EMFILE`, `ENFILE`.

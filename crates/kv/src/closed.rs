@@ -29,6 +29,7 @@ impl Closed {
                 batch_bytes_max: 0,
                 inline_len_best: 0,
                 durable: false,
+                glances: false,
             },
         }
     }

@@ -50,6 +50,7 @@ impl EngineKv {
             batch_bytes_max: limits.batch_bytes_max,
             inline_len_best: INLINE_LEN_BEST.min(limits.batch_bytes_max),
             durable: true,
+            glances: true,
         };
         EngineKv { engine, profile, closed: AtomicBool::new(false) }
     }

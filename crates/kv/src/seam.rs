@@ -44,6 +44,9 @@ pub struct Profile {
     pub inline_len_best: usize,
     /// Whether what is acknowledged as `Sync` survives power loss.
     pub durable: bool,
+    /// Whether what is in memory is told without waiting: else [`Kv::glance`], [`View::glance`] and [`View::read_now`] never
+    /// tell anything, and taking a view may wait for another process.
+    pub glances: bool,
 }
 
 /// What a view knows of a key without reading its value.

@@ -61,6 +61,8 @@ pub(crate) struct Reads {
     noted: AtomicUsize,
     /// When the first of those was noted.
     since: AtomicU64,
+    /// Whether there is enough to be written down.
+    due: AtomicBool,
     /// Whether a thread is writing.
     writing: AtomicBool,
     /// Held by who writes.
@@ -82,13 +84,11 @@ impl Reads {
         Some(held(part))
     }
 
-    /// Notes a read; whether there is enough to be written down.
-    fn note(&self, whose: Whose, changed: Timestamp, now: Timestamp) -> bool {
-        let Some(mut part) = self.part(whose) else {
-            return false;
-        };
+    /// Notes a read.
+    fn note(&self, whose: Whose, changed: Timestamp, now: Timestamp) {
+        let Some(mut part) = self.part(whose) else { return };
         if part.known.get(&whose).is_some_and(|known| !is_due(Some(*known), changed, now)) {
-            return false;
+            return;
         }
         let is_first = part.noted.insert(whose, Noted { at: now, changed }).is_none();
         drop(part);
@@ -97,7 +97,9 @@ impl Reads {
         if before == 0 {
             self.since.store(now.0, Ordering::Relaxed);
         }
-        before >= NOTED_MAX || now.0.saturating_sub(self.since.load(Ordering::Relaxed)) > NOTED_FOR_MAX
+        if before >= NOTED_MAX || now.0.saturating_sub(self.since.load(Ordering::Relaxed)) > NOTED_FOR_MAX {
+            self.due.store(true, Ordering::Relaxed);
+        }
     }
 
     fn take(&self) -> Vec<(Whose, Noted)> {
@@ -160,8 +162,16 @@ impl Objects {
             return;
         }
         let changed = record.changed.max(record.modified);
-        let enough = self.reads().note((bucket.space, record.id), changed, self.now());
-        if enough && !self.reads().writing.swap(true, Ordering::AcqRel) {
+        self.reads().note((bucket.space, record.id), changed, self.now());
+        if !self.is_unwaiting() {
+            self.write_due_access_times();
+        }
+    }
+
+    /// Has what was noted written down by a thread of its own, where that is enough.
+    pub(crate) fn write_due_access_times(&self) {
+        if self.reads().due.load(Ordering::Relaxed) && !self.reads().writing.swap(true, Ordering::AcqRel) {
+            self.reads().due.store(false, Ordering::Relaxed);
             let objects = self.clone();
             let write = move || {
                 // What cannot be written is lost, as in a crash; the next read notes it again.

@@ -140,7 +140,7 @@ impl ObjectReader {
         if objects.caller().is_owner() {
             return self;
         }
-        // Of a pinned version newer rules were asked; they are asked once more.
+        // Through a pin the opening asked the newest rules, whose version is not known here: the first read asks again.
         let judged = Mutex::new(view.version());
         let asking = Asking { objects: objects.clone(), action, name: Name::new(name), version, judged };
         ObjectReader { asking: Some(asking), ..self }

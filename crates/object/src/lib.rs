@@ -11,6 +11,7 @@
 //! - What docs/semantics.md says of names, conditions, listings and uploads holds for every back end.
 
 mod accessed;
+mod at_once;
 mod attributes;
 mod body;
 mod bucket;

@@ -64,6 +64,8 @@ pub struct Objects {
     durability: Durability,
     /// Where the calls run, where that is not here; `kv` is closed then.
     remote: Option<Arc<Remote>>,
+    /// The store below answers at once, or not at all.
+    is_unwaiting: bool,
 }
 
 impl fmt::Debug for Objects {
@@ -114,6 +116,7 @@ impl Objects {
             pinned: None,
             durability: Durability::Sync,
             remote: None,
+            is_unwaiting: false,
         }
     }
 
@@ -134,6 +137,7 @@ impl Objects {
             pinned: None,
             durability: Durability::Sync,
             remote: Some(remote),
+            is_unwaiting: false,
         }
     }
 
@@ -216,6 +220,21 @@ impl Objects {
     /// The same, reading one version; what would change something is `ReadOnly`.
     pub(crate) fn at(&self, view: Arc<dyn View>) -> Objects {
         Objects { pinned: Some(view), ..self.clone() }
+    }
+
+    /// The same calls over a store below, and a version that is read, which do not wait.
+    pub(crate) fn unwaiting(&self, kv: Arc<dyn Kv>, pinned: Option<Arc<dyn View>>) -> Objects {
+        Objects { kv, pinned, is_unwaiting: true, ..self.clone() }
+    }
+
+    /// Whether the store below answers at once, or not at all.
+    pub(crate) fn is_unwaiting(&self) -> bool {
+        self.is_unwaiting
+    }
+
+    /// What is read instead of the newest version.
+    pub(crate) fn pinned_view(&self) -> Option<&Arc<dyn View>> {
+        self.pinned.as_ref()
     }
 
     /// Whether this reads one version instead of the newest.

@@ -20,7 +20,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     "crates/fuse/",
     "bindings/",
     "plugins/",
-    // One number of the allocator.
+    // Two numbers of the allocator.
     "crates/cli/src/allocator.rs",
     // A reference of the benchmarks, whose own interface is unsafe.
     "crates/bench/src/engine/store/lmdb.rs",

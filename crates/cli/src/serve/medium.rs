@@ -4,7 +4,7 @@ use clap::Args;
 use koine::{FormatOptions, IoMode, OpenOptions};
 
 use super::memory;
-use crate::size;
+use crate::{allocator, size};
 
 /// Of the memory that there is, the cache of data takes one byte of so many.
 const CACHE_SHARE: u64 = 4;
@@ -35,8 +35,9 @@ pub struct MediumArgs {
 }
 
 impl MediumArgs {
-    /// To open the store, or make it where that can be done without being asked.
+    /// To open the store, or make it where that can be done without being asked. The allocator is told of the budget.
     pub fn options(&self) -> OpenOptions {
+        self.memory.into_iter().for_each(allocator::set_up_for);
         OpenOptions {
             create: true,
             size_max: self.size,

@@ -23,7 +23,9 @@ fn limits_of(cgroup: &str) -> impl Iterator<Item = std::path::PathBuf> {
         let (controllers, group) = (fields.nth(1).unwrap_or_default(), fields.next().unwrap_or_default());
         let (root, file) = match controllers {
             "" => ("/sys/fs/cgroup", "memory.max"),
-            "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ if controllers.split(',').any(|controller| controller == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
             _ => return Vec::new(),
         };
         // In a container the group's name may be that outside of it: the root is its own then.

@@ -53,6 +53,18 @@ fn a_run_answers_only_for_its_own_checksums() {
 }
 
 #[test]
+fn the_longest_runs_are_held_by_small_and_large_caches() {
+    for budget_mib in [4, 8, 16, 32, 64, 100, 256, 1024, 3000] {
+        let cache = DataCache::new(budget_mib << 20, &Buffers::new(8 << 20));
+        let bytes = Bytes::from(vec![1; MIB]);
+        for number in 0..100 {
+            cache.put(&extent(number * 256, &bytes), bytes.clone());
+            assert!(cache.get(&extent(number * 256, &bytes)).is_some(), "{number} of {budget_mib} MiB");
+        }
+    }
+}
+
+#[test]
 fn it_holds_no_more_than_its_budget_and_with_none_nothing() {
     let buffers = Buffers::new(8 << 20);
     let cache = DataCache::new(64 << 20, &buffers);

@@ -14,15 +14,41 @@ use bytes::BytesMut;
 use parking_lot::{Condvar, Mutex};
 
 use super::BLOCK_LEN;
+use super::huge::{HUGE_LEN, Half};
 
-/// Bytes on the heap that start at a multiple of [`BLOCK_LEN`].
+/// Bytes that start at a multiple of [`BLOCK_LEN`].
 ///
 /// Fill one of these at once where data goes to a device: it is then written without a copy.
 pub struct AlignedBuffer {
-    /// Longer than asked for by what the alignment may skip; never resized, so it never moves.
-    memory: BytesMut,
+    memory: Memory,
     start: usize,
     length: usize,
+}
+
+enum Memory {
+    /// Longer than asked for by what the alignment may skip; never resized, so it never moves.
+    Heap(BytesMut),
+    Huge(Half),
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Memory::Heap(memory) => memory,
+            Memory::Huge(half) => half,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Heap(memory) => memory,
+            Memory::Huge(half) => half,
+        }
+    }
 }
 
 impl AlignedBuffer {
@@ -32,18 +58,14 @@ impl AlignedBuffer {
         let start = memory.as_ptr().align_offset(BLOCK_LEN);
         // The standard library allows itself to answer "impossible"; outside of constant evaluation it never does.
         assert!(start < BLOCK_LEN, "byte memory can always be aligned");
-        AlignedBuffer { memory, start, length }
+        AlignedBuffer { memory: Memory::Heap(memory), start, length }
     }
 
     /// Two of [`HUGE_LEN`]` / 2` zeros in one huge page, where the system has such. The memory is given back with the second.
     pub fn pair() -> [Self; 2] {
-        let mut memory = BytesMut::zeroed(2 * HUGE_LEN);
-        let start = memory.as_ptr().align_offset(HUGE_LEN);
-        assert!(start < HUGE_LEN, "byte memory can always be aligned");
-        let mut page = memory.split_off(start);
-        page.truncate(HUGE_LEN);
-        in_huge_page(&page);
-        array::from_fn(|_| AlignedBuffer { memory: page.split_to(HUGE_LEN / 2), start: 0, length: HUGE_LEN / 2 })
+        let huge = |half| AlignedBuffer { memory: Memory::Huge(half), start: 0, length: HUGE_LEN / 2 };
+        // Where the system gives none, the allocator may still have some.
+        Half::pair().map_or_else(|_| array::from_fn(|_| AlignedBuffer::zeroed(HUGE_LEN / 2)), |halves| halves.map(huge))
     }
 
     /// A copy of `data`, with zeros up to the next multiple of [`BLOCK_LEN`].
@@ -98,16 +120,6 @@ impl fmt::Debug for AlignedBuffer {
 /// Whether direct I/O takes this memory as it is.
 pub fn is_aligned(memory: &[u8]) -> bool {
     memory.as_ptr().align_offset(BLOCK_LEN) == 0
-}
-
-/// The length of a huge page in bytes, as most machines have them.
-pub const HUGE_LEN: usize = 2 << 20;
-
-/// Says that memory is better in a huge page. A hint: without one it is as good as any other.
-fn in_huge_page(page: &[u8]) {
-    // SAFETY: the range is that of a slice, and this advice changes no byte of it.
-    #[allow(unsafe_code)]
-    let _ = unsafe { libc::madvise(page.as_ptr().cast_mut().cast(), page.len(), libc::MADV_HUGEPAGE) };
 }
 
 /// Whether this may be one of a [`AlignedBuffer::pair`]: nothing else is likely to lie so.

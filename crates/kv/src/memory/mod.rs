@@ -159,6 +159,7 @@ impl MemoryKv {
             batch_bytes_max: options.batch_bytes_max,
             inline_len_best: options.batch_bytes_max.min(64 << 10),
             durable: false,
+            glances: true,
         };
         let history = History::new(options.changes_max, options.outcomes_max);
         let shared = Shared {

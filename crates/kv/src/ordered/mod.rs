@@ -222,6 +222,7 @@ impl<O: Ordered> OrderedKv<O> {
             batch_bytes_max: BATCH_BYTES_MAX,
             inline_len_best: VALUE_LEN_MAX,
             durable: true,
+            glances: false,
         };
         let newest = Arc::new(OrderedView::new(map.snapshot()?, version));
         let inner =

@@ -107,6 +107,8 @@ impl Welcome {
             batch_bytes_max,
             inline_len_best,
             durable,
+            // They are told by the other side, after a while.
+            glances: false,
         };
         Ok(Welcome { proof, profile })
     }

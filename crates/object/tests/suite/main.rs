@@ -1,6 +1,7 @@
 //! The tests of this crate over its public calls; docs/semantics.md names them.
 
 mod accessed;
+mod at_once;
 mod attributes;
 mod backend;
 mod branches;

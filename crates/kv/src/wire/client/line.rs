@@ -50,8 +50,10 @@ pub(super) struct Line {
     process: Process,
     /// `None` once it was closed.
     current: RwLock<Option<Arc<Connection>>>,
-    /// Since when the server is known to be away; held by who connects.
+    /// Since when the server is known to be away.
     away: Mutex<Option<Instant>>,
+    /// Held by who connects. Nobody waits for it: who has it may run a caller's handler.
+    connecting: Mutex<()>,
     /// How many connections there were.
     count: AtomicU64,
     begin: Option<Begin>,
@@ -66,6 +68,7 @@ impl Line {
             process: Process::here(),
             current: RwLock::new(None),
             away: Mutex::new(None),
+            connecting: Mutex::new(()),
             count: AtomicU64::new(0),
             begin,
         };
@@ -118,36 +121,43 @@ impl Line {
     }
 
     fn connect_again(&self) -> Result<Arc<Connection>> {
-        let mut away = self.away.lock();
-        let since = *away.get_or_insert_with(Instant::now);
+        let since = *self.away.lock().get_or_insert_with(Instant::now);
         let mut pause = PAUSE_MIN;
         loop {
+            // One thread connects. The others wait beside it, and so does a call of a handler that was run in its wait.
+            let turn = self.connecting.try_lock();
             // Another thread may have connected, or closed the line.
             let current = self.current()?;
             if !current.link().has_ended() {
+                *self.away.lock() = None;
                 return Ok(current);
             }
-            match self.connect() {
-                Ok((connection, _)) => {
-                    *away = None;
-                    let mut current = self.current.write();
-                    if current.is_none() {
-                        return Err(closed());
-                    }
-                    *current = Some(Arc::clone(&connection));
-                    return Ok(connection);
-                }
-                // A callback waits for nothing.
-                Err(error)
-                    if !passes(&error) || TELLING.get() || since.elapsed() >= self.options.timeouts.reconnect =>
-                {
-                    return Err(error);
-                }
-                Err(_) if patience::is_over() => return Err(Error::interrupted()),
-                Err(_) => std::thread::sleep(pause),
+            let failed = match turn.as_ref().map(|_| self.connect()) {
+                Some(Ok((connection, _))) => return self.take_up(connection),
+                Some(Err(error)) => error,
+                None => Error::new(ErrorKind::Disconnected, format!("{} is away: another call connects", self.place())),
+            };
+            drop(turn);
+            // A callback waits for nothing.
+            if !passes(&failed) || TELLING.get() || since.elapsed() >= self.options.timeouts.reconnect {
+                return Err(failed);
             }
+            if patience::is_over() {
+                return Err(Error::interrupted());
+            }
+            std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+
+    fn take_up(&self, connection: Arc<Connection>) -> Result<Arc<Connection>> {
+        *self.away.lock() = None;
+        let mut current = self.current.write();
+        if current.is_none() {
+            return Err(closed());
+        }
+        *current = Some(Arc::clone(&connection));
+        Ok(connection)
     }
 
     fn connect(&self) -> Result<(Arc<Connection>, Profile)> {

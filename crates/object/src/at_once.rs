@@ -1,0 +1,163 @@
+//! Calls that are answered at once, or not at all: for callers that hold what others wait for, as the lock of an interpreter.
+//!
+//! Invariants:
+//! - Such a call never waits for the device or for another process, and copies no more of a value than a glance does.
+//! - It changes nothing, and what it answers is what the same call would answer that may wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use koine_kv::{
+    Batch, Commit, Cursor, Direction, Durability, Error as KvError, ErrorKind as KvErrorKind, GLANCE_LEN_MAX, Glance,
+    KeyRange, Kv, Profile, ReadNow, Result as KvResult, SpaceEntry, SpaceId, Stage, StageHint, Stat, Ticket, Usage,
+    Version, View, Watch,
+};
+
+use crate::error::Result;
+use crate::objects::Objects;
+
+impl Objects {
+    /// Makes calls that read, where they need not wait for the device or for another process; `None` where they would, or
+    /// where they would change something: nothing was done then, and the same calls may be made where waiting is allowed.
+    ///
+    /// An [`ObjectReader`](crate::ObjectReader) that was opened in `call` is of no use after it.
+    pub fn at_once<T>(&self, call: impl FnOnce(&Objects) -> Result<T>) -> Result<Option<T>> {
+        if self.is_remote() || !self.kv().profile().glances {
+            return Ok(None);
+        }
+        let has_to_wait = Arc::new(AtomicBool::new(false));
+        let kv = Unwaiting { below: Arc::clone(self.kv()), has_to_wait: Arc::clone(&has_to_wait) };
+        let pinned = self.pinned_view().map(|view| kv.of_view(Arc::clone(view)));
+        let outcome = call(&self.unwaiting(Arc::new(kv), pinned));
+        // What was read is noted; it is written down from here, where the store below takes changes.
+        self.write_due_access_times();
+        if has_to_wait.load(Ordering::Relaxed) { Ok(None) } else { outcome.map(Some) }
+    }
+}
+
+/// A store, or a view of one, that does not wait.
+struct Unwaiting<K: ?Sized> {
+    below: Arc<K>,
+    /// Something would have waited: no outcome counts.
+    has_to_wait: Arc<AtomicBool>,
+}
+
+impl<K: ?Sized> Unwaiting<K> {
+    fn of_view(&self, view: Arc<dyn View>) -> Arc<dyn View> {
+        Arc::new(Unwaiting { below: view, has_to_wait: Arc::clone(&self.has_to_wait) })
+    }
+
+    fn would_wait<T>(&self) -> KvResult<T> {
+        self.has_to_wait.store(true, Ordering::Relaxed);
+        Err(KvError::new(KvErrorKind::Busy, "the call would have to wait"))
+    }
+}
+
+impl View for Unwaiting<dyn View> {
+    fn version(&self) -> Version {
+        self.below.version()
+    }
+
+    fn keep(&self) -> KvResult<()> {
+        self.would_wait()
+    }
+
+    fn has_space(&self, _space: SpaceId) -> KvResult<bool> {
+        self.would_wait()
+    }
+
+    fn spaces(&self, _from: SpaceId, _most: usize) -> KvResult<Vec<SpaceEntry>> {
+        self.would_wait()
+    }
+
+    fn stat(&self, space: SpaceId, key: &[u8]) -> KvResult<Option<Stat>> {
+        match self.below.glance(space, key, 0, 0)? {
+            Glance::Absent => Ok(None),
+            Glance::Part(stat, _) => Ok(Some(stat)),
+            Glance::Unknown => self.would_wait(),
+        }
+    }
+
+    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> KvResult<usize> {
+        if buffer.len() > GLANCE_LEN_MAX {
+            return self.would_wait();
+        }
+        match self.below.read_now(space, key, offset, buffer)? {
+            ReadNow::Read(count) => Ok(count),
+            ReadNow::WouldBlock => self.would_wait(),
+        }
+    }
+
+    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> KvResult<ReadNow> {
+        self.below.read_now(space, key, offset, buffer)
+    }
+
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> KvResult<Glance> {
+        self.below.glance(space, key, offset, length)
+    }
+
+    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> KvResult<Bytes> {
+        match self.below.glance(space, key, offset, length)? {
+            Glance::Absent => Err(KvError::new(KvErrorKind::NotFound, "the key is absent")),
+            Glance::Part(_, bytes) => Ok(bytes),
+            Glance::Unknown => self.would_wait(),
+        }
+    }
+
+    fn cursor(&self, _space: SpaceId, _range: KeyRange, _direction: Direction) -> KvResult<Box<dyn Cursor>> {
+        self.would_wait()
+    }
+}
+
+impl Kv for Unwaiting<dyn Kv> {
+    fn profile(&self) -> &Profile {
+        self.below.profile()
+    }
+
+    fn view(&self) -> KvResult<Arc<dyn View>> {
+        Ok(self.of_view(self.below.view()?))
+    }
+
+    fn get(&self, space: SpaceId, key: &[u8]) -> KvResult<Option<Bytes>> {
+        match self.below.glance(space, key, 0, usize::MAX)? {
+            Glance::Absent => Ok(None),
+            Glance::Part(_, bytes) => Ok(Some(bytes)),
+            Glance::Unknown => self.would_wait(),
+        }
+    }
+
+    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> KvResult<Glance> {
+        self.below.glance(space, key, offset, length)
+    }
+
+    fn stage(&self, _hint: StageHint) -> KvResult<Box<dyn Stage>> {
+        self.would_wait()
+    }
+
+    fn submit(&self, _batch: Batch, _durability: Durability) -> Ticket {
+        let (ticket, completer) = Ticket::new();
+        completer.complete(self.would_wait());
+        ticket
+    }
+
+    fn commit(&self, _batch: Batch, _durability: Durability) -> KvResult<Commit> {
+        self.would_wait()
+    }
+
+    fn watch(&self, _space: SpaceId, _range: KeyRange, _from: Version) -> KvResult<Box<dyn Watch>> {
+        self.would_wait()
+    }
+
+    fn usage(&self) -> KvResult<Usage> {
+        self.would_wait()
+    }
+
+    fn sync(&self) -> KvResult<()> {
+        self.would_wait()
+    }
+
+    fn close(&self) -> KvResult<()> {
+        self.would_wait()
+    }
+}

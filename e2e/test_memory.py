@@ -1,0 +1,53 @@
+"""What a server takes for itself stays near the budget that it was given; requests under way, which are small here, come on top."""
+
+import json
+import threading
+
+from harness.server import Server, koine
+
+BUDGET = 64 << 20
+VALUES = 40_000
+BATCH = 250
+
+
+def own_memory(pid):
+    """Anonymous memory of a process in bytes."""
+    with open(f"/proc/{pid}/smaps_rollup") as rollup:
+        return next(int(line.split()[1]) << 10 for line in rollup if line.startswith("Anonymous:"))
+
+
+def batch(first, step):
+    """Puts of values of 1 KiB that do not repeat, in an order that is none of the keys."""
+    numbers = ((first + at) * 7919 % VALUES for at in range(BATCH))
+    return "".join(json.dumps({"put": f"key-{number:06}", "value": f"{number:08x}{step:08x}" * 64}) + "\n" for number in numbers)
+
+
+def test_own_memory_grows_by_about_the_budget(tmp_path):
+    path = tmp_path / "store.koine"
+    with Server(path, "--memory", "64MiB", "--cache", "0") as server:
+        idle = own_memory(server.process.pid)
+        peak, samples, over = idle, 0, threading.Event()
+
+        def watch():
+            nonlocal peak, samples
+            while not over.wait(0.01):
+                peak, samples = max(peak, own_memory(server.process.pid)), samples + 1
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            # Loaded, and written over once.
+            for step in range(2):
+                for first in range(0, VALUES, BATCH):
+                    lines = tmp_path / "lines"
+                    lines.write_text(batch(first, step))
+                    koine("kv", "batch", path, "--file", lines)
+            for first in range(0, VALUES, 10_000):
+                koine("kv", "scan", path, "--prefix", f"key-{first // 10_000:02}")
+        finally:
+            over.set()
+            watcher.join()
+        assert koine("kv", "get", path, "key-000001").stdout == f"{1:08x}{1:08x}" * 64
+    print(f"idle {idle >> 20} MiB, at most {peak >> 20} MiB")
+    assert samples > 100
+    assert peak - idle <= BUDGET * 11 // 10
