@@ -1,8 +1,10 @@
-"""What a server takes for itself stays near the budget that it was given; requests under way, which are small here, come on top."""
+"""What a server takes for itself stays near the budget that it was given; requests under way, come on top."""
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+from harness import clients
 from harness.server import Server, koine
 
 BUDGET = 64 << 20
@@ -51,3 +53,23 @@ def test_own_memory_grows_by_about_the_budget(tmp_path):
     print(f"idle {idle >> 20} MiB, at most {peak >> 20} MiB")
     assert samples > 100
     assert peak - idle <= BUDGET * 11 // 10
+
+
+def test_what_was_read_for_clients_does_not_stay(tmp_path):
+    body = bytes(range(256)) * (1 << 18)
+    with Server(tmp_path / "store.koine", "--cache", "0") as server:
+        client = clients.s3(server.url, max_pool_connections=16)
+        client.create_bucket(Bucket="data")
+
+        def move(number):
+            client.put_object(Bucket="data", Key=f"key-{number}", Body=body)
+            for _ in range(2):
+                got = client.get_object(Bucket="data", Key=f"key-{number}")["Body"]
+                assert sum(len(piece) for piece in got.iter_chunks(1 << 20)) == len(body)
+
+        with ThreadPoolExecutor(16) as threads:
+            list(threads.map(move, range(16)))
+        after = own_memory(server.process.pid)
+    print(f"afterwards {after >> 20} MiB")
+    # A gibibyte was put, and two were got.
+    assert after < 300 << 20

@@ -1,6 +1,7 @@
 //! Callers who wait no longer, beside a server that does not answer for a while.
 
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use koine_env::patience::Patience;
@@ -80,4 +81,36 @@ fn who_waits_no_longer_holds_up_nobody_and_loses_nothing() {
     assert_eq!(kv.get(SPACE, b"k").unwrap().unwrap().len(), 100_000);
     // What was sent before may happen all the same.
     eventually("it is there", || served.kv.get(SPACE, b"sent").unwrap().is_some());
+}
+
+/// What the handler calls, and how often it did.
+static CALLED: Mutex<Option<Arc<WireKv>>> = Mutex::new(None);
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+
+fn handler_that_calls() -> bool {
+    let kv = CALLED.lock().clone().unwrap();
+    let told = Patience::default().lasting(|| kv.get(SPACE, b"k"));
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::Disconnected);
+    HANDLED.fetch_add(1, Ordering::SeqCst);
+    false
+}
+
+#[test]
+fn a_handler_that_calls_while_its_thread_connects_again_is_told() {
+    let served = served(ServerOptions::default());
+    let timeouts = Timeouts { reconnect: Duration::from_millis(300), ..Timeouts::default() };
+    let options = ClientOptions { timeouts, shared_len: 0, ..ClientOptions::default() };
+    let kv = Arc::new(WireKv::connect_unix(&served.socket, &options).unwrap());
+    *CALLED.lock() = Some(Arc::clone(&kv));
+    served.server.close();
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let patience = Patience { until: None, ask: Some(handler_that_calls) };
+        done.send(patience.lasting(|| kv.get(SPACE, b"k")).unwrap_err().kind()).unwrap();
+    });
+    // Without an end it would wait for itself.
+    let told = ended.recv_timeout(Duration::from_secs(60)).expect("it waits for itself");
+    assert_eq!(told, ErrorKind::Disconnected);
+    assert!(HANDLED.load(Ordering::SeqCst) > 0);
+    *CALLED.lock() = None;
 }
