@@ -75,6 +75,11 @@ impl Buffers {
         Lent { buffer: Some(self.state.lock().next()), home: Some(Arc::clone(self)), counted: false }
     }
 
+    /// How many there may be at once.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// How many could be lent now.
     pub fn free(&self) -> usize {
         self.most - self.state.lock().lent

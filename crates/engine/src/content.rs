@@ -147,7 +147,7 @@ pub fn find_record(tree: &Tree, source: &dyn NodeSource, key: &[u8]) -> Result<O
 }
 
 /// Pieces of at least this length are read past the page cache when it does not hold them.
-const STREAM_LEN_MIN: usize = 128 << 10;
+const STREAM_LEN_MIN: usize = 64 << 10;
 /// A chunk of at most this length is kept for the next read.
 const KEPT_LEN_MAX: u64 = 64 << 10;
 

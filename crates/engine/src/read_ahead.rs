@@ -7,13 +7,14 @@
 //! Invariants:
 //! - A window answers only for the state of the value it was read from: it carries an epoch, and windows of another
 //!   epoch are dropped. One read is answered from windows whole, or not at all.
-//! - Windows lie in buffers of the store's budget; without a free buffer there is no window. Windows that nobody has
-//!   used for a while are taken back from who has them.
+//! - Windows lie in buffers of the store's budget, of which each reader has its share. Without a free buffer a reader has
+//!   one short stretch in memory of its own. Windows that nobody has used for a while are taken back from who has them.
 //! - A window that could not be read answers nothing: the read itself then meets the error and tells it.
 
+mod readers;
 mod window;
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::buffers::BUFFER_LEN;
@@ -21,6 +22,7 @@ use crate::content::Notes;
 use crate::core::Core;
 use crate::error::Result;
 use crate::lock::Mutex;
+pub use readers::Readers;
 use window::Window;
 
 /// The longest window in bytes.
@@ -91,25 +93,6 @@ pub struct ReadAhead {
     state: Mutex<State>,
 }
 
-/// All of a store that have or had windows.
-#[derive(Default)]
-pub struct Readers(Mutex<Vec<Weak<ReadAhead>>>);
-
-impl Readers {
-    /// Takes windows back that nobody has used for a while.
-    fn reclaim(&self) {
-        self.0.lock().retain(|reader| {
-            let Some(reader) = reader.upgrade() else { return false };
-            let Some(mut state) = reader.state.try_lock() else { return true };
-            let stale = state.used.is_none_or(|used| used.elapsed() > STALE);
-            if stale {
-                state.windows.clear();
-            }
-            !stale
-        });
-    }
-}
-
 /// A read under way: the value as it is, and how it is being read.
 pub struct Reader<'a, S> {
     /// The store.
@@ -136,7 +119,9 @@ impl<S: Source> Reader<'_, S> {
         let spot = self.note(offset, buffer.len());
         let in_order = spot.streak >= if self.eager { 0 } else { STREAK_MIN };
         if buffer.len() <= SMALL_LEN && in_order {
-            self.open_window(offset, WINDOW_LEN_FIRST)?;
+            if self.open_window(offset, WINDOW_LEN_FIRST)?.is_none() {
+                self.open_chunk(offset)?;
+            }
             if let Some(count) = self.answer(offset, buffer, false) {
                 return Ok(count);
             }
@@ -234,12 +219,14 @@ impl<S: Source> Reader<'_, S> {
                 _ if goes_on => spot.window_len.clamp(length_min, WINDOW_LEN),
                 _ => length_min,
             };
+            self.register(&mut state);
             let Some(window) = state.add(self.core, offset - offset % WINDOW_START, length) else {
                 drop(state);
                 self.core.readers.reclaim();
                 return Ok(None);
             };
-            self.register(&mut state);
+            // Nobody is about to read what lies before.
+            window.served((offset % WINDOW_START) as usize);
             if self.eager && spot.streak == 0 {
                 // Who said so beforehand is believed until windows lie unused.
                 state.proven = DEPTH_MAX - 1;
@@ -260,6 +247,25 @@ impl<S: Source> Reader<'_, S> {
             self.begin(plan.unwrap_or_default());
         }
         Ok(Some(window.end()))
+    }
+
+    /// Without a buffer of the budget: reads a short stretch on into memory of its own, which takes the place of the kept
+    /// chunk. Only for the one who reads in order here: two would take it from each other.
+    fn open_chunk(&self, offset: u64) -> Result<()> {
+        let start = offset - offset % WINDOW_START;
+        let length = WINDOW_LEN_FIRST.min(self.size()?.saturating_sub(start));
+        let is_alone = |state: &State| state.spots.iter().filter(|spot| spot.streak >= STREAK_MIN).count() <= 1;
+        if length == 0 || !is_alone(&self.ahead.state.lock()) {
+            return Ok(());
+        }
+        let mut bytes = vec![0; length as usize];
+        let count = self.source.read(start, &mut bytes, &Notes::default())?;
+        if count == bytes.len() && self.source.still_holds() {
+            let mut state = self.ahead.state.lock();
+            state.enter(self.epoch);
+            state.chunk = Some(Arc::new(Window::of(start, bytes)));
+        }
+        Ok(())
     }
 
     fn size(&self) -> Result<u64> {
@@ -305,7 +311,7 @@ impl<S: Source> Reader<'_, S> {
     /// So that its windows can be taken back.
     fn register(&self, state: &mut State) {
         if state.used.replace(Instant::now()).is_none() {
-            self.core.readers.0.lock().push(Arc::downgrade(self.ahead));
+            self.core.readers.add(self.ahead);
         }
     }
 
@@ -400,7 +406,7 @@ impl State {
     /// Adds a window that begins at `start` and ends where the next one of such length begins.
     fn add(&mut self, core: &Core, start: u64, length: u64) -> Option<Arc<Window>> {
         let size = self.size.filter(|size| start < *size)?;
-        if self.windows.len() >= WINDOWS_MAX {
+        while self.windows.len() >= WINDOWS_MAX.min(core.readers.share(&core.buffers)) {
             // What nobody has read from yet is what somebody is about to read.
             let age = |at: &usize| (!self.windows[*at].was_served(), self.windows[*at].turn());
             let oldest = (0..self.windows.len()).min_by_key(age)?;
@@ -433,16 +439,20 @@ impl State {
 
     /// Windows to be read for a place, as many as there is room for.
     fn plan(&mut self, core: &Core, at: usize, cold: bool) -> Vec<Arc<Window>> {
+        let depth = self.trust() as u64;
         let mut spot = self.spots[at];
         spot.cold = cold;
         spot.ahead = spot.ahead.max(spot.next);
-        let depth = (core.buffers.free() / 2).min(self.trust()) as u64;
         let mut plan = Vec::new();
         let pays = cold && core.crew.is_at_work();
         if let Some(size) = self.size.filter(|_| pays) {
             let target = spot.next.saturating_add(depth * WINDOW_LEN).min(size);
             spot.window_len = spot.window_len.clamp(WINDOW_LEN_FIRST, WINDOW_LEN);
+            let share = core.readers.share(&core.buffers);
             while spot.ahead + spot.window_len <= target || (spot.ahead < target && target == size) {
+                if self.windows.len() >= share {
+                    break;
+                }
                 let there = self.windows.iter().find(|window| window.holds(spot.ahead)).map(|window| window.end());
                 if let Some(end) = there {
                     spot.ahead = end;

@@ -348,3 +348,27 @@ fn small_pieces_that_lie_one_behind_the_other_are_read_at_once_and_verified_each
     assert!(read(96 * 4096, 4 * 4096).unwrap() == value[96 * 4096..100 * 4096]);
     assert!(read(101 * 4096, 4 * 4096).unwrap() == value[101 * 4096..105 * 4096]);
 }
+
+#[test]
+fn readers_that_are_more_than_the_buffers_all_read_ahead() {
+    for (count, reads_of_one) in [(8, 16), (24, 64)] {
+        let (device, engine) = open(Background::Threads);
+        let value = bytes(2 * MIB + 5000);
+        put(&engine, "k", &value);
+        let views: Vec<_> = (0..count).map(|_| engine.view()).collect();
+        device.count();
+        let mut buffer = vec![0; 4096];
+        // From within a chunk on, in turns.
+        for at in (8192..value.len()).step_by(4096) {
+            for view in &views {
+                let length = view.read(SPACE, b"k", at as u64, &mut buffer).unwrap();
+                assert!(buffer[..length] == value[at..at + length], "{at}");
+            }
+        }
+        let (reads, read_len) = device.count();
+        assert!(reads <= count * reads_of_one, "{count} readers: {reads} reads of the device");
+        assert!(read_len <= count * 2 * value.len(), "{count} readers: {read_len} bytes");
+        drop(views);
+        engine.close().unwrap();
+    }
+}
