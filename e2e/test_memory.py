@@ -1,4 +1,4 @@
-"""What a server takes for itself stays near the budget that it was given; requests under way, come on top."""
+"""What a server takes for itself stays near the budget that it was given; requests under way come on top."""
 
 import json
 import threading
