@@ -3,7 +3,7 @@
 //! Invariant: what is not begun has a row that says so; a row that names no test is not done.
 
 use super::Finding;
-use super::tree::Tree;
+use crate::files::Tree;
 
 /// The document.
 const PAGE: &str = "docs/capabilities.md";

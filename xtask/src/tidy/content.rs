@@ -4,8 +4,8 @@
 //! - The words looked for are written here in pieces, so that this file passes its own check.
 
 use super::Finding;
-use super::scan;
-use super::tree::File;
+use crate::code;
+use crate::files::File;
 
 /// The most bytes of a file.
 const FILE_BYTES_MAX: u64 = 512 << 10;
@@ -91,7 +91,7 @@ pub fn check_rust(path: &str, text: &str, code: &str, findings: &mut Vec<Finding
         return;
     }
     for (index, line) in code.lines().enumerate() {
-        if scan::words(line).any(|(_, word)| word == "unsafe") {
+        if code::words(line).any(|(_, word)| word == "unsafe") {
             let rooms = UNSAFE_ROOMS.join(", ");
             findings.push(Finding::new(path, index + 1, format!("`unsafe` stands only in {rooms}; ask one of them")));
         }
@@ -107,7 +107,7 @@ mod tests {
         let mut findings = Vec::new();
         check(&file, &mut findings);
         if path.ends_with(".rs") {
-            check_rust(path, text, &scan::blank(text), &mut findings);
+            check_rust(path, text, &code::blank(text), &mut findings);
         }
         findings.iter().map(|finding| finding.line).collect()
     }

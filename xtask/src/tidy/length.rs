@@ -5,7 +5,7 @@
 //! - A trailing `#[cfg(test)] mod` does not count towards its file.
 
 use super::Finding;
-use super::scan;
+use crate::code;
 
 /// Lines of a file before its tests.
 pub const FILE_LINES_MAX: usize = 500;
@@ -75,7 +75,7 @@ fn functions(code: &str) -> Vec<Function<'_>> {
     let mut found = Vec::new();
     let mut start_of_line = 0;
     for (index, line) in code.lines().enumerate() {
-        let mut words = scan::words(line).peekable();
+        let mut words = code::words(line).peekable();
         while let Some((column, word)) = words.next() {
             // `fn` followed by a name; a function pointer type (`fn(`) has none.
             if word != "fn" {

@@ -3,7 +3,7 @@
 //! Invariant: only relative links are judged; the network is never asked.
 
 use super::Finding;
-use super::tree::Tree;
+use crate::files::Tree;
 
 /// Checks the links of every document.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {

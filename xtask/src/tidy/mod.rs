@@ -6,19 +6,19 @@
 //! - Each rule is a plain function over text, tested beside its code.
 
 mod capabilities;
+mod circles;
 mod content;
 mod floors;
 mod length;
 mod links;
 mod orphans;
-mod scan;
-mod tree;
 
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tree::Tree;
+use crate::code;
+use crate::files::Tree;
 
 /// One thing that is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +68,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         content::check(file, &mut findings);
         let Some(text) = file.text.as_deref() else { continue };
         if file.path.ends_with(".rs") {
-            let code = scan::blank(text);
+            let code = code::blank(text);
             content::check_rust(&file.path, text, &code, &mut findings);
             length::check(&file.path, &code, &mut findings);
         }
@@ -79,6 +79,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     orphans::check(tree, &mut findings);
     links::check(tree, &mut findings);
     capabilities::check(tree, &mut findings);
+    circles::check(tree, &mut findings);
     findings.sort();
     findings
 }

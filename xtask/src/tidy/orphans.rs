@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use super::scan;
-use super::tree::Tree;
+use crate::code;
+use crate::files::Tree;
 
 /// Adds every Rust file that cannot be reached.
 pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -52,7 +52,7 @@ fn is_target_folder(folder: &str) -> bool {
 
 /// The files that the `mod` declarations of a file may mean (both spellings of each).
 fn modules(path: &str, text: &str) -> Vec<String> {
-    let code = scan::blank(text);
+    let code = code::blank(text);
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.trim_end_matches(".rs");
     // A module's children lie beside it when it is a root or a `mod.rs`, else in a folder of its name.
@@ -92,7 +92,7 @@ fn modules(path: &str, text: &str) -> Vec<String> {
 
 /// The name after `mod` when the line declares a module.
 fn declared(line: &str) -> Option<&str> {
-    let mut words = scan::words(line);
+    let mut words = code::words(line);
     let (column, name) = loop {
         let (_, word) = words.next()?;
         match word {
