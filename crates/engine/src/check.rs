@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 pub(crate) use named::{Named, named};
 
+use crate::address::{BlockRange, Generation, NodeRef};
 use crate::apply::branch::{Branch, Dead, JOINED, decode_dead, number_of, split_branch_key};
 use crate::apply::frozen::decode_buried;
 use crate::apply::reference;
@@ -26,8 +27,8 @@ use crate::device::ReadMode;
 use crate::error::{Error, Result};
 use crate::space::Runs;
 use crate::superblock::SECOND_SLOT_BLOCK;
-use crate::tree::{NodeRef, Visit, Visitor, walk};
-use crate::value::{BlobId, BlockRange, Content, Generation, Lineage, Piece, SpaceRoot, Value, blob_of};
+use crate::tree::value::{BlobId, Content, Lineage, Piece, SpaceRoot, Value, blob_of};
+use crate::tree::{Visit, Visitor, walk};
 use blobs::Blobs;
 
 /// How far a check is.

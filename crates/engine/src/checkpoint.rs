@@ -13,6 +13,7 @@ mod sink;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::address::{BlockRange, Generation, NodeRef};
 use crate::batch::Version;
 use crate::core::{Core, Cut, Delta, Head};
 use crate::engine::Background;
@@ -20,8 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
 use crate::space::{Class, Runs, Spot, free_list};
 use crate::superblock::{Slot, Superblock, write_slot};
-use crate::tree::{NodeRef, Stamp, Weight, unplaced, write_dirty};
-use crate::value::{BlockRange, Generation};
+use crate::tree::{Stamp, Weight, unplaced, write_dirty};
 use sink::Sink;
 
 /// Space is asked for in runs of this many blocks.

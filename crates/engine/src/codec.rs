@@ -6,10 +6,6 @@
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::value::{CHUNKS_MAX, Extent};
-
-/// The longest stored form of an extent, in bytes.
-const EXTENT_LEN_MAX: usize = 23 + 4 * CHUNKS_MAX;
 
 /// Takes fields from the front of a slice.
 pub struct Reader<'a> {
@@ -62,14 +58,9 @@ impl<'a> Reader<'a> {
         self.take(length).map(Bytes::copy_from_slice)
     }
 
-    /// An extent in its stored form (see `value`).
-    pub fn extent(&mut self) -> Result<Extent> {
-        let mut bytes =
-            Bytes::copy_from_slice(self.rest.get(..EXTENT_LEN_MAX.min(self.rest.len())).unwrap_or_default());
-        let before = bytes.len();
-        let extent = Extent::decode(&mut bytes)?;
-        self.take(before - bytes.len())?;
-        Ok(extent)
+    /// Up to `length` bytes of what is left, which stay there.
+    pub fn peek(&self, length: usize) -> &'a [u8] {
+        self.rest.get(..length.min(self.rest.len())).unwrap_or_default()
     }
 
     /// Fails unless everything was read.
@@ -80,6 +71,16 @@ impl<'a> Reader<'a> {
 
 fn cut_short() -> Error {
     Error::damaged("a field reaches past the end of its structure")
+}
+
+/// The error for a value that ends too early.
+pub(crate) fn truncated() -> Error {
+    Error::damaged("a stored value ends too early")
+}
+
+/// The same, of a read of the crate `bytes`.
+pub(crate) fn short(_: bytes::TryGetError) -> Error {
+    truncated()
 }
 
 /// Appends fields to a vector.

@@ -20,8 +20,9 @@ use crate::checksum::crc32c;
 use crate::data_cache::DataCache;
 use crate::device::{BLOCK_LEN, Device, ReadMode, STEP_LEN};
 use crate::error::{Error, ErrorKind, Result};
+use crate::extent::Extent;
+use crate::tree::value::{BlobId, Content, Piece, Record, Value};
 use crate::tree::{NodeSource, Tree};
-use crate::value::{BlobId, Content, Extent, Piece, Record, Value};
 use parts::Parts;
 pub use pieces::{Blobs, Flat, Pieces};
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, RwLock};
 
+use crate::address::BlockRange;
 use crate::apply::{Applied, Counters, Edition, State};
 use crate::batch::{Commit, Durability, Place, Version};
 use crate::buffers::Buffers;
@@ -23,6 +24,7 @@ use crate::data_cache::DataCache;
 use crate::device::{AlignedBuffer, Device, Process, Writing};
 use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
+use crate::extent::Extent;
 use crate::filter::Filters;
 use crate::limits::Limits;
 use crate::lock::Mutex;
@@ -37,7 +39,6 @@ use crate::space::{Allocator, Class, ReuseQueue, Spot};
 use crate::staging::Staged;
 use crate::ticket::{Completer, Ticket};
 use crate::tree::{StoreId, Weight};
-use crate::value::{BlockRange, Extent};
 use crate::view::Pins;
 
 /// A change of the set of blocks that the state needs, in the order of commits.

@@ -21,7 +21,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use crate::buffers::{BUFFER_LEN, Buffers, Lent};
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
-use crate::value::Extent;
+use crate::extent::Extent;
 
 /// What a run costs beside its bytes.
 const CACHED_LEN: usize = 192;

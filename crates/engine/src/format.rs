@@ -7,6 +7,7 @@
 
 use koine_env::Random;
 
+use crate::address::{BlockRange, Generation};
 use crate::batch::Version;
 use crate::device::{AlignedBuffer, BLOCK_LEN, Device};
 use crate::engine::Engine;
@@ -15,7 +16,6 @@ use crate::superblock::{
     FORMAT, Features, RING_BLOCKS_MAX, RING_BLOCKS_MIN, RING_START_BLOCK_MAX, RING_START_BLOCK_MIN, STORE_BLOCKS_MIN,
     Slot, Superblock, UNIT_BLOCKS_MAX, write_slot,
 };
-use crate::value::{BlockRange, Generation};
 
 /// What a new store is like.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 
+use crate::address::BlockRange;
 use crate::checksum::{crc64, crc64_with_hole};
 use crate::codec::Reader;
 use crate::content::{piece_bound, split_piece_key};
@@ -18,7 +19,7 @@ use crate::space::free_list;
 use crate::stream::{Frame, FrameReader, FrameWriter};
 use crate::superblock::{FreeListRef, MAGIC, Superblock};
 use crate::tree::Claim;
-use crate::value::{BlockRange, Value};
+use crate::tree::value::Value;
 
 /// The bytes in whole blocks, at least one and at most `most`.
 fn blocks(bytes: &[u8], most: usize) -> Vec<u8> {

@@ -12,7 +12,7 @@ use crate::device::BLOCK_LEN;
 use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::tree::Held;
-use crate::value::{Content, RecordHead};
+use crate::tree::value::{Content, RecordHead};
 use crate::view::Stat;
 use crate::view::blocks_of_piece;
 

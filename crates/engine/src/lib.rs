@@ -4,6 +4,7 @@
 //! file semantics, and opens no network. See docs/format.md for its bytes and docs/write-path.md
 //! for how a commit becomes durable.
 
+pub mod address;
 mod apply;
 mod atomic;
 pub mod batch;
@@ -22,6 +23,7 @@ mod defrag;
 pub mod device;
 pub mod engine;
 pub mod error;
+pub mod extent;
 mod filter;
 mod format;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -56,10 +58,10 @@ pub mod tree;
 mod trim;
 pub mod upgrade;
 mod usage;
-pub mod value;
 mod view;
 mod writer;
 
+pub use address::BlockRange;
 pub use batch::{
     Batch, Commit, Condition, Durability, KeyRange, Operation, Payload, Place, RequestId, Sources, SpaceId, Version,
 };
@@ -68,6 +70,7 @@ pub use check::{Progress, Report};
 pub use defrag::{Defrag, DefragOptions, DefragPosition, DefragStep};
 pub use engine::{Background, Engine, Info, Options};
 pub use error::{Error, ErrorKind, Refusal, Result};
+pub use extent::Extent;
 pub use format::FormatOptions;
 pub use glance::{GLANCE_LEN_MAX, Glance};
 pub use grow::{GrowTo, Grown};
@@ -87,8 +90,8 @@ pub use stream::{Accept, Arrived, Landing, ReceiveOptions, Received, Sending};
 pub use superblock::FORMAT;
 pub use ticket::{Completer, Ticket, awaited};
 pub use together::Together;
+pub use tree::value::{BlobId, Content, Frozen, Pending, Piece, Record, SpaceRoot, Value};
 pub use tree::{TREE_KEY_LEN_MAX, Tree};
 pub use upgrade::Upgrade;
 pub use usage::Usage;
-pub use value::{BlobId, BlockRange, Content, Extent, Frozen, Pending, Piece, Record, SpaceRoot, Value};
 pub use view::{Cursor, Entry, EntryRef, Mapped, Stat, View};

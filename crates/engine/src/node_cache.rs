@@ -13,12 +13,12 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use crate::address::{Generation, NodeRef};
 use crate::content::{read_failed, would_block};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{ErrorKind, Result};
 use crate::space::{Lease, Leases};
-use crate::tree::{Node, NodeRef, NodeSource, StoreId};
-use crate::value::Generation;
+use crate::tree::{Node, NodeSource, StoreId};
 
 type Key = (u64, Generation);
 

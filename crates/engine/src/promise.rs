@@ -24,7 +24,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::record::{Outcome, Record, Step};
 use crate::space::Class;
-use crate::value::{Content, Piece};
+use crate::tree::value::{Content, Piece};
 
 /// What is promised to whom: space (8 bytes, big-endian) and key, to a counter of blocks.
 pub(crate) const PROMISES: SpaceId = SpaceId(9);

@@ -22,7 +22,7 @@ use crate::log::ring::{Position, Ring};
 use crate::space::{Runs, free_list};
 use crate::superblock::{Slot, Superblock, read_slot};
 use crate::tree::Tree;
-use crate::value::Piece;
+use crate::tree::value::Piece;
 
 /// What recovery found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use crate::address::BlockRange;
 use crate::apply::reference::Shared;
 use crate::check::{self, Progress, Report};
 use crate::checkpoint::Book;
@@ -18,7 +19,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::recovery::stored_book;
 use crate::space::Runs;
 use crate::superblock::read_newest;
-use crate::value::BlockRange;
 
 /// What a repair found and did.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,15 +9,16 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::address::NodeRef;
 use crate::batch::SpaceId;
 use crate::content::split_piece_key;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tree::{Gap, NodeRef, Tourist};
+use crate::tree::value::{BlobId, Content, Piece, SpaceRoot, Value};
+use crate::tree::{Gap, Tourist};
 use crate::usage::Usage;
-use crate::value::{BlobId, Content, Piece, SpaceRoot, Value};
 
 /// Where the space of a store goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

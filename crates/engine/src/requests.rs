@@ -16,7 +16,7 @@ use crate::batch::{Commit, KeyRange, RequestId, Version};
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Refusal, Result};
 use crate::tree::NodeSource;
-use crate::value::Value;
+use crate::tree::value::Value;
 
 /// How many outcomes are remembered.
 pub const REQUESTS_KEPT: usize = 65_536;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use koine_env::Clock;
 
+use crate::address::NodeRef;
 use crate::apply::State;
 use crate::apply::state::FROZEN;
 use crate::batch::SpaceId;
@@ -31,8 +32,8 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::space::free_list;
 use crate::superblock::read_newest;
-use crate::tree::{Gap, Node, NodeRef, NodeSource, StoreId, Tourist};
-use crate::value::{BlobId, Piece, SpaceRoot, Value};
+use crate::tree::value::{BlobId, Piece, SpaceRoot, Value};
+use crate::tree::{Gap, Node, NodeSource, StoreId, Tourist};
 use crate::view::View;
 use names::FrozenDamage;
 

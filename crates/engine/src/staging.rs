@@ -17,13 +17,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
+use crate::address::{BlockRange, Generation};
 use crate::batch::Durability;
 use crate::checksum::crc32c;
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
+use crate::extent::Extent;
 use crate::log::record::Step;
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint, StageToken};
-use crate::value::{BlockRange, Extent, Generation};
 use lane::Lane;
 use parking_lot::Mutex;
 use unwritten::Unwritten;

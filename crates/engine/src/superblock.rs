@@ -9,13 +9,12 @@
 //! - The newest valid slot (highest `sequence`) wins.
 //! - Space that either slot's root needs is not reused.
 
+use crate::address::{BlockRange, Generation, NodeRef};
 use crate::batch::Version;
 use crate::checksum::crc64_with_hole;
 use crate::codec::{Reader, Writer};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
-use crate::tree::NodeRef;
-use crate::value::{BlockRange, Generation};
 
 /// The first eight bytes of a store.
 pub const MAGIC: [u8; 8] = *b"KOINE\0S\n";

@@ -20,6 +20,7 @@
 
 use bytes::{Bytes, BytesMut};
 
+use crate::address::{BlockRange, Generation};
 use crate::apply::edition::Edition;
 use crate::apply::state::{BRANCHES, DEAD, DROPPED, POINTS};
 use crate::batch::{KeyRange, SpaceId};
@@ -27,7 +28,7 @@ use crate::changes::Changed;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
 use crate::tree::Copied;
-use crate::value::{BlockRange, Generation, Lineage, SpaceRoot, Value};
+use crate::tree::value::{Lineage, SpaceRoot, Value};
 
 /// The flag of a root in [`DROPPED`] that was a branch point with one branch left.
 pub(crate) const JOINED: u32 = 1 << 8;

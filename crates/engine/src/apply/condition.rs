@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::filter::Filters;
 use crate::node_cache::NodeCache;
 use crate::tree::NodeSource;
-use crate::value::RecordHead;
+use crate::tree::value::RecordHead;
 
 /// The index of the first condition that does not hold.
 pub fn first_broken(

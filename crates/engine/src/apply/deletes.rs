@@ -8,7 +8,7 @@ use crate::changes::Changed;
 use crate::content::{RecordKeys, as_record};
 use crate::error::Result;
 use crate::log::record::Step;
-use crate::value::Content;
+use crate::tree::value::Content;
 
 fn deleted(step: &Step) -> Option<&Place> {
     match step {

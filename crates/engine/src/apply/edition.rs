@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::address::{BlockRange, Generation};
 use crate::apply::branch::Dead;
 use crate::apply::deletes::deletes_in_order;
 use crate::apply::state::{REQUESTS, State, space_key};
@@ -21,8 +22,8 @@ use crate::limits::Limits;
 use crate::log::record::Step;
 use crate::requests;
 use crate::staging::Staged;
+use crate::tree::value::{BlobId, Lineage, Pending, SpaceRoot, Value};
 use crate::tree::{Edit, Exchanged, NodeSource, Replaced, Taken, Weight};
-use crate::value::{BlobId, BlockRange, Generation, Lineage, Pending, SpaceRoot, Value};
 
 /// A space in the working copy.
 struct Working {

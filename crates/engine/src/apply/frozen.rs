@@ -2,7 +2,7 @@
 //!
 //! What comes in many extents becomes a blob in [`FROZEN`], and the value that it came for names it with one piece. Cutting,
 //! sharing, moving, branching do with that piece what they do with an extent: a blob is one block to them, past the end of
-//! any device ([`block_of`](crate::value::block_of)), counted in the table of references and noted in dead lists as others are.
+//! any device ([`block_of`](crate::tree::value::block_of)), counted in the table of references and noted in dead lists as others are.
 //! Where such a block becomes free, its blob goes to [`DROPPED`], and later commits take it down.
 //!
 //! Invariants:
@@ -12,6 +12,7 @@
 
 use bytes::Bytes;
 
+use crate::address::BlockRange;
 use crate::apply::branch::number_key;
 use crate::apply::edition::Edition;
 use crate::apply::pieces::{Placed, blocks_of};
@@ -20,7 +21,7 @@ use crate::codec::{Reader, Writer};
 use crate::content::{Blobs, Flat, as_piece, piece_key, piece_range};
 use crate::error::{Error, Result};
 use crate::tree::Tree;
-use crate::value::{BlobId, BlockRange, Frozen, Piece, Value, blob_of, block_of};
+use crate::tree::value::{BlobId, Frozen, Piece, Value, blob_of, block_of};
 
 /// The blob that an entry of [`DROPPED`] names, where it is no root.
 pub(crate) fn decode_buried(value: &Value) -> Result<BlobId> {

@@ -10,7 +10,7 @@ use crate::batch::{KEY_LEN_MAX, KeyRange, Operation, Payload, Place, Sources, Sp
 use crate::changes::Changed;
 use crate::content::{Blobs, Reading, as_record, find_record, record_key, record_range, user_key};
 use crate::error::{Error, Result};
-use crate::value::{Content, Piece, Record, SpaceRoot, Value};
+use crate::tree::value::{Content, Piece, Record, SpaceRoot, Value};
 
 /// A range of a value that is cloned into another.
 struct CloneStep<'p> {

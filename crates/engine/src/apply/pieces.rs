@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::address::{BlockRange, Generation};
 use crate::apply::branch::Dead;
 use crate::apply::edition::Edition;
 use crate::apply::state::STAGES;
@@ -16,11 +17,10 @@ use crate::batch::{Payload, SpaceId};
 use crate::content::{Pieces, as_piece, piece_key, piece_range, split_piece_key};
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
+use crate::extent::Extent;
 use crate::staging::Staged;
 use crate::tree::Exchanged;
-use crate::value::{
-    BlobId, BlockRange, Content, Extent, Frozen, Generation, INLINE_LEN_MAX, Pending, Piece, Record, Value,
-};
+use crate::tree::value::{BlobId, Content, Frozen, INLINE_LEN_MAX, Pending, Piece, Record, Value};
 
 /// A piece with its place in a value, in bytes.
 pub(super) type Placed = (u64, Piece);

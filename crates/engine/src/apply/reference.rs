@@ -8,12 +8,13 @@
 
 use bytes::Bytes;
 
+use crate::address::BlockRange;
 use crate::apply::edition::Edition;
 use crate::apply::state::REFERENCES;
 use crate::batch::KeyRange;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
-use crate::value::{BlockRange, SpaceRoot, Value};
+use crate::tree::value::{SpaceRoot, Value};
 
 /// An interval of blocks with the same count of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use crate::batch::{SpaceId, Version};
 use crate::error::{Error, Result};
 use crate::superblock::Features;
+use crate::tree::value::{SpaceRoot, Value};
 use crate::tree::{Held, NodeSource, Tree};
-use crate::value::{SpaceRoot, Value};
 
 /// Counts of blocks that more than one piece names: start block (big-endian) to count of blocks and of references.
 pub const REFERENCES: SpaceId = SpaceId(1);

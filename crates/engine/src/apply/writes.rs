@@ -9,7 +9,7 @@ use crate::apply::pieces::piece_of;
 use crate::batch::{Operation, Payload, Place};
 use crate::error::Result;
 use crate::log::record::Step;
-use crate::value::{Content, Piece};
+use crate::tree::value::{Content, Piece};
 
 fn write(step: &Step) -> Option<(&Place, u64, &Payload)> {
     match step {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::apply::reference::Shared;
-use crate::value::{BlobId, Frozen, Piece, blob_of, block_of};
+use crate::tree::value::{BlobId, Frozen, Piece, blob_of, block_of};
 
 /// What is known of one blob.
 #[derive(Default)]

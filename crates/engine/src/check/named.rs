@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Check, Progress, Report};
+use crate::address::BlockRange;
 use crate::apply::reference::Shared;
 use crate::core::Core;
 use crate::error::Result;
 use crate::space::Runs;
 use crate::superblock::SECOND_SLOT_BLOCK;
-use crate::value::BlockRange;
 
 /// What the trees say of blocks, whatever the free list and the table of counts say.
 pub(crate) struct Named {

@@ -13,13 +13,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::RUN_BLOCKS;
+use crate::address::{BlockRange, Generation};
 use crate::batch::Version;
 use crate::checksum::crc32c;
 use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN, Writing};
 use crate::error::{Error, ErrorKind, Result};
+use crate::extent::Extent;
+use crate::tree::value::Pending;
 use crate::tree::{Encoded, NodeSink, NodeSource};
-use crate::value::{BlockRange, Extent, Generation, Pending};
 
 /// The chunk length of packed values: 4 KiB.
 const PACKED_CHUNK_LOG2: u8 = 12;

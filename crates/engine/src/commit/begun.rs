@@ -27,7 +27,7 @@ use crate::log::record::{Outcome, Record, Step, inline_len};
 use crate::space::Class;
 use crate::staging::Staged;
 use crate::ticket::{Completer, is_telling};
-use crate::value::SpaceRoot;
+use crate::tree::value::SpaceRoot;
 use crate::writer::{Begun, Sealed};
 
 /// So many operations and conditions a batch of puts and deletions may have: the ring waits while they are judged.

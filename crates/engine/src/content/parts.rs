@@ -11,7 +11,8 @@ use std::ops::Range;
 use super::{Notes, Reading, STREAM_LEN_MIN, first_damaged, read_failed, step_len};
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{ErrorKind, Result};
-use crate::value::{Extent, Piece};
+use crate::extent::Extent;
+use crate::tree::value::Piece;
 
 /// So many bytes of a read are asked for before any of them is waited for.
 const PARTS_LEN_MAX: u64 = 4 << 20;

@@ -7,8 +7,8 @@ use crate::apply::state::FROZEN;
 use crate::batch::KeyRange;
 use crate::content::{PIECE, as_piece, piece_key, piece_range, split_piece_key};
 use crate::error::{Error, Result};
+use crate::tree::value::{BlobId, Content, Frozen, Piece};
 use crate::tree::{Cursor, NodeSource, Tree};
-use crate::value::{BlobId, Content, Frozen, Piece};
 
 /// Pieces of a blob that overlap a range, in order, each with its offset in the blob.
 pub struct Pieces {

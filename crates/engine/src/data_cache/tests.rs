@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::address::Generation;
 use crate::batch::{Batch, Durability, Operation, Payload, Place, SpaceId};
 use crate::checksum::crc32c;
 use crate::device::{Device, MemoryDevice, ReadMode};
 use crate::engine::{Background, Engine, FormatOptions, Options};
 use crate::glance::Glance;
 use crate::stage::StageHint;
-use crate::value::Generation;
 
 const SPACE: SpaceId = SpaceId(20);
 const MIB: usize = 1 << 20;

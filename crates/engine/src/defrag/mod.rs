@@ -33,7 +33,7 @@ use crate::content::{record_range, user_key};
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::value::{Content, Record, SpaceRoot, Value};
+use crate::tree::value::{Content, Record, SpaceRoot, Value};
 use crate::view::View;
 use window::{Finder, Outcome, Window};
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::address::BlockRange;
 use crate::apply::State;
 use crate::apply::reference;
 use crate::apply::state::REFERENCES;
@@ -17,7 +18,7 @@ use crate::log::record::Step;
 use crate::space::Class;
 use crate::stage::{Access, StageHint};
 use crate::staging::{Stage, Staged};
-use crate::value::{BlobId, BlockRange, Piece, SpaceRoot};
+use crate::tree::value::{BlobId, Piece, SpaceRoot};
 use crate::view::View;
 
 /// The most bytes of a window: one run.

@@ -16,9 +16,9 @@ use bytes::Bytes;
 use crate::batch::{KeyRange, Operation, Payload, Place, RequestId, Sources, SpaceId, Version};
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Refusal, Result};
+use crate::extent::Extent;
 use crate::stage::StageToken;
 use crate::staging::Staged;
-use crate::value::Extent;
 
 /// A step of a commit: an operation of its batch, or the engine's own bookkeeping of stages.
 #[derive(Clone, Debug)]
@@ -379,7 +379,7 @@ fn extents(reader: &mut Reader<'_>) -> Result<Vec<Extent>> {
     let count = reader.u32()?;
     let mut extents = Vec::with_capacity((count as usize).min(reader.remaining() / 16));
     for _ in 0..count {
-        extents.push(reader.extent()?);
+        extents.push(Extent::read(reader)?);
     }
     Ok(extents)
 }

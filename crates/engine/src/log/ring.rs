@@ -4,8 +4,8 @@
 //! ring's length is the place on the device. A group never wraps: one that does not fit before the
 //! ring's end begins at its start, and the bytes between count as passed.
 
+use crate::address::BlockRange;
 use crate::device::BLOCK_LEN;
-use crate::value::BlockRange;
 
 /// Bytes ever passed in the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

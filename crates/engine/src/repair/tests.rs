@@ -6,7 +6,7 @@ use crate::limits::FROZEN_ABOVE;
 use crate::scrub::tests::{SPACE, commit, place, put, put_large, store};
 use crate::space::free_list;
 use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, write_slot};
-use crate::value::{BlobId, blob_of, block_of};
+use crate::tree::value::{BlobId, blob_of, block_of};
 use crate::{Background, ErrorKind, Operation};
 
 const OPTIONS: Options = Options {

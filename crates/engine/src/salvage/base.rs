@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::log::{Log, NOTHING_BEFORE};
+use crate::address::NodeRef;
 use crate::batch::{SpaceId, Version};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::superblock::{Slot, Superblock, read_slots};
-use crate::tree::{Claim, Gap, NodeRef, NodeSource, StoreId, Tourist, Tree};
-use crate::value::Value;
+use crate::tree::value::Value;
+use crate::tree::{Claim, Gap, NodeSource, StoreId, Tourist, Tree};
 
 /// How the trees were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

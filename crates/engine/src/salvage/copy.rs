@@ -14,8 +14,9 @@ use super::{LostKeys, PartialValue, SalvageProgress, SalvageReport, SalvageSink}
 use crate::batch::{KeyRange, Place, SpaceId};
 use crate::content::{Reading, record_range, split_piece_key, user_key};
 use crate::error::Result;
+use crate::extent::Extent;
+use crate::tree::value::{BlobId, Content, Piece, Value};
 use crate::tree::{Gap, Tourist, Tree};
-use crate::value::{BlobId, Content, Extent, Piece, Value};
 
 /// Zeros, inline bytes and extents go to the sink in parts of at most this many bytes.
 const PART_LEN: usize = 1 << 20;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::address::BlockRange;
 use crate::batch::Version;
 use crate::codec::Reader;
 use crate::content::Reading;
@@ -16,7 +17,7 @@ use crate::log::group::{self, GroupHeader};
 use crate::log::record::Record;
 use crate::superblock::{RING_BLOCKS_MAX, RING_START_BLOCK_MAX, RING_START_BLOCK_MIN};
 use crate::tree::StoreId;
-use crate::value::{BlockRange, Piece};
+use crate::tree::value::Piece;
 
 /// A group that verifies.
 #[derive(Clone, Debug)]

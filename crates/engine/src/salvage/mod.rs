@@ -36,8 +36,8 @@ use crate::device::{Device, ReadMode};
 use crate::error::Result;
 use crate::node_cache::NodeCache;
 use crate::superblock::Superblock;
+use crate::tree::value::Value;
 use crate::tree::{Gap, NodeSource, StoreId, Tourist, Tree};
-use crate::value::Value;
 
 /// Memory for index nodes, in bytes.
 const CACHE_LEN: u64 = 64 << 20;

@@ -11,8 +11,9 @@ use bytes::Bytes;
 
 use crate::content::{Reading, piece_bound, piece_range, split_piece_key};
 use crate::error::Result;
+use crate::extent::Extent;
+use crate::tree::value::{BlobId, Content, Piece, Record, Value};
 use crate::tree::{Gap, NodeSource, Tourist, Tree};
-use crate::value::{BlobId, Content, Extent, Piece, Record, Value};
 
 /// Where the bytes of a part are.
 #[derive(Clone, Debug)]

@@ -15,10 +15,11 @@ use crate::apply::state::{FROZEN, STAGES};
 use crate::batch::{KeyRange, Operation, Payload, Place, Sources, SpaceId, after_prefix};
 use crate::content::{Reading, as_record, record_key, record_range, user_key};
 use crate::error::{Error, ErrorKind, Result};
+use crate::extent::Extent;
 use crate::log::record::{Outcome, Record, Step};
 use crate::staging::Staged;
+use crate::tree::value::{BlobId, Piece, Value};
 use crate::tree::{Gap, Tourist, Tree};
-use crate::value::{BlobId, Extent, Piece, Value};
 
 /// What is known of a key.
 #[derive(Clone, Debug)]

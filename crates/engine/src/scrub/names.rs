@@ -12,8 +12,8 @@ use crate::batch::SpaceId;
 use crate::content::{piece_key, record_key, split_piece_key, user_key};
 use crate::error::Result;
 use crate::stream::each_space;
+use crate::tree::value::{BlobId, Content, Frozen, Piece, Value};
 use crate::tree::{Gap, Tourist, Tree};
-use crate::value::{BlobId, Content, Frozen, Piece, Value};
 
 /// A range of frozen blobs that is damaged: from a byte of one to a byte of the same or another.
 pub(super) struct FrozenDamage {

@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
+use crate::address::BlockRange;
 use crate::error::Result;
 use crate::lock::Mutex;
 use crate::space::group::Group;
 use crate::stage::Lifetime;
-use crate::value::BlockRange;
 
 /// Blocks of a group: 1 GiB.
 pub const GROUP_BLOCKS: u64 = 1 << 18;

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use koine_env::{SeededRandom, SystemClock};
 
+use crate::address::BlockRange;
 use crate::batch::{Batch, Durability, KeyRange, Operation, Payload, Place, SpaceId};
 use crate::defrag::{DefragOptions, DefragPosition};
 use crate::device::{BLOCK_LEN, Device, MemoryDevice};
 use crate::engine::{Background, Engine, FormatOptions, Options};
 use crate::error::{ErrorKind, Result};
+use crate::extent::Extent;
 use crate::stage::StageHint;
-use crate::value::{BlockRange, Content, Extent, Piece, Value};
+use crate::tree::value::{Content, Piece, Value};
 
 const SPACE: SpaceId = SpaceId::FIRST;
 const KIB: usize = 1 << 10;

@@ -7,12 +7,12 @@
 //! Invariant: the list names exactly the blocks that are free at the cut: neither reachable from the
 //! root, nor the list's own, nor the ring's or the superblocks'.
 
+use crate::address::BlockRange;
 use crate::codec::{Reader, Writer};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, Result};
 use crate::space::runs::Runs;
 use crate::superblock::FreeListRef;
-use crate::value::BlockRange;
 
 const MAGIC: [u8; 4] = *b"KFRE";
 const HEADER_LEN: usize = 32;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::value::{BlockRange, Generation};
+use crate::address::{BlockRange, Generation};
 
 /// A node on the device: its first block and its birth.
 pub type Leased = (u64, Generation);

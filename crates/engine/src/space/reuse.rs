@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::address::BlockRange;
 use crate::batch::Version;
 use crate::space::Leases;
-use crate::value::BlockRange;
 
 /// Freed blocks in the order of the commits that freed them.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::value::Generation;
+    use crate::address::Generation;
 
     #[test]
     fn nothing_comes_back_before_its_commit_is_safe() {

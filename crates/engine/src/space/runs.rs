@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::address::BlockRange;
 use crate::error::{Error, Result};
-use crate::value::BlockRange;
 
 /// Blocks as runs: start to count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::flight::Shared;
 use super::lane::Lane;
 use super::{Staged, extent_of};
+use crate::address::BlockRange;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
 use crate::stage::{Access, Lifetime, StageToken};
-use crate::value::BlockRange;
 
 /// Many values on their way in.
 pub struct Bundle {

@@ -11,7 +11,7 @@ use crate::buffers::Lent;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, ErrorKind, Result};
-use crate::value::Extent;
+use crate::extent::Extent;
 
 /// Memory of somebody else, kept until it is written.
 pub type Shared = Box<dyn AsRef<[u8]> + Send>;

@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use super::flight::{Flight, Memory, Shared, Target, leave};
 use super::unwritten::TURN;
+use crate::address::BlockRange;
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
+use crate::extent::Extent;
 use crate::space::{Class, Spot};
 use crate::stage::Lifetime;
-use crate::value::{BlockRange, Extent};
 
 /// The longest run of data, in bytes: what is written at once.
 const RUN_LEN_MAX: usize = BUFFER_LEN;

@@ -11,13 +11,14 @@ use std::sync::atomic::Ordering;
 use super::flight::{Target, leave};
 use super::lane::Lane;
 use super::{CHUNK_LOG2_RANDOM, CHUNK_LOG2_SEQUENTIAL, Staged, extent_of};
+use crate::address::BlockRange;
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
+use crate::extent::Extent;
 use crate::space::{Class, Spot};
 use crate::stage::{Access, StageHint, StageToken};
-use crate::value::{BlockRange, Extent};
 
 /// What an extent takes in the log beside its checksums, and more.
 const EXTENT_LEN: usize = 40;

@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::stream::frame::{DATA_LEN_MAX, Frame};
 use crate::stream::source::Trees;
 use crate::stream::value::{Part, Rest, is_same_piece, read};
+use crate::tree::value::{Content, Piece, Record};
 use crate::tree::{NodeSource, Tree};
-use crate::value::{Content, Piece, Record};
 
 /// So many stretches of a value are looked at in one call.
 const STRETCHES_MAX: usize = 4096;

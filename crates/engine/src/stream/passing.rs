@@ -14,7 +14,7 @@ use crate::batch::{Batch, Durability, KeyRange, Operation, SpaceId};
 use crate::core::Core;
 use crate::error::Result;
 use crate::tree::NodeSource;
-use crate::value::{SpaceRoot, Value};
+use crate::tree::value::{SpaceRoot, Value};
 
 /// The first id of such spaces.
 const FIRST: u64 = 0xFFFF << 48;

@@ -18,8 +18,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::stream::frame::{DATA_LEN_MAX, Frame, FrameWriter};
 use crate::stream::source::{Source, Sources, Trees};
 use crate::stream::value::{self, Rest};
+use crate::tree::value::{Record, Value};
 use crate::tree::{Differences, diff};
-use crate::value::{Record, Value};
 
 /// Keys that are looked for at once.
 const KEYS_AT_ONCE: usize = 256;

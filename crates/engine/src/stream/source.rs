@@ -13,8 +13,8 @@ use crate::batch::{Batch, Durability, Operation, SpaceId, Version};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stream::passing::{each_space, is_passing};
+use crate::tree::value::{SpaceRoot, Value};
 use crate::tree::{NodeSource, Tree};
-use crate::value::{SpaceRoot, Value};
 use crate::view::View;
 
 /// What a space is compared with.

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::stream::compared::{self, Compared};
 use crate::stream::frame::{DATA_LEN_MAX, Frame};
 use crate::stream::source::Trees;
+use crate::tree::value::{BlobId, Content, Piece, Record, Value};
 use crate::tree::{Differences, diff};
-use crate::value::{BlobId, Content, Piece, Record, Value};
 
 /// Where telling a value goes on.
 #[derive(Clone, Debug)]

@@ -11,7 +11,8 @@ use super::node::{Body, Entries};
 use super::run::Run;
 use super::{Child, Node, NodeSource, Tree, Weight};
 use crate::Result;
-use crate::value::{Content, Frozen, Generation, Pending, Piece, Record, Value, block_of};
+use crate::address::Generation;
+use crate::tree::value::{Content, Frozen, Pending, Piece, Record, Value, block_of};
 
 /// What a copy has made.
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ pub struct Copied {
     /// Bytes of pending pieces, as many times as they are held now.
     pub bytes: u64,
     /// Pieces on the device that are too young to be shared silently: each is named once more than before.
-    pub named_again: Vec<crate::value::BlockRange>,
+    pub named_again: Vec<crate::address::BlockRange>,
 }
 
 impl Tree {
@@ -132,6 +133,6 @@ impl Branching<'_> {
             return Piece::Disk(extent);
         }
         self.copied.named_again.push(extent.blocks());
-        Piece::Disk(crate::value::Extent { birth: self.birth, ..extent })
+        Piece::Disk(crate::extent::Extent { birth: self.birth, ..extent })
     }
 }

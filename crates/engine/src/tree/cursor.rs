@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::look::{ChildRef, Held};
+use super::look::ChildRef;
 use super::run::Spot;
+use super::value::{Held, Value};
 use super::{Node, NodeSource, Tree};
-use crate::value::Value;
 use crate::{KeyRange, Result};
 
 /// A place between two keys of a tree. It holds its tree's version in memory while it lives.
@@ -66,7 +66,7 @@ impl<'a> EntryAt<'a> {
     /// What it holds.
     #[inline]
     pub fn held(&self) -> Result<Held<'a>> {
-        self.leaf.held(self.spot).ok_or_else(super::edit::childless)
+        self.leaf.held(self.spot).ok_or_else(super::node::childless)
     }
 
     fn to_owned(&self) -> Result<(Bytes, Value)> {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::node::Entries;
 use super::{Child, NodeSource, Tree};
 use crate::error::Result;
-use crate::value::Value;
+use crate::tree::value::Value;
 
 /// What a comparison reports to.
 pub trait Differences {

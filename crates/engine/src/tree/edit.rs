@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::node::{Body, Entries, Size, SplitAt, entry_len, not_open};
+use super::entry::entry_len;
+use super::layout::ENTRY_HEAD_LEN;
+use super::node::{Body, Entries, Size, SplitAt, childless, not_open};
 use super::remove::Taking;
 use super::run::{Run, Spot};
-use super::stored::ENTRY_HEAD_LEN;
-use super::{Child, Node, NodeRef, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, Weight, load};
-use crate::value::{Generation, Value};
+use super::{Child, Node, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, Weight, load};
+use crate::address::{Generation, NodeRef};
+use crate::tree::value::Value;
 use crate::{Error, Result, Version};
 
 /// What a node weighs that is not there.
@@ -363,8 +365,4 @@ fn rebalance(node: &mut Node, edit: &mut Edit<'_>, small: Spot) -> Result<()> {
     }
     node.measure();
     Ok(())
-}
-
-pub(super) fn childless() -> Error {
-    Error::damaged("an inner node of the index has no child for a key")
 }

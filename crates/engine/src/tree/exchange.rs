@@ -2,21 +2,14 @@
 
 use bytes::Bytes;
 
-use super::edit::{childless, own, put_upper, split_if_full};
-use super::node::{Body, Entries, Node, SplitAt, entry_len, not_open};
-use super::stored::ENTRY_HEAD_LEN;
+use super::edit::{own, put_upper, split_if_full};
+use super::entry::entry_len;
+use super::layout::ENTRY_HEAD_LEN;
+use super::node::{Body, Entries, Node, SplitAt, childless, not_open};
+use super::patch::Exchanged;
+use super::value::Value;
 use super::{Edit, Tree};
 use crate::Result;
-use crate::value::Value;
-
-/// What became of an exchange.
-#[derive(Debug)]
-pub enum Exchanged {
-    /// The value that was there.
-    Old(Value),
-    /// Nothing like it was there: the value that was given.
-    Not(Value),
-}
 
 /// The neighbour of a node that was split.
 type Upper = Option<(Bytes, Node)>;

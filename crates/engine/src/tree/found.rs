@@ -6,13 +6,14 @@
 use bytes::Bytes;
 
 use super::node::Entries;
-use super::{NODE_HEADER_LEN, NODE_LEN_MAX, NODE_MAGIC, Node, NodeRef, StoreId};
+use super::{NODE_HEADER_LEN, NODE_MAGIC, Node, StoreId};
 use crate::Version;
+use crate::address::{Generation, NODE_LEN_MAX, NodeRef};
 use crate::batch::SpaceId;
 use crate::codec::Reader;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
-use crate::value::{Generation, Value};
+use crate::tree::value::Value;
 
 /// What the header of a node says, before anything is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,33 +9,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::edit::childless;
-use super::node::{Body, Entries, not_open};
-use super::packed::Stored;
+use super::node::{Body, Entries, childless, not_open};
 use super::patch::Patch;
 use super::run::Spot;
-use super::{Child, Node, NodeRef, NodeSource, load};
+use super::value::Held;
+use super::{Child, Node, NodeSource, load};
 use crate::Result;
-use crate::value::Value;
-
-/// What a leaf holds for a key, where it lies.
-#[derive(Clone, Debug)]
-pub enum Held<'a> {
-    /// In memory.
-    Value(&'a Value),
-    /// In the bytes of a stored node.
-    Stored(Stored<'a>),
-}
-
-impl Held<'_> {
-    /// The value, taken out.
-    pub fn to_value(&self) -> Result<Value> {
-        match self {
-            Held::Value(value) => Ok((*value).clone()),
-            Held::Stored(stored) => Value::decode(stored.to_bytes()),
-        }
-    }
-}
+use crate::address::NodeRef;
 
 /// A child, where its parent holds it.
 pub(super) enum ChildRef<'a> {

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::entry::encode_entry;
 use super::gone::Gone;
-use super::look::Held;
 use super::run::Run;
-use super::stored::encode_entry;
+use super::value::{Held, Value};
 use super::{Node, node};
 use crate::Result;
-use crate::value::Value;
 
 /// Set where an entry is a changed one; a node has fewer entries than this.
 const CHANGED: u16 = 1 << 15;

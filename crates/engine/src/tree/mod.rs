@@ -18,10 +18,12 @@ mod branch;
 mod cursor;
 mod diff;
 mod edit;
+mod entry;
 mod exchange;
 mod fate;
 mod found;
 mod gone;
+mod layout;
 mod look;
 mod merged;
 mod node;
@@ -30,10 +32,12 @@ mod patch;
 mod prune;
 mod remove;
 mod run;
+mod slice;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod tour;
+pub mod value;
 mod walk;
 mod weight;
 mod write;
@@ -46,51 +50,30 @@ pub use branch::Copied;
 pub use cursor::{Cursor, EntryAt};
 pub(crate) use diff::{Differences, diff};
 pub use edit::{Edit, Replaced};
-pub use exchange::Exchanged;
 pub use fate::Fate;
 pub(crate) use found::Claim;
-pub use look::Held;
+pub use layout::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, Stamp, StoreId};
 use look::{Below, ChildRef};
 pub use node::Node;
-pub use packed::Stored;
+pub use patch::Exchanged;
 pub use remove::Taken;
-pub use stored::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, NODE_REF_LEN, Stamp, StoreId};
+pub use slice::Stored;
 pub(crate) use tour::{Gap, Tourist};
+pub use value::Held;
 pub use walk::{Visit, Visitor, walk};
 pub use weight::Weight;
 pub use write::{Encoded, NodeSink, unplaced, write_dirty};
 
+use crate::address::{NODE_LEN_MAX, NodeRef};
 use crate::space::Lease;
-use crate::value::{BlockRange, Generation, Value};
 use crate::{Error, KeyRange, Result};
+use value::Value;
 
-/// The most bytes of a stored node.
-pub const NODE_LEN_MAX: usize = 16384;
 /// The longest key of a tree, in bytes: a user's key and what the engine puts around it.
 pub const TREE_KEY_LEN_MAX: usize = crate::batch::KEY_LEN_MAX + 16;
 /// The longest value of a leaf, in bytes of its stored form. With the longest key, four entries fit into a node.
 pub const TREE_VALUE_LEN_MAX: usize = 1984;
 const _: () = assert!(4 * (4 + TREE_KEY_LEN_MAX + TREE_VALUE_LEN_MAX) + NODE_HEADER_LEN <= NODE_LEN_MAX);
-
-/// Where a stored node is and how to know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NodeRef {
-    /// Its first block.
-    pub start_block: u64,
-    /// Its blocks, 1 to 4.
-    pub blocks: u16,
-    /// CRC-64/NVME over all its bytes, padding too.
-    pub checksum: u64,
-    /// The generation of the checkpoint that wrote it.
-    pub birth: Generation,
-}
-
-impl NodeRef {
-    /// The blocks that it takes.
-    pub fn range(&self) -> BlockRange {
-        BlockRange { start: self.start_block, count: u32::from(self.blocks) }
-    }
-}
 
 /// Loads stored nodes: a cache over a device. `load` returns what [`Node::decode`] made of the bytes.
 pub trait NodeSource {

@@ -11,15 +11,17 @@
 
 use bytes::Bytes;
 
+use super::entry::{Payload, entry_len};
+use super::layout::NODE_HEADER_LEN;
 use super::merged::Merged;
 use super::packed::Packed;
 use super::patch::Patch;
 use super::run::{Run, Spot};
-use super::stored::{ENTRY_HEAD_LEN, NODE_HEADER_LEN};
-use super::{Child, Fate, NODE_LEN_MAX, NODE_REF_LEN, NodeRef, NodeSource, Weight, load};
+use super::value::Value;
+use super::{Child, Fate, NodeSource, Weight, load};
+use crate::address::{NODE_LEN_MAX, NodeRef};
 use crate::batch::Version;
 use crate::device::BLOCK_LEN;
-use crate::value::Value;
 use crate::{Error, Result};
 
 /// A leaf is split above this, unless it has few entries: a change of one entry writes a whole leaf in the end.
@@ -117,46 +119,7 @@ impl std::fmt::Debug for Body {
     }
 }
 
-/// What the two kinds of entries have in common.
-pub(super) trait Held: Clone {
-    /// Bytes of the stored form without key and lengths.
-    fn held_len(&self) -> usize;
-    /// Whether `settle` would change it.
-    fn settles(&self) -> bool;
-    /// Forgets the memory form of what was written.
-    fn settle(&mut self);
-}
-
-impl Held for Value {
-    fn held_len(&self) -> usize {
-        self.encoded_len()
-    }
-    fn settles(&self) -> bool {
-        Value::settles(self)
-    }
-    fn settle(&mut self) {
-        Value::settle(self);
-    }
-}
-
-impl Held for Child {
-    fn held_len(&self) -> usize {
-        NODE_REF_LEN
-    }
-    fn settles(&self) -> bool {
-        Child::settles(self)
-    }
-    fn settle(&mut self) {
-        Child::settle(self);
-    }
-}
-
-/// The stored length of an entry.
-pub(super) fn entry_len<T: Held>(key: &[u8], held: &T) -> usize {
-    ENTRY_HEAD_LEN + key.len() + held.held_len()
-}
-
-fn run_len<T: Held>(run: &Run<T>) -> usize {
+fn run_len<T: Payload>(run: &Run<T>) -> usize {
     run.iter().map(|entry| entry_len(&entry.0, &entry.1)).sum()
 }
 
@@ -378,6 +341,11 @@ pub(super) fn not_open() -> Error {
     Error::invalid("a stored node cannot be changed")
 }
 
+/// A node without a child for a key: damage.
+pub(super) fn childless() -> Error {
+    Error::damaged("an inner node of the index has no child for a key")
+}
+
 /// Where a full node is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SplitAt {
@@ -387,7 +355,7 @@ pub(super) enum SplitAt {
     Tail,
 }
 
-fn split_spot<T: Held>(run: &Run<T>, at: SplitAt) -> Option<Spot> {
+fn split_spot<T: Payload>(run: &Run<T>, at: SplitAt) -> Option<Spot> {
     let last = run.before(run.end())?;
     if at == SplitAt::Tail && last != run.start() {
         return Some(last);
@@ -418,7 +386,7 @@ fn separator(last: &[u8], first: &[u8]) -> Bytes {
 }
 
 /// Settles one chunk, or all. Returns the stored bytes saved and the next chunk to look at.
-fn sweep_run<T: Held>(run: &mut Run<T>, sweep: usize, all: bool) -> (usize, usize) {
+fn sweep_run<T: Payload>(run: &mut Run<T>, sweep: usize, all: bool) -> (usize, usize) {
     let count = run.chunk_count().max(1);
     let at = sweep % count;
     let chunks = if all { 0..count } else { at..at + 1 };

@@ -14,10 +14,13 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
+use super::layout::{ENTRY_HEAD_LEN, NODE_HEADER_LEN};
 use super::run::Run;
-use super::stored::{ENTRY_HEAD_LEN, NODE_HEADER_LEN};
-use super::{Child, NODE_REF_LEN, NodeRef, TREE_KEY_LEN_MAX};
-use crate::value::{Value, truncated};
+use super::slice::Stored;
+use super::value::Value;
+use super::{Child, TREE_KEY_LEN_MAX};
+use crate::address::{NODE_REF_LEN, NodeRef};
+use crate::codec::truncated;
 use crate::{Error, Result};
 
 /// An entry of the node.
@@ -165,7 +168,7 @@ impl Packed {
     /// What an entry holds, in its stored form.
     #[inline]
     pub(super) fn held(&self, index: usize) -> Stored<'_> {
-        Stored { node: &self.bytes, range: self.held_range(index) }
+        Stored::new(&self.bytes, self.held_range(index))
     }
 
     /// The value of an entry of a leaf.
@@ -248,46 +251,6 @@ impl Packed {
     pub(super) fn open_inner(&self) -> Result<Run<Child>> {
         let entries = (0..self.len()).map(|index| Ok((self.key_bytes(index), Child::Disk(self.child(index)?))));
         Ok(Run::from_sorted(entries.collect::<Result<_>>()?))
-    }
-}
-
-/// What an entry holds, where it lies in its node.
-#[derive(Clone, Debug)]
-pub struct Stored<'a> {
-    node: &'a Bytes,
-    range: std::ops::Range<usize>,
-}
-
-impl<'a> Stored<'a> {
-    /// All of a node's bytes.
-    #[cfg(test)]
-    pub(crate) fn of(node: &'a Bytes) -> Stored<'a> {
-        Stored { node, range: 0..node.len() }
-    }
-
-    /// The bytes.
-    #[inline]
-    pub fn as_slice(&self) -> &'a [u8] {
-        self.node.get(self.range.clone()).unwrap_or_default()
-    }
-
-    /// The bytes, sharing those of the node.
-    pub fn to_bytes(&self) -> Bytes {
-        self.node.slice(self.range.clone())
-    }
-
-    /// The first bytes.
-    #[inline]
-    pub fn head(&self, count: usize) -> Stored<'a> {
-        let end = self.range.start.saturating_add(count).min(self.range.end);
-        Stored { node: self.node, range: self.range.start..end }
-    }
-
-    /// The bytes from an offset on.
-    #[inline]
-    pub fn tail(&self, from: usize) -> Stored<'a> {
-        let start = self.range.start.saturating_add(from).min(self.range.end);
-        Stored { node: self.node, range: start..self.range.end }
     }
 }
 

@@ -13,15 +13,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::exchange::Exchanged;
 use super::gone::Gone;
-use super::look::Held;
 use super::packed::Packed;
 use super::run::Run;
-use super::{Node, NodeRef, NodeSource, load, merged::Merged, node};
+use super::value::{Held, Value};
+use super::{Node, NodeSource, load, merged::Merged, node};
 use crate::Result;
+use crate::address::NodeRef;
 use crate::space::Lease;
-use crate::value::Value;
 
 /// What a changed entry takes in memory beside its key and value, in bytes.
 const CHANGE_LEN: usize = size_of::<(Bytes, Value)>();
@@ -45,6 +44,15 @@ pub(super) struct Changed {
     pub old: Option<Value>,
     /// It is the last key of the leaf now.
     pub is_last: bool,
+}
+
+/// What became of an exchange.
+#[derive(Debug)]
+pub enum Exchanged {
+    /// The value that was there.
+    Old(Value),
+    /// Nothing like it was there: the value that was given.
+    Not(Value),
 }
 
 impl Patch {

@@ -7,11 +7,12 @@
 
 use bytes::Bytes;
 
-use super::edit::{childless, own};
+use super::edit::own;
+use super::node::childless;
 use super::node::{Body, Entries};
 use super::{Child, Edit, Tree, Weight};
 use crate::Result;
-use crate::value::Value;
+use crate::tree::value::Value;
 
 impl Tree {
     /// Takes away up to about `most` leaves from the front and hands their entries out; true when nothing is left.

@@ -6,15 +6,15 @@
 
 use bytes::Bytes;
 
-use super::edit::childless;
+use super::entry::entry_len;
+use super::layout::ENTRY_HEAD_LEN;
 use super::look::ChildRef;
-use super::node::{Body, Size, entry_len};
+use super::node::{Body, Size, childless};
 use super::patch::Patch;
 use super::run::Run;
-use super::stored::ENTRY_HEAD_LEN;
+use super::value::Value;
 use super::{Edit, Node, NodeSource, Tree, load};
 use crate::Result;
-use crate::value::Value;
 
 /// Hears the number of each key that was there, and its value.
 pub type Taken<'a> = dyn FnMut(usize, Value) -> Result<()> + 'a;

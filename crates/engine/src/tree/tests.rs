@@ -21,8 +21,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::ErrorKind;
 use crate::Version;
+use crate::address::{Generation, NodeRef};
 use crate::device::BLOCK_LEN;
-use crate::value::{Extent, Pending, Piece, SpaceRoot};
+use crate::extent::Extent;
+use crate::tree::value::{Pending, Piece, SpaceRoot};
 
 const STORE: StoreId = StoreId(0xC0FFEE);
 
@@ -32,7 +34,7 @@ fn stamp(birth: Generation) -> Stamp {
 
 /// Gives a node the checksum of its bytes, to reach the checks behind it.
 fn seal(bytes: &mut [u8], start_block: u64, birth: Generation) -> NodeRef {
-    let at = NodeRef::of(bytes, start_block, birth);
+    let at = super::layout::reference(bytes, start_block, birth);
     bytes[32..40].copy_from_slice(&at.checksum.to_le_bytes());
     at
 }

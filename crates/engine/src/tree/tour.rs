@@ -7,9 +7,10 @@
 use bytes::Bytes;
 
 use super::node::Entries;
-use super::{Child, NodeRef, NodeSource, Tree};
+use super::{Child, NodeSource, Tree};
+use crate::address::NodeRef;
 use crate::error::{Error, Result};
-use crate::value::Value;
+use crate::tree::value::Value;
 
 /// A part of a tree that could not be read.
 #[derive(Clone, Debug)]

@@ -6,8 +6,9 @@
 use bytes::Bytes;
 
 use super::node::Entries;
-use super::{Child, Node, NodeRef, NodeSource, Tree};
-use crate::value::Value;
+use super::{Child, Node, NodeSource, Tree};
+use crate::address::NodeRef;
+use crate::tree::value::Value;
 use crate::{Error, Result};
 
 /// What a walk does about a node.

@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::layout::Stamp;
 use super::node::{Body, Entries};
-use super::stored::Stamp;
-use super::{Child, Node, NodeRef, NodeSource, Tree};
+use super::{Child, Node, NodeSource, Tree};
+use crate::address::NodeRef;
 use crate::batch::SpaceId;
-use crate::value::{Pending, Value};
+use crate::tree::value::{Pending, Value};
 use crate::{Error, Piece, Result, Version};
 
 /// Where a checkpoint writes to.
@@ -152,7 +153,7 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
     }
     let whole = node.whole(sink.source())?;
     let bytes = whole.as_ref().unwrap_or(node).encode(writing.stamp, writing.space, writing.is_root)?;
-    let at = NodeRef::of(&bytes, 0, writing.stamp.birth);
+    let at = super::layout::reference(&bytes, 0, writing.stamp.birth);
     sink.write_node(Encoded { node: Arc::clone(node), bytes: bytes.into(), at })?;
     node.fate.promised().ok_or_else(|| Error::invalid("a checkpoint did not place a node"))
 }

@@ -6,8 +6,8 @@
 use crate::content::Pieces;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
+use crate::tree::value::{BlobId, Content, Piece};
 use crate::tree::{NodeSource, Tree};
-use crate::value::{BlobId, Content, Piece};
 
 /// How many blocks a piece takes by itself.
 pub(crate) fn blocks_of_piece(piece: &Piece) -> u64 {

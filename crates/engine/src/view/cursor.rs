@@ -10,7 +10,7 @@ use crate::content::{as_record, record_key, record_range};
 use crate::device::ReadMode;
 use crate::error::Result;
 use crate::tree::Tree;
-use crate::value::{INLINE_LEN_MAX, Record, RecordHead};
+use crate::tree::value::{INLINE_LEN_MAX, Record, RecordHead};
 
 /// A key met by a cursor.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use crate::content::{as_record, with_record_key, would_block};
 use crate::device::ReadMode;
 use crate::error::{ErrorKind, Result};
 use crate::glance::{GLANCE_LEN_MAX, Glance};
+use crate::tree::value::{Record, RecordHead};
 use crate::tree::{Held, NodeSource, Tree};
-use crate::value::{Record, RecordHead};
 
 impl View {
     /// Version, size and bytes of a range in one look-up, without waiting for the device.

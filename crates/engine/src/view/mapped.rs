@@ -17,8 +17,9 @@ use crate::checksum::crc32c;
 use crate::content::{Blobs, Flat};
 use crate::device::{BLOCK_LEN, Mapping};
 use crate::error::Result;
+use crate::extent::Extent;
 use crate::tree::Tree;
-use crate::value::{Content, Extent, Piece, Record};
+use crate::tree::value::{Content, Piece, Record};
 
 /// Verified bytes of a value, pinned until they are dropped.
 pub struct Mapped {

@@ -10,7 +10,7 @@ fn place(space: u64, key: &'static str) -> Place {
 
 fn extent(start_block: u64) -> Extent {
     Extent {
-        birth: crate::value::Generation(3),
+        birth: crate::address::Generation(3),
         start_block,
         run_length: 5000,
         skip: 10,

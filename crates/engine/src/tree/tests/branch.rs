@@ -1,7 +1,7 @@
 //! Branching: the same entries twice, nothing shared that has no place, nothing copied that has one and is old enough.
 
 use super::*;
-use crate::value::{Content, Record};
+use crate::tree::value::{Content, Record};
 
 /// A tree with a written part of 3,000 entries and a part that is in memory only.
 fn half_written(disk: &Disk) -> Tree {

@@ -14,7 +14,7 @@ proptest! {
         }
         let at = write_dirty(&tree, stamp(Generation(3)), &mut Sink(&disk)).unwrap().unwrap();
         for (start, bytes) in disk.nodes.lock().iter() {
-            let whole = NodeRef::of(bytes, *start, Generation(3));
+            let whole = crate::tree::layout::reference(bytes, *start, Generation(3));
             let mut wrong = bytes.to_vec();
             for (index, flip) in &flips {
                 // Half of the time only where something is written, to reach the checks behind the checksum.

@@ -10,7 +10,7 @@ fn leaf(keys: &BTreeSet<Vec<u8>>) -> Node {
     let entries = keys.iter().map(|key| (Bytes::copy_from_slice(key), Value::Raw(Bytes::copy_from_slice(key))));
     let open = Node::new(0, Entries::Leaf(Run::from_sorted(entries.collect())), Version(1));
     let bytes = open.encode(stamp(Generation(1)), SpaceId(1), true).unwrap();
-    let at = NodeRef::of(&bytes, 5, Generation(1));
+    let at = crate::tree::layout::reference(&bytes, 5, Generation(1));
     Node::decode(bytes.into(), &at, STORE).unwrap()
 }
 

@@ -37,7 +37,6 @@
 //! the run length divided by the chunk length, rounded up, and at most 512.
 //! A node reference is 26 bytes: start block u64, blocks u16 (1 to 4), checksum u64 (CRC-64/NVME), birth u64.
 
-mod extent;
 mod frozen;
 mod head;
 
@@ -45,29 +44,22 @@ use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
 
-use extent::EXTENT_HEAD_LEN;
-pub use extent::{BlockRange, Extent};
 use frozen::FROZEN_LEN;
 pub use frozen::{Frozen, blob_of, block_of};
-pub use head::{HeldBytes, RecordHead};
+pub use head::{Held, HeldBytes, RecordHead};
 
-pub use crate::tree::Fate;
-use crate::tree::{NODE_REF_LEN, NodeRef, Tree};
+use super::{Fate, Tree};
+use crate::address::{BlockRange, Generation, NODE_REF_LEN, NodeRef};
+use crate::codec::short;
+use crate::extent::{EXTENT_HEAD_LEN, Extent};
 use crate::{Error, Result, Version};
 
 /// The longest piece that lives in a leaf, in bytes.
 pub const INLINE_LEN_MAX: usize = 1024;
-/// The most chunks of one run.
-pub const CHUNKS_MAX: usize = 512;
 /// The smallest chunk that a placed [`Pending`] may be cut into, in bytes.
 pub const PENDING_CHUNK_LEN_MIN: usize = 4096;
 
 const LINEAGE_LEN: usize = 32;
-
-/// Counts checkpoints and branchings. What was born (written as a node, named as an extent) up to the generation in
-/// which a space was branched off is reached by both branches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Generation(pub u64);
 
 /// Names the pieces of one value inside its space's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -420,15 +412,6 @@ impl Value {
             _ => {}
         }
     }
-}
-
-/// The error for a value that ends too early.
-pub(crate) fn truncated() -> Error {
-    Error::damaged("a stored value ends too early")
-}
-
-fn short(_: bytes::TryGetError) -> Error {
-    truncated()
 }
 
 #[cfg(test)]

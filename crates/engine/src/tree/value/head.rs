@@ -5,8 +5,27 @@
 use bytes::Bytes;
 
 use super::{Content, INLINE_LEN_MAX, Piece, Record, Value};
-use crate::tree::{Held, Stored};
+use crate::tree::slice::Stored;
 use crate::{Error, Result, Version};
+
+/// What a leaf holds for a key, where it lies.
+#[derive(Clone, Debug)]
+pub enum Held<'a> {
+    /// In memory.
+    Value(&'a Value),
+    /// In the bytes of a stored node.
+    Stored(Stored<'a>),
+}
+
+impl Held<'_> {
+    /// The value, taken out.
+    pub fn to_value(&self) -> Result<Value> {
+        match self {
+            Held::Value(value) => Ok((*value).clone()),
+            Held::Stored(stored) => Value::decode(stored.to_bytes()),
+        }
+    }
+}
 
 /// What a leaf says of a record, looked at where it lies.
 #[derive(Debug)]

@@ -1,30 +1,20 @@
-//! Runs of blocks, and the parts of values in them.
+//! Parts of runs of checksummed data on the device.
+//!
+//! Invariant: decoding is total: any bytes give an extent whose numbers fit together, or `Damaged`.
 
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
 
-use super::{CHUNKS_MAX, Generation, short, truncated};
+use crate::address::{BlockRange, Generation};
+use crate::codec::{Reader, short, truncated};
 use crate::device::BLOCK_LEN;
 use crate::{Error, Result};
 
-pub(super) const EXTENT_HEAD_LEN: usize = 8 + 8 + 4 + 4 + 4 + 1 + 2;
-
-/// Blocks of 4,096 bytes on the device, one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlockRange {
-    /// The number of the first block, from the start of the device.
-    pub start: u64,
-    /// How many.
-    pub count: u32,
-}
-
-impl BlockRange {
-    /// The block after the last one.
-    pub fn end(&self) -> u64 {
-        self.start.saturating_add(u64::from(self.count))
-    }
-}
+/// The most chunks of one run.
+pub const CHUNKS_MAX: usize = 512;
+/// Bytes of the stored form before the checksums.
+pub(crate) const EXTENT_HEAD_LEN: usize = 8 + 8 + 4 + 4 + 4 + 1 + 2;
 
 /// A part of a run of checksummed data on the device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +60,7 @@ impl Extent {
         }
     }
 
-    pub(super) fn encoded_len(&self) -> usize {
+    pub(crate) fn encoded_len(&self) -> usize {
         EXTENT_HEAD_LEN + 4 * self.checksums.len()
     }
 
@@ -114,5 +104,14 @@ impl Extent {
         }
         let checksums = (0..count).map(|_| bytes.try_get_u32_le().map_err(short)).collect::<Result<Vec<u32>>>()?;
         Ok(Extent { birth, start_block, run_length, skip, length, chunk_log2, checksums: checksums.into() })
+    }
+
+    /// Reads the stored form from the front of what a reader has left.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Extent> {
+        let mut bytes = Bytes::copy_from_slice(reader.peek(EXTENT_HEAD_LEN + 4 * CHUNKS_MAX));
+        let before = bytes.len();
+        let extent = Extent::decode(&mut bytes)?;
+        reader.take(before - bytes.len())?;
+        Ok(extent)
     }
 }

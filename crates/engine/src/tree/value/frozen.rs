@@ -7,7 +7,9 @@
 
 use bytes::{Buf, BufMut, Bytes};
 
-use super::{BlobId, BlockRange, Generation, short};
+use super::BlobId;
+use crate::address::{BlockRange, Generation};
+use crate::codec::short;
 use crate::device::BLOCK_LEN;
 use crate::{Error, Result};
 
