@@ -18,6 +18,9 @@ pub const BUFFER_LEN: usize = HUGE_LEN / 2;
 /// So many are kept while nobody has them, and those whose other half somebody has.
 const IDLE_MAX: usize = 4;
 
+/// One of so many is left to who writes: a large write without a buffer waits for each of its pieces.
+const WRITERS_SHARE: usize = 8;
+
 #[derive(Default)]
 struct State {
     idle: Vec<AlignedBuffer>,
@@ -70,14 +73,24 @@ impl Buffers {
         Some(Lent { buffer: Some(state.next()), home: Some(Arc::clone(self)), counted: true })
     }
 
+    /// As `lend`, but some are left to who writes.
+    pub fn lend_spare(self: &Arc<Self>) -> Option<Lent> {
+        if self.spare() == 0 { None } else { self.lend() }
+    }
+
     /// A buffer outside of the budget: for who counts what it has, or hands it out.
     pub fn take(self: &Arc<Self>) -> Lent {
         Lent { buffer: Some(self.state.lock().next()), home: Some(Arc::clone(self)), counted: false }
     }
 
-    /// How many there may be at once.
-    pub fn most(&self) -> usize {
-        self.most
+    /// How many `lend_spare` may have lent at once.
+    pub fn spare_max(&self) -> usize {
+        self.most - self.most / WRITERS_SHARE
+    }
+
+    /// How many `lend_spare` could lend now.
+    pub fn spare(&self) -> usize {
+        self.free().saturating_sub(self.most / WRITERS_SHARE)
     }
 
     /// How many could be lent now.

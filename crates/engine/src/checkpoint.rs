@@ -15,12 +15,14 @@ use std::time::Duration;
 
 use crate::address::{BlockRange, Generation, NodeRef};
 use crate::batch::Version;
-use crate::core::{Core, Cut, Delta, Head};
-use crate::engine::Background;
+use crate::checkpoint_state::Book;
+use crate::commit_state::{Cut, Delta, Head};
+use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
-use crate::space::{Class, Runs, Spot, free_list};
-use crate::superblock::{Slot, Superblock, write_slot};
+use crate::options::Background;
+use crate::space::{Class, Spot, free_list};
+use crate::superblock::{Superblock, write_slot};
 use crate::tree::{Stamp, Weight, unplaced, write_dirty};
 use sink::Sink;
 
@@ -34,22 +36,6 @@ const IDLE_TIME: Duration = Duration::from_secs(1);
 const IDLE_LEN_MUCH: u64 = 16 << 20;
 /// See [`IDLE_LEN_MUCH`].
 const IDLE_TIME_MUCH: Duration = Duration::from_millis(100);
-
-/// What is stored, and where.
-pub(crate) struct Book {
-    /// The newest superblock.
-    pub newest: Superblock,
-    /// Where it lies.
-    pub slot: Slot,
-    /// The cut of the older superblock.
-    pub older_cut: Version,
-    /// Free blocks at the newest cut.
-    pub free: Runs,
-    /// The pages of the free list that the newest superblock names.
-    pub pages: Vec<BlockRange>,
-    /// Blocks that a checkpoint has written nodes and values to which then found no room to end.
-    pub written: Vec<BlockRange>,
-}
 
 fn is_full<T>(done: &Result<T>) -> bool {
     done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full)

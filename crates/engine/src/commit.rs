@@ -18,22 +18,23 @@ use parking_lot::Mutex;
 use begun::Unended;
 use form::{branched, check_keys, encoded, stages_of};
 
-use crate::apply::{State, condition};
+use crate::apply::condition;
 use crate::batch::{
     BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, RequestId, Version,
 };
 use crate::changes::ChangeSet;
-use crate::core::{Core, Head, Item};
-use crate::engine::Background;
+use crate::commit_state::{Head, Item};
+use crate::core::Core;
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::log::record::{Outcome, Record, Step, inline_len};
+use crate::options::Background;
 use crate::requests;
 use crate::stage::StageHint;
-use crate::staging::{Stage, Staged};
+use crate::staged::Staged;
+use crate::staging::Stage;
+use crate::state::State;
 use crate::ticket::{Completer, Ticket, is_awaited, is_telling};
-
-/// So many bytes of commits that were told already may wait in the queue before the writer is woken for them.
-pub(crate) const LAZY_LEN_MAX: usize = 128 << 10;
+use crate::writer::LAZY_LEN_MAX;
 
 /// A branch copies up to so many nodes that were not written yet, rather than have them written first.
 const UNWRITTEN_MAX: usize = 3;
@@ -276,7 +277,9 @@ impl Core {
         let applied = edition.finish()?;
         let changes = Arc::clone(&applied.changes);
         self.install(head, applied);
-        self.settle_promises(record);
+        if let Some(blocks) = self.promises.settle(record) {
+            self.allocator.set_promised(blocks);
+        }
         if let Some(request) = record.request {
             head.requests.push(record.version, request, None);
         }
@@ -353,7 +356,8 @@ impl Core {
             }
         };
         // Whoever writes now looks at the queue when done.
-        let wake = wake && !head.in_flight && !crate::together::holds(self, &item);
+        let is_for_writer = item.completer.is_none() || item.durability == Durability::Sync;
+        let wake = wake && !head.in_flight && !crate::together::holds(self, is_for_writer);
         head.queue.push_back(item);
         if wake {
             self.work.notify_one();

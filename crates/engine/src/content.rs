@@ -10,17 +10,16 @@ mod parts;
 mod pieces;
 
 use std::cell::{Cell, RefCell};
-use std::io;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::apply::State;
 use crate::batch::KeyRange;
 use crate::checksum::crc32c;
 use crate::data_cache::DataCache;
 use crate::device::{BLOCK_LEN, Device, ReadMode, STEP_LEN};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::extent::Extent;
+use crate::state::State;
 use crate::tree::value::{BlobId, Content, Piece, Record, Value};
 use crate::tree::{NodeSource, Tree};
 use parts::Parts;
@@ -382,7 +381,7 @@ impl Reading<'_> {
         }
         notes.cold.set(true);
         // The page cache is not even asked for what it does not hold: that would have the kernel read ahead too.
-        if self.mode == ReadMode::Now { Err(would_block()) } else { Ok(ReadMode::Stream) }
+        if self.mode == ReadMode::Now { Err(Error::would_block()) } else { Ok(ReadMode::Stream) }
     }
 
     /// Reads whole chunks from `start` of the run and verifies each.
@@ -400,14 +399,14 @@ impl Reading<'_> {
 
     fn read_verified(&self, extent: &Extent, start: u64, buffer: &mut [u8], mode: ReadMode) -> Result<()> {
         let at = extent.start_block * BLOCK_LEN as u64 + start;
-        self.device.read_at(buffer, at, mode).map_err(|e| read_failed(at, e))?;
+        self.device.read_at(buffer, at, mode).map_err(|e| Error::read_failed(at, e))?;
         let Some(first_bad) = first_damaged(extent, start, buffer) else { return Ok(()) };
         match mode {
             // The page cache may hold what was there before: a read of neighbouring bytes while these were
             // written past it can leave old pages behind. Only the medium's word counts.
-            ReadMode::Now => return Err(would_block()),
+            ReadMode::Now => return Err(Error::would_block()),
             ReadMode::Cached | ReadMode::Stream => {
-                self.device.read_at(buffer, at, ReadMode::Direct).map_err(|e| read_failed(at, e))?;
+                self.device.read_at(buffer, at, ReadMode::Direct).map_err(|e| Error::read_failed(at, e))?;
                 if first_damaged(extent, start, buffer).is_none() {
                     return Ok(());
                 }
@@ -442,19 +441,6 @@ fn first_damaged(extent: &Extent, start: u64, bytes: &[u8]) -> Option<(u64, usiz
     let mut chunks = bytes.chunks(chunk).enumerate();
     let (index, bad) = chunks.find(|(index, bytes)| extent.checksums.get(first + index) != Some(&crc32c(bytes)))?;
     Some((extent.start_block * BLOCK_LEN as u64 + start + (index * chunk) as u64, bad.len()))
-}
-
-/// What a failed read of the device means to the caller.
-pub fn read_failed(at: u64, error: io::Error) -> Error {
-    if error.kind() == io::ErrorKind::WouldBlock {
-        return would_block();
-    }
-    Error::device(format!("cannot read at byte {at} of the store"), error)
-}
-
-/// A read that must not wait would have to.
-pub fn would_block() -> Error {
-    Error::new(ErrorKind::Busy, "the device would have to be read")
 }
 
 fn copy_from(bytes: &[u8], from: u64, buffer: &mut [u8]) -> Result<()> {

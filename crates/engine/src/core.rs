@@ -7,22 +7,21 @@
 //! - `head` is the sequenced state: what the next commit builds on. `visible` is what views see; it follows.
 //! - After a failed write or sync the store is stopped: nothing more is written, everything waiting fails.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, RwLock};
 
 use crate::address::BlockRange;
-use crate::apply::{Applied, Counters, Edition, State};
-use crate::batch::{Commit, Durability, Place, Version};
+use crate::apply::{Applied, Edition};
+use crate::batch::{Durability, Version};
 use crate::buffers::Buffers;
-use crate::changes::{ChangeSet, Changes, Watchers};
-use crate::checkpoint::Book;
+use crate::changes::Watchers;
+use crate::checkpoint_state::Book;
+use crate::commit_state::{Delta, Head, Past, Reuse};
 use crate::crew::Crew;
 use crate::data_cache::DataCache;
 use crate::device::{AlignedBuffer, Device, Process, Writing};
-use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::extent::Extent;
 use crate::filter::Filters;
@@ -30,161 +29,17 @@ use crate::limits::Limits;
 use crate::lock::Mutex;
 use crate::log::longest::Longest;
 use crate::log::record::Step;
-use crate::log::ring::{Position, Ring};
+use crate::log::ring::Ring;
 use crate::node_cache::NodeCache;
-use crate::promise::Promises;
-use crate::read_ahead::Readers;
-use crate::requests::Requests;
-use crate::space::{Allocator, Class, ReuseQueue, Spot};
-use crate::staging::Staged;
+use crate::options::Background;
+use crate::pins::Pins;
+use crate::promises::Promises;
+use crate::read_ahead::{Readers, Supply};
+use crate::space::{Allocator, Class, Spot};
+use crate::staged::StageOwner;
+use crate::state::State;
 use crate::ticket::{Completer, Ticket};
 use crate::tree::{StoreId, Weight};
-use crate::view::Pins;
-
-/// A change of the set of blocks that the state needs, in the order of commits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Delta {
-    /// The state names these blocks from now on.
-    Use(BlockRange),
-    /// The state needs these blocks no more.
-    Free(BlockRange),
-}
-
-/// A submit on its way to the ring.
-pub(crate) struct Item {
-    /// The record; none where only an outcome waits for what stands before it.
-    pub record: Option<Vec<u8>>,
-    pub state: State,
-    pub durability: Durability,
-    pub outcome: Result<Commit>,
-    /// None once the outcome was told.
-    pub completer: Option<Completer>,
-    pub changes: ChangeSet,
-}
-
-/// What is left of a commit that was told: nobody reads it, but taking it down takes time.
-pub(crate) struct Past {
-    _record: Option<Vec<u8>>,
-    _state: State,
-    _changes: ChangeSet,
-}
-
-impl Past {
-    /// A state that nobody sees any more.
-    pub fn of(state: State) -> Past {
-        Past { _record: None, _state: state, _changes: ChangeSet::default() }
-    }
-}
-
-/// Where the log stands after a group, and the state there: a checkpoint may cut here.
-#[derive(Clone)]
-pub(crate) struct Cut {
-    pub state: State,
-    pub position: Position,
-    pub chain: u64,
-    pub counters: Counters,
-    /// What of the state that this cut covers has no place yet.
-    pub dirty: Weight,
-}
-
-/// A group of one block to which records may be added: it is written anew, in its place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenGroup {
-    pub position: Position,
-    pub first: Version,
-    pub records: u32,
-    pub payload_len: usize,
-    /// The checksum of the group before.
-    pub previous: u64,
-}
-
-/// The newest sequenced state and what waits to be written.
-pub(crate) struct Head {
-    pub state: State,
-    pub counters: Counters,
-    pub requests: Requests,
-    pub changes: Changes,
-    pub queue: VecDeque<Item>,
-    pub queue_len: usize,
-    /// Items queued or in flight whose outcome was not told: what they wait for is not visible yet.
-    pub untold: usize,
-    /// Somebody writes a group; who wants to write the next waits until it is done.
-    pub in_flight: bool,
-    /// A place whose new data is written beside the group that names it, of which the record is the first, and that data:
-    /// until it is there, neither a checkpoint nor a commit may need it.
-    pub unwritten: Option<(Place, Arc<Staged>)>,
-    /// The last group, while more may be added to it (see `writer`).
-    pub open: Option<OpenGroup>,
-    /// Memory for groups; the last group's bytes while that is open. Away while a group is written.
-    pub group_buffer: Option<AlignedBuffer>,
-    /// The writer looks again soon, whether it is woken or not.
-    pub writer_armed: bool,
-    pub deltas: Vec<(Version, Delta)>,
-    /// Those of commits that are not the newest: what a checkpoint under way has written and they had replaced before.
-    pub late_deltas: Vec<(Version, Delta)>,
-    /// What has to stay in memory until a checkpoint has placed it.
-    pub dirty: Weight,
-    /// A checkpoint begins above this.
-    pub table: Weight,
-    /// The cut of the checkpoint under way; zero when there is none.
-    pub frozen: Version,
-    /// Where the log stands after the last group that was built.
-    pub sealed: Cut,
-    /// The ring is needed from here on (by the older superblock).
-    pub tail: Position,
-    /// The cut of the newest superblock.
-    pub cut_at: Position,
-    /// The highest log number known durable.
-    pub flushed: Version,
-    /// Log numbers up to here may be given out.
-    pub reserve: Version,
-    /// Bytes written since the last sync.
-    pub unflushed_len: u64,
-    /// Somebody waits for a checkpoint.
-    pub checkpoint_wanted: bool,
-    /// Checkpoints finished since the store was opened.
-    pub checkpoints: u64,
-    /// The last checkpoint found no room.
-    pub checkpoint_full: bool,
-    pub closing: bool,
-}
-
-impl Head {
-    /// Takes the changes up to a commit; they are in order once sorted by it.
-    pub fn take_deltas(&mut self, up_to: Version) -> Vec<(Version, Delta)> {
-        let rest = self.deltas.split_off(self.deltas.partition_point(|(of, _)| *of <= up_to));
-        let mut taken = std::mem::replace(&mut self.deltas, rest);
-        taken.extend(self.late_deltas.extract_if(.., |(of, _)| *of <= up_to));
-        taken
-    }
-
-    /// A node has left the newest state before it was written.
-    fn forget(&mut self, (weight, born): (Weight, Version)) {
-        // What a checkpoint under way writes stays until it has ended.
-        if born <= self.frozen {
-            return;
-        }
-        self.dirty = self.dirty.without(weight);
-        if born <= self.sealed.state.version {
-            self.sealed.dirty = self.sealed.dirty.without(weight);
-        }
-    }
-}
-
-pub(crate) struct Reuse {
-    pub queue: ReuseQueue,
-    /// Both superblocks hold the commits up to here.
-    pub safe: Version,
-    /// Blocks that only views hold back, as of the last look.
-    pub held: u64,
-}
-
-impl Reuse {
-    /// Blocks that checkpoints would make reusable.
-    pub fn waits_for_checkpoint(&self) -> u64 {
-        self.queue.blocks().saturating_sub(self.held)
-    }
-}
 
 /// An open store.
 pub struct Core {
@@ -242,23 +97,6 @@ pub struct Core {
     /// Whether there is a `failure`.
     pub(crate) failed: AtomicBool,
     pub(crate) failure: Mutex<Option<Error>>,
-}
-
-impl Item {
-    /// Tells its own outcome, if it was not told yet. What is left of it may be dropped anywhere.
-    pub fn told(self) -> Past {
-        if let Some(completer) = self.completer {
-            completer.complete(self.outcome);
-        }
-        Past { _record: self.record, _state: self.state, _changes: self.changes }
-    }
-
-    /// Tells an outcome, once.
-    pub fn tell(&mut self, outcome: Result<Commit>) {
-        if let Some(completer) = self.completer.take() {
-            completer.complete(outcome);
-        }
-    }
 }
 
 impl Core {
@@ -390,21 +228,10 @@ impl Core {
         }
     }
 
-    /// Gives the blocks of a stage back that no commit named.
-    pub(crate) fn abandon(self: &Arc<Core>, id: u64, spilled: u64, extents: &[Extent]) {
-        if !self.process.is_here() {
-            return;
-        }
-        for extent in extents {
-            let range = extent.blocks();
-            if let Err(error) = self.allocator.release(range.start, u64::from(range.count)) {
-                self.fail(&error);
-            }
-        }
-        if spilled > 0 {
-            // Nobody waits for this: a crash before it is durable ends the stage just as well.
-            drop(self.submit_step(Step::StageDrop { stage: id }, Durability::Written));
-        }
+    /// As the owner of stages.
+    pub(crate) fn as_stage_owner(self: &Arc<Core>) -> Weak<dyn StageOwner> {
+        let core: Weak<Core> = Arc::downgrade(self);
+        core
     }
 
     /// Submits a step of the engine's own.
@@ -412,6 +239,11 @@ impl Core {
         let (ticket, completer) = self.new_ticket();
         self.sequence(&[], vec![step], None, durability, completer);
         ticket
+    }
+
+    /// What streams read ahead with.
+    pub(crate) fn read_supply(&self) -> Supply<'_> {
+        Supply { readers: &self.readers, buffers: &self.buffers, crew: &self.crew }
     }
 
     /// A ticket that does the work itself where nothing else does.
@@ -497,5 +329,23 @@ impl Core {
             self.allocator.release(range.start, u64::from(range.count))?;
         }
         Ok(())
+    }
+}
+
+impl StageOwner for Core {
+    fn abandon(self: Arc<Self>, id: u64, spilled: u64, extents: &[Extent]) {
+        if !self.process.is_here() {
+            return;
+        }
+        for extent in extents {
+            let range = extent.blocks();
+            if let Err(error) = self.allocator.release(range.start, u64::from(range.count)) {
+                self.fail(&error);
+            }
+        }
+        if spilled > 0 {
+            // Nobody waits for this: a crash before it is durable ends the stage just as well.
+            drop(self.submit_step(Step::StageDrop { stage: id }, Durability::Written));
+        }
     }
 }

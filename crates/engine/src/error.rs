@@ -90,6 +90,19 @@ impl Error {
         Error::new(ErrorKind::Device, what).with_source(source)
     }
 
+    /// What a failed read of the device at a byte means to the caller.
+    pub(crate) fn read_failed(at: u64, error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            return Error::would_block();
+        }
+        Error::device(format!("cannot read at byte {at} of the store"), error)
+    }
+
+    /// A read that must not wait would have to.
+    pub(crate) fn would_block() -> Self {
+        Error::new(ErrorKind::Busy, "the device would have to be read")
+    }
+
     /// Who called waits no longer.
     pub fn interrupted() -> Self {
         Error::new(ErrorKind::Interrupted, "the call was ended by its caller before it was done")

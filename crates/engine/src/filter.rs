@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::RwLock;
 
+pub(crate) use self::build::Build;
 use self::cuckoo::Cuckoo;
 use crate::batch::{SpaceId, Version};
 use crate::content::{is_record_key, with_record_key};

@@ -13,22 +13,7 @@ use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::tree::Held;
 use crate::tree::value::{Content, RecordHead};
-use crate::view::Stat;
-use crate::view::blocks_of_piece;
-
-/// What one look-up tells of a key, without waiting for the device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Glance {
-    /// It is absent, or its space is.
-    Absent,
-    /// It is there: its version and size, and the bytes that were asked for; fewer only at the value's end.
-    Part(Stat, Bytes),
-    /// The device would have to be waited for, or more than [`GLANCE_LEN_MAX`] bytes copied.
-    Unknown,
-}
-
-/// A glance copies at most so many bytes.
-pub const GLANCE_LEN_MAX: usize = 64 << 10;
+use crate::view::{Glance, Stat, blocks_of_piece};
 
 impl Engine {
     /// As [`View::glance`](crate::View::glance) of a view that is taken now.
@@ -130,10 +115,11 @@ mod tests {
 
     use koine_env::SeededRandom;
 
-    use super::{GLANCE_LEN_MAX, Glance};
     use crate::batch::{Batch, Durability, SpaceId};
     use crate::device::MemoryDevice;
-    use crate::engine::{Background, Engine, FormatOptions, Options};
+    use crate::engine::{Engine, FormatOptions};
+    use crate::options::{Background, Options};
+    use crate::view::{GLANCE_LEN_MAX, Glance};
 
     const SPACE: SpaceId = SpaceId(20);
 

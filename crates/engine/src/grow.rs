@@ -15,7 +15,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use crate::checkpoint::Book;
+use crate::checkpoint_state::Book;
 use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN, ReadMode};
 use crate::engine::Engine;

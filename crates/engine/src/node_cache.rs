@@ -14,9 +14,8 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::address::{Generation, NodeRef};
-use crate::content::{read_failed, would_block};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::space::{Lease, Leases};
 use crate::tree::{Node, NodeSource, StoreId};
 
@@ -84,12 +83,12 @@ impl NodeCache {
     fn read(&self, at: &NodeRef) -> Result<Arc<Node>> {
         let mut bytes = vec![0; usize::from(at.blocks) * BLOCK_LEN];
         let offset = at.start_block * BLOCK_LEN as u64;
-        self.device.read_at(&mut bytes, offset, self.mode).map_err(|e| read_failed(offset, e))?;
+        self.device.read_at(&mut bytes, offset, self.mode).map_err(|e| Error::read_failed(offset, e))?;
         match Node::decode(Bytes::from(bytes), at, self.store) {
             Err(error) if error.kind() == ErrorKind::Damaged && self.mode == ReadMode::Cached => {
                 // The page cache may hold what was there before; only the medium's word counts.
                 let mut bytes = vec![0; usize::from(at.blocks) * BLOCK_LEN];
-                self.device.read_at(&mut bytes, offset, ReadMode::Direct).map_err(|e| read_failed(offset, e))?;
+                self.device.read_at(&mut bytes, offset, ReadMode::Direct).map_err(|e| Error::read_failed(offset, e))?;
                 Ok(Arc::new(Node::decode(Bytes::from(bytes), at, self.store)?))
             }
             node => Ok(Arc::new(node?)),
@@ -164,7 +163,7 @@ pub struct CachedOnly<'a>(&'a NodeCache);
 
 impl NodeSource for CachedOnly<'_> {
     fn load(&self, at: &NodeRef) -> Result<Arc<Node>> {
-        self.0.nodes.get(&(at.start_block, at.birth)).ok_or_else(would_block)
+        self.0.nodes.get(&(at.start_block, at.birth)).ok_or_else(Error::would_block)
     }
 
     fn lease(&self, at: &NodeRef) -> Arc<Lease> {

@@ -8,96 +8,23 @@
 //! - New data leaves reserve and promises untouched; who draws on a promise leaves the reserve untouched.
 //! - A promise ends with its key.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::{Bytes, BytesMut};
-use parking_lot::Mutex;
-
-use crate::apply::State;
-use crate::batch::{Batch, Condition, Durability, KEY_LEN_MAX, KeyRange, Operation, Place, SpaceId};
+use crate::batch::{Batch, Condition, Durability, KEY_LEN_MAX, KeyRange, Operation, Place};
 use crate::content::{Pieces, Reading, as_record, find_record, record_range, user_key};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::record::{Outcome, Record, Step};
+use crate::promises::{PROMISES, promise_place, promised_to};
 use crate::space::Class;
+use crate::state::State;
 use crate::tree::value::{Content, Piece};
-
-/// What is promised to whom: space (8 bytes, big-endian) and key, to a counter of blocks.
-pub(crate) const PROMISES: SpaceId = SpaceId(9);
 
 /// One block of index in so many of data, and at least [`INDEX_BLOCKS_MIN`].
 const INDEX_SHARE: u64 = 16;
 const INDEX_BLOCKS_MIN: u64 = 8;
-
-/// What is promised, in memory.
-#[derive(Default)]
-pub(crate) struct Promises {
-    books: Mutex<Books>,
-    any: AtomicBool,
-    /// One promise is given at a time.
-    giving: Mutex<()>,
-}
-
-#[derive(Default)]
-struct Books {
-    /// Blocks of each; below zero never for long: draws are applied in the order of commits.
-    left: HashMap<Place, i64>,
-    /// What all have together.
-    all: u64,
-}
-
-impl Books {
-    /// Adds to what is left of one, or ends it.
-    fn change(&mut self, whose: Place, delta: Option<i64>) {
-        let blocks = |left: i64| u64::try_from(left).unwrap_or(0);
-        let before = self.left.get(&whose).copied().unwrap_or(0);
-        let after = delta.map_or(0, |delta| before.saturating_add(delta));
-        self.all = (self.all + blocks(after)).saturating_sub(blocks(before));
-        match after {
-            0 => drop(self.left.remove(&whose)),
-            after => drop(self.left.insert(whose, after)),
-        }
-    }
-}
-
-impl Promises {
-    /// Whether anybody has any.
-    pub(crate) fn are_any(&self) -> bool {
-        self.any.load(Ordering::Acquire)
-    }
-
-    /// Blocks that a key has left.
-    pub(crate) fn left(&self, at: &Place) -> u64 {
-        if !self.are_any() {
-            return 0;
-        }
-        self.books.lock().left.get(at).map_or(0, |left| u64::try_from(*left).unwrap_or(0))
-    }
-
-    /// Adds to what is left for keys, or ends their promises; gives what all have now.
-    fn change(&self, changes: impl IntoIterator<Item = (Place, Option<i64>)>) -> u64 {
-        let mut books = self.books.lock();
-        changes.into_iter().for_each(|(whose, delta)| books.change(whose, delta));
-        self.any.store(!books.left.is_empty(), Ordering::Release);
-        books.all
-    }
-}
-
-fn promise_place(at: &Place) -> Place {
-    let mut key = BytesMut::with_capacity(8 + at.key.len());
-    key.extend_from_slice(&at.space.0.to_be_bytes());
-    key.extend_from_slice(&at.key);
-    Place { space: PROMISES, key: key.freeze() }
-}
-
-fn promised_to(key: &Bytes) -> Option<Place> {
-    let (space, _) = key.split_first_chunk::<8>()?;
-    Some(Place { space: SpaceId(u64::from_be_bytes(*space)), key: key.slice(8..) })
-}
 
 impl Engine {
     /// Sets space aside for bytes that a value does not have yet: writing them for the first time will not fail for want of it.
@@ -206,22 +133,6 @@ impl Core {
         Ok(length.saturating_sub(written))
     }
 
-    /// A commit was applied: memory follows.
-    pub(crate) fn settle_promises(&self, record: &Record) {
-        let Outcome::Applied(steps) = &record.outcome else { return };
-        let change = |step: &Step| match step {
-            Step::Operation(Operation::AddCounter { at, delta }) if at.space == PROMISES => {
-                Some((promised_to(&at.key)?, Some(*delta)))
-            }
-            Step::Operation(Operation::Delete { at }) if at.space == PROMISES => Some((promised_to(&at.key)?, None)),
-            _ => None,
-        };
-        let mut changes = steps.iter().filter_map(change).peekable();
-        if changes.peek().is_some() {
-            self.allocator.set_promised(self.promises.change(changes));
-        }
-    }
-
     /// What the stored state promises; what was promised to keys that are gone is not.
     pub(crate) fn load_promises(&self) -> Result<()> {
         let state = self.head.lock().state.clone();
@@ -243,12 +154,6 @@ impl Core {
         self.allocator.set_promised(self.promises.change(found));
         Ok(())
     }
-}
-
-/// Whether a commit draws on a promise.
-pub(crate) fn draws(steps: &[Step]) -> bool {
-    let draw = |step: &Step| matches!(step, Step::Operation(Operation::AddCounter { at, delta }) if at.space == PROMISES && *delta < 0);
-    steps.iter().any(draw)
 }
 
 #[cfg(test)]

@@ -17,9 +17,9 @@ mod window;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::buffers::BUFFER_LEN;
+use crate::buffers::{BUFFER_LEN, Buffers};
 use crate::content::Notes;
-use crate::core::Core;
+use crate::crew::Crew;
 use crate::error::Result;
 use crate::lock::Mutex;
 pub use readers::Readers;
@@ -93,10 +93,21 @@ pub struct ReadAhead {
     state: Mutex<State>,
 }
 
+/// What a store has for reading ahead.
+#[derive(Clone, Copy)]
+pub struct Supply<'a> {
+    /// Who else reads ahead.
+    pub readers: &'a Readers,
+    /// Where windows lie.
+    pub buffers: &'a Arc<Buffers>,
+    /// Who reads windows before they are asked for.
+    pub crew: &'a Crew,
+}
+
 /// A read under way: the value as it is, and how it is being read.
 pub struct Reader<'a, S> {
-    /// The store.
-    pub core: &'a Arc<Core>,
+    /// What it reads ahead with.
+    pub supply: Supply<'a>,
     /// Remembers.
     pub ahead: &'a Arc<ReadAhead>,
     /// Where bytes come from.
@@ -168,7 +179,7 @@ impl<S: Source> Reader<'_, S> {
             state.prove(&windows);
             // One that is still on its way is being waited for.
             let cold = windows.iter().any(|window| window.is_cold() || !window.is_ready());
-            let plan = state.plan(self.core, spot, cold);
+            let plan = state.plan(self.supply, spot, cold);
             (windows, end, plan)
         };
         self.begin(plan);
@@ -220,9 +231,9 @@ impl<S: Source> Reader<'_, S> {
                 _ => length_min,
             };
             self.register(&mut state);
-            let Some(window) = state.add(self.core, offset - offset % WINDOW_START, length) else {
+            let Some(window) = state.add(self.supply, offset - offset % WINDOW_START, length) else {
                 drop(state);
-                self.core.readers.reclaim();
+                self.supply.readers.reclaim();
                 return Ok(None);
             };
             // Nobody is about to read what lies before.
@@ -234,7 +245,7 @@ impl<S: Source> Reader<'_, S> {
             let plan = at.map(|at| {
                 state.spots[at].ahead = window.end().max(spot.ahead);
                 state.spots[at].window_len = if self.eager { WINDOW_LEN } else { 2 * length };
-                state.plan(self.core, at, spot.cold || self.eager)
+                state.plan(self.supply, at, spot.cold || self.eager)
             });
             (window, plan.unwrap_or_default())
         };
@@ -242,7 +253,7 @@ impl<S: Source> Reader<'_, S> {
         window.fill(self.source);
         if window.is_cold() {
             let mut state = self.ahead.state.lock();
-            let plan = state.spot_of(offset).map(|at| state.plan(self.core, at, true));
+            let plan = state.spot_of(offset).map(|at| state.plan(self.supply, at, true));
             drop(state);
             self.begin(plan.unwrap_or_default());
         }
@@ -281,7 +292,7 @@ impl<S: Source> Reader<'_, S> {
     fn keep(&self, offset: u64, count: usize, wanted: usize, notes: Notes) {
         let cold = notes.is_cold();
         let chunk = notes.into_chunk().filter(|_| self.source.still_holds());
-        let large = wanted > SMALL_LEN && cold && count == wanted && self.core.crew.is_at_work();
+        let large = wanted > SMALL_LEN && cold && count == wanted && self.supply.crew.is_at_work();
         let size = if large { self.size().ok() } else { None };
         let plan = {
             let mut state = self.ahead.state.lock();
@@ -297,13 +308,13 @@ impl<S: Source> Reader<'_, S> {
                     state.size = Some(size);
                     state.spots[spot].window_len = WINDOW_LEN;
                     self.register(&mut state);
-                    state.plan(self.core, spot, true)
+                    state.plan(self.supply, spot, true)
                 }
                 _ => return,
             }
         };
-        if plan.is_empty() && self.core.buffers.free() == 0 {
-            self.core.readers.reclaim();
+        if plan.is_empty() && self.supply.buffers.spare() == 0 {
+            self.supply.readers.reclaim();
         }
         self.begin(plan);
     }
@@ -311,7 +322,7 @@ impl<S: Source> Reader<'_, S> {
     /// So that its windows can be taken back.
     fn register(&self, state: &mut State) {
         if state.used.replace(Instant::now()).is_none() {
-            self.core.readers.add(self.ahead);
+            self.supply.readers.add(self.ahead);
         }
     }
 
@@ -319,7 +330,7 @@ impl<S: Source> Reader<'_, S> {
     fn begin(&self, plan: Vec<Arc<Window>>) {
         for window in plan {
             let source = self.source.clone();
-            self.core.crew.run(Box::new(move || {
+            self.supply.crew.run(Box::new(move || {
                 // Unless everybody who could have used it is gone.
                 if Arc::strong_count(&window) > 1 {
                     window.fill(&source);
@@ -404,16 +415,16 @@ impl State {
     }
 
     /// Adds a window that begins at `start` and ends where the next one of such length begins.
-    fn add(&mut self, core: &Core, start: u64, length: u64) -> Option<Arc<Window>> {
+    fn add(&mut self, supply: Supply<'_>, start: u64, length: u64) -> Option<Arc<Window>> {
         let size = self.size.filter(|size| start < *size)?;
-        while self.windows.len() >= WINDOWS_MAX.min(core.readers.share(&core.buffers)) {
+        while self.windows.len() >= WINDOWS_MAX.min(supply.readers.share(supply.buffers)) {
             // What nobody has read from yet is what somebody is about to read.
             let age = |at: &usize| (!self.windows[*at].was_served(), self.windows[*at].turn());
             let oldest = (0..self.windows.len()).min_by_key(age)?;
             self.windows.swap_remove(oldest);
         }
         let end = ((start / length + 1) * length).min(size);
-        let window = Arc::new(Window::empty(start, (end - start) as usize, core.buffers.lend()?));
+        let window = Arc::new(Window::empty(start, (end - start) as usize, supply.buffers.lend_spare()?));
         self.turn += 1;
         window.touch(self.turn);
         self.windows.push(Arc::clone(&window));
@@ -438,17 +449,17 @@ impl State {
     }
 
     /// Windows to be read for a place, as many as there is room for.
-    fn plan(&mut self, core: &Core, at: usize, cold: bool) -> Vec<Arc<Window>> {
+    fn plan(&mut self, supply: Supply<'_>, at: usize, cold: bool) -> Vec<Arc<Window>> {
         let depth = self.trust() as u64;
         let mut spot = self.spots[at];
         spot.cold = cold;
         spot.ahead = spot.ahead.max(spot.next);
         let mut plan = Vec::new();
-        let pays = cold && core.crew.is_at_work();
+        let pays = cold && supply.crew.is_at_work();
         if let Some(size) = self.size.filter(|_| pays) {
             let target = spot.next.saturating_add(depth * WINDOW_LEN).min(size);
             spot.window_len = spot.window_len.clamp(WINDOW_LEN_FIRST, WINDOW_LEN);
-            let share = core.readers.share(&core.buffers);
+            let share = supply.readers.share(supply.buffers);
             while spot.ahead + spot.window_len <= target || (spot.ahead < target && target == size) {
                 if self.windows.len() >= share {
                     break;
@@ -458,7 +469,7 @@ impl State {
                     spot.ahead = end;
                     continue;
                 }
-                let Some(window) = self.add(core, spot.ahead, spot.window_len) else { break };
+                let Some(window) = self.add(supply, spot.ahead, spot.window_len) else { break };
                 spot.ahead = window.end();
                 spot.window_len = (2 * spot.window_len).min(WINDOW_LEN);
                 plan.push(window);

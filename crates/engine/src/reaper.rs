@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::batch::Durability;
 use crate::core::Core;
-use crate::engine::Background;
 use crate::error::{ErrorKind, Result};
 use crate::log::record::Step;
+use crate::options::Background;
 use crate::ticket::is_telling;
 
 /// Leaves taken down in one commit: some milliseconds of work.

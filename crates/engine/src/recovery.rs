@@ -8,18 +8,19 @@
 //! - Before a write is accepted a superblock with a new epoch is durable, so that dropped groups never chain
 //!   again; log numbers go on at the reserve, so that none is used twice.
 
-use crate::apply::State;
-use crate::apply::state::STAGES;
 use crate::batch::{KeyRange, Version};
-use crate::checkpoint::Book;
+use crate::checkpoint_state::Book;
+use crate::commit_state::Cut;
 use crate::content::{Reading, split_piece_key};
-use crate::core::{Core, Cut};
+use crate::core::Core;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::group::{self, GroupHeader};
 use crate::log::record::{Outcome, Record, Step};
 use crate::log::ring::{Position, Ring};
 use crate::space::{Runs, free_list};
+use crate::state::STAGES;
+use crate::state::State;
 use crate::superblock::{Slot, Superblock, read_slot};
 use crate::tree::Tree;
 use crate::tree::value::Piece;
@@ -263,7 +264,7 @@ impl Core {
     }
 
     /// Frees what stages of before have logged; the state goes on at the reserved log number.
-    fn without_stages(&self, head: &mut crate::core::Head, reserve: Version) -> Result<State> {
+    fn without_stages(&self, head: &mut crate::commit_state::Head, reserve: Version) -> Result<State> {
         let mut stages = Vec::new();
         if let Some(space) = head.state.space(&self.nodes, STAGES)? {
             let mut cursor = space.tree.cursor(KeyRange::all());

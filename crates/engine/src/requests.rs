@@ -10,11 +10,11 @@ use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 
-use crate::apply::State;
-use crate::apply::state::REQUESTS;
 use crate::batch::{Commit, KeyRange, RequestId, Version};
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Refusal, Result};
+use crate::state::REQUESTS;
+use crate::state::State;
 use crate::tree::NodeSource;
 use crate::tree::value::Value;
 

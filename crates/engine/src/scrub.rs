@@ -21,16 +21,16 @@ use bytes::Bytes;
 use koine_env::Clock;
 
 use crate::address::NodeRef;
-use crate::apply::State;
-use crate::apply::state::FROZEN;
 use crate::batch::SpaceId;
 use crate::codec::{Reader, Writer};
-use crate::content::{Reading, piece_bound, read_failed, split_piece_key, user_key};
+use crate::content::{Reading, piece_bound, split_piece_key, user_key};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::space::free_list;
+use crate::state::FROZEN;
+use crate::state::State;
 use crate::superblock::read_newest;
 use crate::tree::value::{BlobId, Piece, SpaceRoot, Value};
 use crate::tree::{Gap, Node, NodeSource, StoreId, Tourist};
@@ -265,7 +265,7 @@ impl NodeSource for Medium<'_> {
         let offset = at.start_block * BLOCK_LEN as u64;
         let mut bytes = vec![0; at.len_bytes()];
         self.read_len.set(self.read_len.get() + bytes.len() as u64);
-        self.device.read_at(&mut bytes, offset, ReadMode::Direct).map_err(|e| read_failed(offset, e))?;
+        self.device.read_at(&mut bytes, offset, ReadMode::Direct).map_err(|e| Error::read_failed(offset, e))?;
         Node::decode(Bytes::from(bytes), at, self.store).map(Arc::new)
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! Invariants:
 //! - A run is written and its checksums are known before the token that names it, or a slab in the log, exists.
-//! - Space of a stage is given back exactly once: when its last token is dropped without a commit, or by
-//!   opening the store after a crash (nothing durable names it).
 //! - It is not given back while a write to it is under way.
 //! - Memory for a stage is one run (1 MiB) and its extents, and up to three runs more, from a budget that all stages
 //!   share, while those are written; extents beyond a limit are logged as a slab.
@@ -14,8 +12,7 @@ mod lane;
 pub mod unwritten;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::address::{BlockRange, Generation};
 use crate::batch::Durability;
@@ -25,81 +22,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::extent::Extent;
 use crate::log::record::Step;
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint, StageToken};
+use crate::staged::{Staged, Unwritten};
 use lane::Lane;
-use parking_lot::Mutex;
-use unwritten::Unwritten;
 
 /// Checksum chunks of values read from front to back.
 const CHUNK_LOG2_SEQUENTIAL: u8 = 15;
 /// Checksum chunks of values read in small pieces.
 const CHUNK_LOG2_RANDOM: u8 = 12;
-
-/// The content of a token: where the bytes lie.
-pub struct Staged {
-    id: u64,
-    spilled: u64,
-    extents: Vec<Extent>,
-    taken: AtomicBool,
-    unwritten: Mutex<Option<Unwritten>>,
-    home: Weak<Core>,
-}
-
-impl Staged {
-    /// As a record of the log names it: it belongs to that commit.
-    pub fn logged(id: u64, spilled: u64, extents: Vec<Extent>) -> Staged {
-        Staged { id, spilled, extents, taken: AtomicBool::new(false), unwritten: Mutex::default(), home: Weak::new() }
-    }
-
-    /// Without anything yet.
-    fn begun(id: u64, home: Weak<Core>) -> Staged {
-        Staged { id, spilled: 0, extents: Vec::new(), taken: AtomicBool::new(false), unwritten: Mutex::default(), home }
-    }
-
-    /// The stage's number.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// How many bytes, from the front, are named by slabs in the log.
-    pub fn spilled(&self) -> u64 {
-        self.spilled
-    }
-
-    /// The extents after those.
-    pub fn extents(&self) -> &[Extent] {
-        &self.extents
-    }
-
-    /// Whether it belongs to this store.
-    pub fn is_of(&self, core: &Arc<Core>) -> bool {
-        std::ptr::eq(self.home.as_ptr(), Arc::as_ptr(core))
-    }
-
-    /// Takes it for a commit; false when one has it already.
-    pub fn take(&self) -> bool {
-        !self.taken.swap(true, Ordering::AcqRel)
-    }
-
-    /// Whether a commit has it.
-    pub fn is_taken(&self) -> bool {
-        self.taken.load(Ordering::Acquire)
-    }
-
-    /// The commit did not happen.
-    pub fn untake(&self) {
-        self.taken.store(false, Ordering::Release);
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        if !*self.taken.get_mut()
-            && let Some(core) = self.home.upgrade()
-        {
-            core.abandon(self.id, self.spilled, &self.extents);
-        }
-    }
-}
 
 /// Bytes that are about to be written to these blocks, as the index names them.
 fn extent_of(bytes: &[u8], blocks: BlockRange, access: Access) -> Extent {
@@ -130,7 +59,7 @@ pub struct Stage {
 impl Stage {
     /// Begins a stage of a store.
     pub(crate) fn new(core: Arc<Core>, hint: StageHint) -> Stage {
-        let staged = Staged::begun(core.next_stage(), Arc::downgrade(&core));
+        let staged = Staged::begun(core.next_stage(), core.as_stage_owner());
         Stage {
             lane: Lane::new(core, hint.length, hint.reserved, hint.lifetime),
             hint,
@@ -177,7 +106,7 @@ impl Stage {
         if !self.keep()? {
             self.flush(true)?;
         }
-        let empty = Staged::logged(self.staged.id, 0, Vec::new());
+        let empty = Staged::logged(self.staged.id(), 0, Vec::new());
         empty.take();
         let staged = std::mem::replace(&mut self.staged, empty);
         Ok(StageToken::new(self.length, Arc::new(staged)))
@@ -191,20 +120,20 @@ impl Stage {
             return Ok(false);
         }
         let core = Arc::clone(self.lane.core());
-        let (extents, access) = (&mut self.staged.extents, self.hint.access);
+        let (extents, access) = (self.staged.extents_mut(), self.hint.access);
         let name = |buffer: &[u8], run: Range<usize>, blocks| {
             extents.push(extent_of(&buffer[run], blocks, access));
             extents.last().cloned()
         };
         let kept = Unwritten::keep(&core, &mut self.lane, name)?;
         let is_kept = kept.is_some();
-        *self.staged.unwritten.get_mut() = kept;
+        *self.staged.unwritten() = kept;
         Ok(is_kept)
     }
 
     /// Places what was gathered, and has it written.
     fn flush(&mut self, last: bool) -> Result<()> {
-        let (extents, extents_len, access) = (&mut self.staged.extents, &mut self.extents_len, self.hint.access);
+        let (extents, extents_len, access) = (self.staged.extents_mut(), &mut self.extents_len, self.hint.access);
         self.lane.send(last, |buffer: &[u8], run: Range<usize>, blocks| {
             let extent = extent_of(&buffer[run], blocks, access);
             *extents_len += 32 + 4 * extent.checksums.len();
@@ -221,18 +150,18 @@ impl Stage {
     fn spill(&mut self) -> Result<()> {
         // The log names only what was written.
         self.lane.land_all()?;
-        let extents = std::mem::take(&mut self.staged.extents);
+        let extents = std::mem::take(self.staged.extents_mut());
         let bytes: u64 = extents.iter().map(|extent| u64::from(extent.length)).sum();
-        let offset = self.staged.spilled;
-        let step = Step::StageSlab { stage: self.staged.id, offset, extents: extents.clone() };
+        let offset = self.staged.spilled();
+        let step = Step::StageSlab { stage: self.staged.id(), offset, extents: extents.clone() };
         if let Err(error) = self.lane.core().submit_step(step, Durability::Written).wait() {
             if error.kind() != ErrorKind::Stopped {
                 // Refused before it was logged: the extents are still the stage's own.
-                self.staged.extents = extents;
+                *self.staged.extents_mut() = extents;
             }
             return Err(error);
         }
-        self.staged.spilled += bytes;
+        self.staged.add_spilled(bytes);
         self.extents_len = 0;
         Ok(())
     }

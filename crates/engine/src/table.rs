@@ -8,8 +8,10 @@
 use std::time::Duration;
 
 use crate::batch::Version;
-use crate::checkpoint::{Book, RUN_BLOCKS};
-use crate::core::{Core, Head};
+use crate::checkpoint::RUN_BLOCKS;
+use crate::checkpoint_state::Book;
+use crate::commit_state::Head;
+use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
 use crate::space::Class;

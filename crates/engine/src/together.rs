@@ -9,8 +9,14 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::batch::Durability;
-use crate::core::{Core, Item};
+/// A store that batches are submitted to.
+pub(crate) trait GroupWriter: Send + Sync {
+    /// Wakes the thread that writes groups.
+    fn wake_writer(&self);
+
+    /// Writes what is queued, on this thread, unless somebody else does.
+    fn lead(&self);
+}
 
 thread_local! {
     /// The stores that this thread has submitted batches to since it said so; `None` where it writes nothing together.
@@ -19,7 +25,7 @@ thread_local! {
 
 /// A store, and what its batches wait for.
 struct Held {
-    core: Arc<Core>,
+    store: Arc<dyn GroupWriter>,
     /// This thread is to write.
     leads: bool,
     /// The writer is to be woken: what comes next takes long.
@@ -74,32 +80,34 @@ pub(crate) fn release() {
 }
 
 fn write(held: Vec<Held>) {
-    for Held { core, leads, wakes } in held {
+    for Held { store, leads, wakes } in held {
         if wakes {
-            core.work.notify_one();
+            store.wake_writer();
         } else if leads {
-            core.lead();
+            store.lead();
         }
     }
 }
 
 /// This thread is about to submit to a store; whether what it submits is held back.
-pub(crate) fn join(core: &Arc<Core>) -> bool {
+pub(crate) fn join<S: GroupWriter + 'static>(store: &Arc<S>) -> bool {
     with_held(|held| {
         let Some(held) = held else { return false };
-        if !held.iter().any(|held| Arc::ptr_eq(&held.core, core)) {
-            held.push(Held { core: Arc::clone(core), leads: false, wakes: false });
+        if !held.iter().any(|held| std::ptr::addr_eq(Arc::as_ptr(&held.store), Arc::as_ptr(store))) {
+            let store: Arc<dyn GroupWriter> = Arc::<S>::clone(store);
+            held.push(Held { store, leads: false, wakes: false });
         }
         true
     })
 }
 
-/// Whether the writer need not be woken now for a batch of this thread.
-pub(crate) fn holds(core: &Core, item: &Item) -> bool {
+/// Whether the writer of a store need not be woken now for a batch of this thread: at the end of what is held back it is
+/// woken if it `is_for_writer`, and this thread writes otherwise.
+pub(crate) fn holds<S: GroupWriter>(store: &S, is_for_writer: bool) -> bool {
     with_held(|held| {
-        let found = held.iter_mut().flatten().find(|held| std::ptr::eq(Arc::as_ptr(&held.core), core));
+        let found = held.iter_mut().flatten().find(|held| std::ptr::addr_eq(Arc::as_ptr(&held.store), store));
         let Some(held) = found else { return false };
-        if item.completer.is_none() || item.durability == Durability::Sync {
+        if is_for_writer {
             held.wakes = true;
         } else {
             held.leads = true;
@@ -113,9 +121,10 @@ mod tests {
     use koine_env::SeededRandom;
 
     use super::*;
-    use crate::batch::{Batch, Operation, SpaceId};
+    use crate::batch::{Batch, Durability, Operation, SpaceId};
     use crate::device::MemoryDevice;
-    use crate::engine::{Engine, FormatOptions, Options};
+    use crate::engine::{Engine, FormatOptions};
+    use crate::options::Options;
 
     const SPACE: SpaceId = SpaceId(20);
 

@@ -10,8 +10,9 @@
 use std::sync::Arc;
 
 use crate::device::Device;
-use crate::engine::{Engine, Options, first_book, new_core};
+use crate::engine::{Engine, first_book, new_core};
 use crate::error::{Error, Result};
+use crate::options::Options;
 use crate::superblock::{FORMAT, Slot, Superblock, read_newest, read_slot, write_slot};
 
 /// What upgrading did, or would do.

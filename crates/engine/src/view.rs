@@ -6,19 +6,18 @@
 //! - Views expire only beyond a limit of pinned space or of age, or where a checkpoint finds no other room; oldest first.
 //!   Those of mapped bytes never do: whoever maps says how long.
 
+mod answer;
 mod blocks;
 mod cursor;
 mod find;
 mod mapped;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::apply::State;
 use crate::batch::{KeyRange, SpaceId, Version};
 use crate::buffers::BUFFER_LEN;
 use crate::content::{Notes, Reading, as_record};
@@ -27,8 +26,10 @@ use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Mutex;
 use crate::read_ahead::{ReadAhead, Reader, Source};
+use crate::state::State;
 use crate::tree::value::{Record, RecordHead};
 use crate::tree::{NodeSource, Tree};
+pub use answer::{GLANCE_LEN_MAX, Glance};
 use blocks::blocks_of;
 pub(crate) use blocks::blocks_of_piece;
 pub use cursor::{Cursor, Entry, EntryRef};
@@ -42,35 +43,6 @@ const PINNED_SHARE: u64 = 10;
 const PINNED_BLOCKS_MIN: u64 = 1 << 16;
 /// Reads of values from this length on are watched for an order.
 const STREAM_LEN_MIN: u64 = 128 << 10;
-
-struct Pin {
-    version: Version,
-    /// Never taken back.
-    kept: bool,
-    began: Instant,
-    expired: Arc<AtomicBool>,
-}
-
-/// All views that are open.
-#[derive(Default)]
-pub(crate) struct Pins {
-    pins: BTreeMap<u64, Pin>,
-    next: u64,
-}
-
-impl Pins {
-    /// The oldest version that some view sees. Pins begin in the order of versions.
-    pub fn oldest(&self) -> Option<Version> {
-        self.pins.values().map(|pin| pin.version).min()
-    }
-
-    fn expire_oldest(&mut self, old_enough: impl Fn(&Pin) -> bool) -> bool {
-        let oldest = self.pins.iter().find(|(_, pin)| !pin.kept).filter(|(_, pin)| old_enough(pin)).map(|(id, _)| *id);
-        let Some(pin) = oldest.and_then(|id| self.pins.remove(&id)) else { return false };
-        pin.expired.store(true, Ordering::SeqCst);
-        true
-    }
-}
 
 struct Pinned {
     core: Arc<Core>,
@@ -126,7 +98,7 @@ impl Drop for Pinned {
             return;
         }
         let mut pins = self.core.pins.lock();
-        pins.pins.remove(&self.pin);
+        pins.remove(self.pin);
     }
 }
 
@@ -150,11 +122,7 @@ impl View {
         let mut pins = core.pins.lock();
         // Read under the lock of the pins, so that nothing is reused between the two.
         let state = core.visible.read().clone();
-        let pin = pins.next;
-        pins.next += 1;
-        let expired = Arc::new(AtomicBool::new(false));
-        let entry = Pin { kept: false, version: state.version, began: Instant::now(), expired: Arc::clone(&expired) };
-        pins.pins.insert(pin, entry);
+        let (pin, expired) = pins.add(state.version, false);
         drop(pins);
         let (streams, stream) = (AtomicBool::new(false), Mutex::new(None));
         View { pinned: Arc::new(Pinned { core: Arc::clone(core), state, pin, expired, streams, stream }) }
@@ -170,11 +138,8 @@ impl View {
         let core = &self.pinned.core;
         let mut pins = core.pins.lock();
         self.check()?;
-        let pin = pins.next;
-        pins.next += 1;
-        let (expired, state) = (Arc::new(AtomicBool::new(false)), self.pinned.state.clone());
-        let entry = Pin { kept: true, version: state.version, began: Instant::now(), expired: Arc::clone(&expired) };
-        pins.pins.insert(pin, entry);
+        let state = self.pinned.state.clone();
+        let (pin, expired) = pins.add(state.version, true);
         drop(pins);
         let (streams, stream) = (AtomicBool::new(false), Mutex::new(None));
         Ok(View { pinned: Arc::new(Pinned { core: Arc::clone(core), state, pin, expired, streams, stream }) })
@@ -296,7 +261,13 @@ impl View {
 
     /// A view never changes: all windows are of one epoch.
     fn reader<'a>(&'a self, stream: &'a Stream) -> Reader<'a, LargeValue> {
-        Reader { core: &self.pinned.core, ahead: &stream.ahead, source: &stream.value, epoch: 0, eager: false }
+        Reader {
+            supply: self.pinned.core.read_supply(),
+            ahead: &stream.ahead,
+            source: &stream.value,
+            epoch: 0,
+            eager: false,
+        }
     }
 
     /// As `read`, but `None` when the device would have to be waited for.

@@ -20,14 +20,19 @@ use std::time::{Duration, Instant};
 use parking_lot::MutexGuard;
 
 use crate::batch::{Durability, Version};
-use crate::core::{Core, Cut, Head, Item, OpenGroup, Past};
+use crate::commit_state::{Cut, Head, Item, OpenGroup, Past};
+use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN, Writing};
-use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::group::{self, GroupHeader};
 use crate::log::ring::Position;
-use crate::staging::Staged;
+use crate::options::Background;
+use crate::staged::Staged;
 use crate::ticket::telling;
+use crate::together::GroupWriter;
+
+/// So many bytes of commits that were told already may wait in the queue before the writer is woken for them.
+pub(crate) const LAZY_LEN_MAX: usize = 128 << 10;
 
 /// So few freed blocks are not worth a checkpoint.
 const WAITING_BLOCKS_MIN: u64 = 64;
@@ -71,6 +76,16 @@ pub(crate) struct Begun {
     pub offset: u64,
     end: Position,
     checksum: u64,
+}
+
+impl GroupWriter for Core {
+    fn wake_writer(&self) {
+        self.work.notify_one();
+    }
+
+    fn lead(&self) {
+        Core::lead(self);
+    }
 }
 
 impl Core {
@@ -166,7 +181,7 @@ impl Core {
                 self.write_beside(writing, offset, Some(data)).map(Some)
             }
             (Write::Whole { position, buffer, is_cached, is_beside }, data) => {
-                data.map_or(Ok(()), |data| data.write_out(self))?;
+                data.map_or(Ok(()), |data| self.write_out(&data))?;
                 let offset = self.ring.offset(position);
                 if is_cached {
                     let begun = Instant::now();
@@ -183,7 +198,7 @@ impl Core {
 
     /// Writes the data of a group that is being written, and waits for that.
     fn write_beside(&self, writing: Writing, offset: u64, data: Option<Arc<Staged>>) -> Result<AlignedBuffer> {
-        let placed = data.map_or(Ok(()), |data| data.write_out(self));
+        let placed = data.map_or(Ok(()), |data| self.write_out(&data));
         let buffer = self.end_write(writing, offset);
         placed.and(buffer)
     }

@@ -28,9 +28,6 @@ const KNOWN: &[Known] = &[
     known("crates/bench/src/wire", 6, 0),
     known("crates/cli/src", 3, 2),
     known("crates/cli/src/cp", 6, 1),
-    known("crates/engine/src", 20, 9),
-    known("crates/engine/src", 2, 2),
-    known("crates/engine/src/apply", 5, 0),
     known("crates/gateway/src", 7, 2),
     known("crates/object/src", 31, 10),
 ];

@@ -21,12 +21,12 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::address::{BlockRange, Generation};
-use crate::apply::edition::Edition;
-use crate::apply::state::{BRANCHES, DEAD, DROPPED, POINTS};
+use crate::apply::edition::{Dead, Edition};
 use crate::batch::{KeyRange, SpaceId};
 use crate::changes::Changed;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
+use crate::state::{BRANCHES, DEAD, DROPPED, POINTS};
 use crate::tree::Copied;
 use crate::tree::value::{Lineage, SpaceRoot, Value};
 
@@ -42,16 +42,6 @@ pub(crate) enum Branch {
     Space(SpaceId),
     /// Another point.
     Point(u64),
-}
-
-/// What a branch has let go of and its point has not.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dead {
-    pub list: u64,
-    pub birth: Generation,
-    pub blocks: BlockRange,
-    /// A node; else a piece, whose blocks others may name as well.
-    pub is_node: bool,
 }
 
 /// The key of a numbered entry.

@@ -1,12 +1,12 @@
 //! Whether a batch's conditions hold against the newest sequenced state.
 
-use crate::apply::State;
 use crate::batch::{Condition, KeyRange, SpaceId, Version};
 use crate::changes::Changes;
 use crate::content::{record_range, with_record_key};
 use crate::error::Result;
 use crate::filter::Filters;
 use crate::node_cache::NodeCache;
+use crate::state::State;
 use crate::tree::NodeSource;
 use crate::tree::value::RecordHead;
 

@@ -8,10 +8,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::address::{BlockRange, Generation};
-use crate::apply::branch::Dead;
-use crate::apply::deletes::deletes_in_order;
-use crate::apply::state::{REQUESTS, State, space_key};
-use crate::apply::writes::writes_of_one;
 use crate::batch::{RequestId, SpaceId, Version};
 use crate::changes::{ChangeSet, Changed};
 use crate::content::Reading;
@@ -19,9 +15,9 @@ use crate::device::{Device, ReadMode};
 use crate::error::{Error, Refusal, Result};
 use crate::filter::{Filters, Membership};
 use crate::limits::Limits;
-use crate::log::record::Step;
 use crate::requests;
-use crate::staging::Staged;
+use crate::staged::Staged;
+use crate::state::{REQUESTS, State, space_key};
 use crate::tree::value::{BlobId, Lineage, Pending, SpaceRoot, Value};
 use crate::tree::{Edit, Exchanged, NodeSource, Replaced, Taken, Weight};
 
@@ -30,6 +26,16 @@ struct Working {
     /// `None`: dropped or never there.
     root: Option<SpaceRoot>,
     changed: bool,
+}
+
+/// What a branch has let go of and its point has not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dead {
+    pub list: u64,
+    pub birth: Generation,
+    pub blocks: BlockRange,
+    /// A node; else a piece, whose blocks others may name as well.
+    pub is_node: bool,
 }
 
 /// Numbers that only grow, and that a commit draws from.
@@ -280,40 +286,6 @@ impl<'a> Edition<'a> {
     pub(super) fn must_be_writable(&mut self, space: SpaceId) -> Result<()> {
         if self.find_space(space)?.is_some_and(SpaceRoot::is_read_only) {
             return Err(self.refuse(format!("space {} is a snapshot and cannot be changed", space.0)));
-        }
-        Ok(())
-    }
-
-    /// Applies every step of a commit.
-    pub fn apply(&mut self, steps: &[Step]) -> Result<()> {
-        let (mut index, mut rest) = (0, steps);
-        while let Some((step, after)) = rest.split_first() {
-            self.index = index;
-            let (deletes, others) = rest.split_at(deletes_in_order(rest));
-            if deletes.len() > 1 {
-                self.delete_all(deletes)?;
-                index += deletes.len() as u32;
-                rest = others;
-                continue;
-            }
-            let (writes, others) = rest.split_at(writes_of_one(rest));
-            if writes.len() > 1 {
-                self.write_all(writes, index)?;
-                index += writes.len() as u32;
-                rest = others;
-                continue;
-            }
-            match step {
-                Step::Operation(operation) => {
-                    self.operation(operation)?;
-                    index += 1;
-                }
-                Step::StageSlab { stage, offset, extents } => self.stage_slab(*stage, *offset, extents)?,
-                Step::StageDrop { stage } => self.stage_drop(*stage)?,
-                Step::Relocate { at, offset, data } => self.relocate(at, *offset, data)?,
-                Step::Reap { leaves } => self.reap(*leaves)?,
-            }
-            rest = after;
         }
         Ok(())
     }

@@ -16,10 +16,10 @@ use crate::address::BlockRange;
 use crate::apply::branch::number_key;
 use crate::apply::edition::Edition;
 use crate::apply::pieces::{Placed, blocks_of};
-use crate::apply::state::{DROPPED, FROZEN};
 use crate::codec::{Reader, Writer};
 use crate::content::{Blobs, Flat, as_piece, piece_key, piece_range};
 use crate::error::{Error, Result};
+use crate::state::{DROPPED, FROZEN};
 use crate::tree::Tree;
 use crate::tree::value::{BlobId, Frozen, Piece, Value, blob_of, block_of};
 

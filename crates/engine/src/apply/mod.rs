@@ -8,6 +8,7 @@
 //! - `operation`: each operation of a batch.
 //! - `pieces`: cutting, sharing and joining the pieces of values.
 //! - `reference`: counts of blocks that more than one piece names.
+//! - `steps`: all of a batch, in order.
 //! - `writes`: writes of one value that stand one after the other.
 
 pub(crate) mod branch;
@@ -19,8 +20,7 @@ mod operation;
 mod pieces;
 mod reap;
 pub mod reference;
-pub mod state;
+mod steps;
 mod writes;
 
 pub use edition::{Applied, Counters, Edition};
-pub use state::State;

@@ -10,15 +10,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::address::{BlockRange, Generation};
-use crate::apply::branch::Dead;
-use crate::apply::edition::Edition;
-use crate::apply::state::STAGES;
+use crate::apply::edition::{Dead, Edition};
 use crate::batch::{Payload, SpaceId};
 use crate::content::{Pieces, as_piece, piece_key, piece_range, split_piece_key};
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::extent::Extent;
-use crate::staging::Staged;
+use crate::staged::Staged;
+use crate::state::STAGES;
 use crate::tree::Exchanged;
 use crate::tree::value::{BlobId, Content, Frozen, INLINE_LEN_MAX, Pending, Piece, Record, Value};
 

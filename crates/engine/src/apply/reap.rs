@@ -11,8 +11,8 @@ use crate::address::Generation;
 use crate::apply::branch::{JOINED, dead_range, decode_dead};
 use crate::apply::edition::Edition;
 use crate::apply::frozen::decode_buried;
-use crate::apply::state::{DEAD, DROPPED};
 use crate::error::Result;
+use crate::state::{DEAD, DROPPED};
 use crate::tree::value::{Content, Lineage, Piece, Record, SpaceRoot, Value, block_of};
 
 /// Entries of a dead list that count as much as a leaf.

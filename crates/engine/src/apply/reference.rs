@@ -10,10 +10,10 @@ use bytes::Bytes;
 
 use crate::address::BlockRange;
 use crate::apply::edition::Edition;
-use crate::apply::state::REFERENCES;
 use crate::batch::KeyRange;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
+use crate::state::REFERENCES;
 use crate::tree::value::{SpaceRoot, Value};
 
 /// An interval of blocks with the same count of references.

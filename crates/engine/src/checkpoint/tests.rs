@@ -7,7 +7,8 @@ use koine_env::SeededRandom;
 
 use crate::batch::{Batch, Operation, SpaceId};
 use crate::device::{AlignedBuffer, Device, MemoryDevice, Writing, pass_on};
-use crate::engine::{Background, Engine, Options};
+use crate::engine::Engine;
+use crate::options::{Background, Options};
 use crate::{Durability, FormatOptions};
 
 const SPACE: SpaceId = SpaceId(20);

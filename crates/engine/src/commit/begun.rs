@@ -20,12 +20,13 @@ use crate::apply::condition;
 use crate::batch::{
     Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, SpaceId, VALUE_LEN_MAX,
 };
-use crate::core::{Core, Head, Item};
+use crate::commit_state::{Head, Item};
+use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::error::Result;
 use crate::log::record::{Outcome, Record, Step, inline_len};
 use crate::space::Class;
-use crate::staging::Staged;
+use crate::staged::Staged;
 use crate::ticket::{Completer, is_telling};
 use crate::tree::value::SpaceRoot;
 use crate::writer::{Begun, Sealed};

@@ -12,14 +12,15 @@ use parking_lot::MutexGuard;
 
 use super::form::{blocks_needed, branched, reads_from, unwritten_of};
 use crate::batch::{Durability, Place};
-use crate::core::{Core, Head};
+use crate::commit_state::Head;
+use crate::core::Core;
 use crate::device::BLOCK_LEN;
-use crate::engine::Background;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::record::Step;
-use crate::promise::draws;
+use crate::options::Background;
+use crate::promises::draws;
 use crate::space::Class;
-use crate::staging::Staged;
+use crate::staged::Staged;
 use crate::ticket::is_telling;
 
 /// The head's lock, and data that is written beside the group of what comes next.
@@ -46,7 +47,7 @@ impl Core {
                 return Ok((head, unwritten.pop()));
             }
         }
-        unwritten.iter().try_for_each(|(_, staged)| staged.write_out(self))?;
+        unwritten.iter().try_for_each(|(_, staged)| self.write_out(staged))?;
         Ok((self.enter(steps)?, None))
     }
 

@@ -7,7 +7,7 @@ use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::log::record::{Outcome, Record, Step, inline_len};
 use crate::stage::StageToken;
-use crate::staging::Staged;
+use crate::staged::Staged;
 
 /// Refuses keys that are too long.
 pub(super) fn check_keys(operation: &Operation) -> Result<()> {

@@ -8,9 +8,9 @@
 
 use std::ops::Range;
 
-use super::{Notes, Reading, STREAM_LEN_MIN, first_damaged, read_failed, step_len};
+use super::{Notes, Reading, STREAM_LEN_MIN, first_damaged, step_len};
 use crate::device::{BLOCK_LEN, ReadMode};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::extent::Extent;
 use crate::tree::value::Piece;
 
@@ -174,7 +174,7 @@ impl Reading<'_> {
             let length = some.iter().map(|extent| extent.run_length as usize).sum();
             let (part, behind) = buffer.split_at_mut(length);
             let at = first.start_block * BLOCK_LEN as u64;
-            self.device.read_at(part, at, mode).map_err(|e| read_failed(at, e))?;
+            self.device.read_at(part, at, mode).map_err(|e| Error::read_failed(at, e))?;
             let mut rest = &part[..];
             for extent in some {
                 let (own, behind) = rest.split_at(extent.run_length as usize);

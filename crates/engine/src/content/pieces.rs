@@ -2,11 +2,11 @@
 //!
 //! Invariant: a frozen blob has no holes; where the index has none of its extents, that is damage, never zeros.
 
-use crate::apply::State;
-use crate::apply::state::FROZEN;
 use crate::batch::KeyRange;
 use crate::content::{PIECE, as_piece, piece_key, piece_range, split_piece_key};
 use crate::error::{Error, Result};
+use crate::state::FROZEN;
+use crate::state::State;
 use crate::tree::value::{BlobId, Content, Frozen, Piece};
 use crate::tree::{Cursor, NodeSource, Tree};
 

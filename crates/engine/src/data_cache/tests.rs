@@ -7,9 +7,10 @@ use crate::address::Generation;
 use crate::batch::{Batch, Durability, Operation, Payload, Place, SpaceId};
 use crate::checksum::crc32c;
 use crate::device::{Device, MemoryDevice, ReadMode};
-use crate::engine::{Background, Engine, FormatOptions, Options};
-use crate::glance::Glance;
+use crate::engine::{Engine, FormatOptions};
+use crate::options::{Background, Options};
 use crate::stage::StageHint;
+use crate::view::Glance;
 
 const SPACE: SpaceId = SpaceId(20);
 const MIB: usize = 1 << 20;

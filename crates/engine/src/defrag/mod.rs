@@ -26,13 +26,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use koine_env::Clock;
 
-use crate::apply::state::space_key;
 use crate::batch::{KeyRange, SpaceId};
 use crate::codec::{Reader, Writer};
 use crate::content::{record_range, user_key};
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::state::space_key;
 use crate::tree::value::{Content, Record, SpaceRoot, Value};
 use crate::view::View;
 use window::{Finder, Outcome, Window};

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::address::BlockRange;
-use crate::apply::State;
 use crate::apply::reference;
-use crate::apply::state::REFERENCES;
 use crate::batch::{Condition, Durability, KeyRange, Payload, Place, SpaceId, Version};
 use crate::content::{Pieces, Reading, find_record};
 use crate::core::Core;
@@ -17,7 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::record::Step;
 use crate::space::Class;
 use crate::stage::{Access, StageHint};
-use crate::staging::{Stage, Staged};
+use crate::staged::Staged;
+use crate::staging::Stage;
+use crate::state::REFERENCES;
+use crate::state::State;
 use crate::tree::value::{BlobId, Piece, SpaceRoot};
 use crate::view::View;
 

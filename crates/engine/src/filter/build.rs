@@ -1,97 +1,66 @@
-//! Reading a space through, so that it has a filter.
+//! A filter for a space that had none, while its keys are read.
 //!
-//! Invariants:
-//! - Changes are remembered from before a view is taken until its keys are in: those after the view are then applied in
-//!   their order, so that the filter is that of the newest state.
-//! - Only what the view shows is read; commits go on meanwhile.
-
-use std::sync::Arc;
+//! Invariant: changes are remembered from before a view is taken until its keys are in: those after the view are then applied
+//! in their order, so that the filter is that of the newest state.
 
 use super::cuckoo::Cuckoo;
-use super::{Knowledge, Spaces};
-use crate::batch::{KeyRange, SpaceId, Version};
-use crate::content::record_range;
-use crate::core::Core;
-use crate::error::{Error, ErrorKind, Result};
-use crate::view::View;
-
-/// Between two looks whether the store is closed: some leaves.
-const LOOK_AFTER: usize = 512;
+use super::{Filters, Knowledge, Spaces};
+use crate::batch::{SpaceId, Version};
 
 /// A space that is being read through.
-struct Build {
-    space: SpaceId,
+pub(crate) struct Build {
+    /// The space.
+    pub space: SpaceId,
     number: u64,
     /// The commits up to here are not remembered.
-    begun: Version,
+    pub begun: Version,
+    limit_len: usize,
+    keys: Cuckoo,
 }
 
-impl Core {
-    /// Reads a space through for which it is wanted; false when there is none.
-    pub(crate) fn build_filter(self: &Arc<Core>) -> Result<bool> {
-        let Some(build) = self.begin_filter() else { return Ok(false) };
-        let built = self.read_keys(&build);
-        let mut spaces = self.filters.spaces.write();
-        match built {
-            Ok(Some((keys, version))) => spaces.finish(&build, keys, version, self.filters.limit_len),
-            Ok(None) => spaces.give_up(&build, Some(Knowledge::TooMany)),
-            Err(error) if error.kind() == ErrorKind::Busy => {
-                spaces.give_up(&build, None);
-                spaces.wanted = Some(build.space);
-                return Ok(false);
-            }
-            Err(error) => {
-                // Tried again when it is wanted again.
-                spaces.give_up(&build, None);
-                if error.kind() == ErrorKind::Stopped {
-                    return Err(error);
-                }
-            }
+impl Build {
+    /// Adds a key by its hash; false when there are too many.
+    #[must_use]
+    pub fn add(&mut self, hash: u64) -> bool {
+        if self.keys.memory_len_next() > self.limit_len {
+            return false;
         }
-        Ok(true)
+        self.keys.add(hash);
+        true
     }
+}
 
-    fn begin_filter(&self) -> Option<Build> {
-        // From here on no commit goes unnoticed; those before are in every view taken later.
-        let head = self.head.lock();
-        let mut spaces = self.filters.spaces.write();
+impl Filters {
+    /// Begins with the space that is wanted, if there is one. Changes after commit `newest` are remembered from now on.
+    pub(crate) fn begin(&self, newest: Version) -> Option<Build> {
+        let mut spaces = self.spaces.write();
         let space = spaces.wanted.take()?;
-        if spaces.known.contains_key(&space) || head.closing {
+        if spaces.known.contains_key(&space) {
             return None;
         }
         spaces.builds += 1;
         let number = spaces.builds;
         spaces.known.insert(space, Knowledge::Building { number, events: Vec::new() });
-        Some(Build { space, number, begun: head.state.version })
+        Some(Build { space, number, begun: newest, limit_len: self.limit_len, keys: Cuckoo::default() })
     }
 
-    /// The keys of a space in some version; `None` when they are too many.
-    fn read_keys(self: &Arc<Core>, build: &Build) -> Result<Option<(Cuckoo, Version)>> {
-        let view = View::new(self);
-        if view.version() < build.begun {
-            return Err(Error::new(ErrorKind::Busy, "a commit that nobody remembers is not visible yet"));
+    /// All keys of a version were added.
+    pub(crate) fn finish(&self, build: Build, version: Version) {
+        self.spaces.write().finish(build, version, self.limit_len);
+    }
+
+    /// There are too many keys: the space gets no filter.
+    pub(crate) fn refuse(&self, build: &Build) {
+        self.spaces.write().give_up(build, Some(Knowledge::TooMany));
+    }
+
+    /// The keys could not be read; `again` wants the space once more.
+    pub(crate) fn give_up(&self, build: &Build, again: bool) {
+        let mut spaces = self.spaces.write();
+        spaces.give_up(build, None);
+        if again {
+            spaces.wanted = Some(build.space);
         }
-        let mut keys = Cuckoo::default();
-        let Some(root) = view.state().space(&self.nodes, build.space)? else { return Ok(Some((keys, view.version()))) };
-        let mut cursor = root.tree.cursor(record_range(&KeyRange::all()));
-        let mut count = 0;
-        while let Some((key, _)) = cursor.next(&self.nodes)? {
-            if let Some(hash) = self.filters.hash(build.space, &key) {
-                if keys.memory_len_next() > self.filters.limit_len {
-                    return Ok(None);
-                }
-                keys.add(hash);
-            }
-            count += 1;
-            if count % LOOK_AFTER == 0 {
-                self.check_running()?;
-                if self.head.lock().closing {
-                    return Err(Error::new(ErrorKind::Stopped, "the store is being closed"));
-                }
-                view.checked(Ok(()))?;
-            }
-        }
-        view.checked(Ok(Some((keys, view.version()))))
     }
 }
 
@@ -107,17 +76,17 @@ impl Spaces {
         }
     }
 
-    fn finish(&mut self, build: &Build, keys: Cuckoo, version: Version, limit_len: usize) {
-        if !self.is_building(build) {
+    fn finish(&mut self, build: Build, version: Version, limit_len: usize) {
+        if !self.is_building(&build) {
             return;
         }
         let Some(Knowledge::Building { events, .. }) = self.known.remove(&build.space) else { return };
-        if self.memory_len + keys.memory_len() > limit_len {
+        if self.memory_len + build.keys.memory_len() > limit_len {
             self.known.insert(build.space, Knowledge::TooMany);
             return;
         }
-        self.memory_len += keys.memory_len();
-        self.known.insert(build.space, Knowledge::Complete(keys, version));
+        self.memory_len += build.keys.memory_len();
+        self.known.insert(build.space, Knowledge::Complete(build.keys, version));
         for (at, change) in events.into_iter().filter(|(at, _)| *at > version) {
             self.change(limit_len, at, change);
         }

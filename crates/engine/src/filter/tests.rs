@@ -9,7 +9,8 @@ use koine_env::{Random, SeededRandom};
 use super::*;
 use crate::batch::{Batch, Condition, KeyRange, Operation, Payload, Place};
 use crate::device::{Device, MemoryDevice, ReadMode, pass_on};
-use crate::engine::{Background, Engine, Options};
+use crate::engine::Engine;
+use crate::options::{Background, Options};
 use crate::view::View;
 use crate::{Durability, FormatOptions, Sources};
 

@@ -18,7 +18,7 @@ use crate::codec::{Reader, Writer};
 use crate::error::{Error, Refusal, Result};
 use crate::extent::Extent;
 use crate::stage::StageToken;
-use crate::staging::Staged;
+use crate::staged::Staged;
 
 /// A step of a commit: an operation of its batch, or the engine's own bookkeeping of stages.
 #[derive(Clone, Debug)]

@@ -118,7 +118,7 @@ impl Object {
     fn reader<'a>(&'a self, source: &'a ObjectState) -> Reader<'a, ObjectState> {
         let eager = self.hint.access == Some(Access::Sequential);
         Reader {
-            core: self.inner.engine.shared(),
+            supply: self.inner.engine.shared().read_supply(),
             ahead: self.ahead.get_or_init(Arc::default),
             source,
             epoch: source.epoch,

@@ -17,8 +17,9 @@ use super::status::StoreStatus;
 use super::transaction::{Transaction, TransactionOptions};
 use crate::batch::Durability;
 use crate::device::{FileDevice, OpenOptions};
-use crate::engine::{Engine, Options};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::options::Options;
 
 /// The most objects that one call creates or deletes.
 pub const CREATE_MANY_MAX: usize = 16_384;

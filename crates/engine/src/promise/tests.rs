@@ -6,6 +6,7 @@ use koine_env::{Random, SeededRandom};
 
 use super::*;
 use crate::batch::Payload;
+use crate::batch::SpaceId;
 use crate::device::{Device, Image, MemoryDevice, RecordingDevice};
 use crate::stage::StageHint;
 use crate::{Background, FormatOptions, Options};

@@ -45,6 +45,6 @@ impl Readers {
 
     /// How many windows each of them may have, so that all have some: who comes late finds buffers as well.
     pub(super) fn share(&self, buffers: &Buffers) -> usize {
-        (buffers.most() / self.count.load(Ordering::Relaxed).max(1)).max(1)
+        (buffers.spare_max() / self.count.load(Ordering::Relaxed).max(1)).max(1)
     }
 }

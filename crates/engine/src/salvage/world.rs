@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::sketch::{Parts, Sketch, fill_lost, pieces_of};
-use crate::apply::state::{FROZEN, STAGES};
 use crate::batch::{KeyRange, Operation, Payload, Place, Sources, SpaceId, after_prefix};
 use crate::content::{Reading, as_record, record_key, record_range, user_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extent::Extent;
 use crate::log::record::{Outcome, Record, Step};
-use crate::staging::Staged;
+use crate::staged::Staged;
+use crate::state::{FROZEN, STAGES};
 use crate::tree::value::{BlobId, Piece, Value};
 use crate::tree::{Gap, Tourist, Tree};
 

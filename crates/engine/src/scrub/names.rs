@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::{Concern, Finding, Pass};
-use crate::apply::state::FROZEN;
 use crate::batch::SpaceId;
 use crate::content::{piece_key, record_key, split_piece_key, user_key};
 use crate::error::Result;
+use crate::state::FROZEN;
 use crate::stream::each_space;
 use crate::tree::value::{BlobId, Content, Frozen, Piece, Value};
 use crate::tree::{Gap, Tourist, Tree};

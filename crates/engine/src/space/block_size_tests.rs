@@ -8,9 +8,10 @@ use crate::address::BlockRange;
 use crate::batch::{Batch, Durability, KeyRange, Operation, Payload, Place, SpaceId};
 use crate::defrag::{DefragOptions, DefragPosition};
 use crate::device::{BLOCK_LEN, Device, MemoryDevice};
-use crate::engine::{Background, Engine, FormatOptions, Options};
+use crate::engine::{Engine, FormatOptions};
 use crate::error::{ErrorKind, Result};
 use crate::extent::Extent;
+use crate::options::{Background, Options};
 use crate::stage::StageHint;
 use crate::tree::value::{Content, Piece, Value};
 

@@ -83,9 +83,10 @@ mod tests {
     use crate::batch::{Batch, Durability, Operation, SpaceId};
     use crate::content::record_key;
     use crate::device::{MemoryDevice, ReadMode};
-    use crate::engine::{Background, Engine, Options};
+    use crate::engine::Engine;
     use crate::format::FormatOptions;
     use crate::node_cache::NodeCache;
+    use crate::options::{Background, Options};
 
     #[test]
     fn what_a_patch_lies_over_stays_on_the_device_as_long_as_anybody_reads_through_it() {

@@ -60,7 +60,7 @@ impl Bundle {
         self.lane.check()?;
         let number = self.values.len();
         let core = self.lane.core();
-        let staged = Staged::begun(core.next_stage(), Arc::downgrade(core));
+        let staged = Staged::begun(core.next_stage(), core.as_stage_owner());
         self.values.push(Value { length: 0, access, staged });
         let (mut from, mut length) = (self.lane.filled(), 0);
         for part in parts {
@@ -123,7 +123,7 @@ impl Bundle {
                     let of = BlockRange { start, count };
                     let extent = extent_of(&buffer[part], of, value.access);
                     core.data.forget(&extent);
-                    value.staged.extents.push(extent);
+                    value.staged.extents_mut().push(extent);
                 }
                 if segment.end > run.end {
                     break;
@@ -145,7 +145,7 @@ impl Bundle {
         self.lane.send_shared(memory, |bytes, run, blocks| {
             let extent = extent_of(&bytes[run], blocks, value.access);
             core.data.forget(&extent);
-            value.staged.extents.push(extent);
+            value.staged.extents_mut().push(extent);
         })
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Invariant: a flight always lands, when nobody uses its memory any more: with its buffer, or with what went wrong; also when its writer panicked.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
@@ -11,7 +10,7 @@ use crate::buffers::Lent;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, ErrorKind, Result};
-use crate::extent::Extent;
+use crate::staged::Target;
 
 /// Memory of somebody else, kept until it is written.
 pub type Shared = Box<dyn AsRef<[u8]> + Send>;
@@ -41,21 +40,9 @@ impl Memory {
     }
 }
 
-/// Where bytes of a buffer belong.
-pub struct Target {
-    /// Of the buffer: whole blocks.
-    pub bytes: Range<usize>,
-    /// The first block on the device.
-    pub block: u64,
-    /// What they are, where they are one run that may be read soon.
-    pub extent: Option<Extent>,
-}
-
-impl Target {
-    /// Writes them.
-    pub fn write(&self, core: &Core, buffer: &[u8]) -> Result<()> {
-        core.write(&buffer[self.bytes.clone()], self.block * BLOCK_LEN as u64)
-    }
+/// Writes bytes of a buffer to where they belong.
+pub fn write(core: &Core, target: &Target, buffer: &[u8]) -> Result<()> {
+    core.write(&buffer[target.bytes.clone()], target.block * BLOCK_LEN as u64)
 }
 
 /// Leaves what was written to the cache of data; gives the buffer back where that does not keep it.
@@ -93,7 +80,7 @@ impl Flight {
         let mut pilot = Pilot(Some(Arc::clone(&runway)));
         let worker = Arc::clone(core);
         core.crew.run(Box::new(move || {
-            let written = targets.iter().try_for_each(|target| target.write(&worker, memory.bytes()));
+            let written = targets.iter().try_for_each(|target| write(&worker, target, memory.bytes()));
             let buffer = memory.into_lent();
             pilot.land(written.map(|()| buffer.and_then(|buffer| leave(&worker, buffer, targets))));
         }));

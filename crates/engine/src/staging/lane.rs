@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flight::{Flight, Memory, Shared, Target, leave};
+use super::flight::{Flight, Memory, Shared, leave, write};
 use super::unwritten::TURN;
 use crate::address::BlockRange;
 use crate::buffers::{BUFFER_LEN, Lent};
@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::extent::Extent;
 use crate::space::{Class, Spot};
 use crate::stage::Lifetime;
+use crate::staged::Target;
 
 /// The longest run of data, in bytes: what is written at once.
 const RUN_LEN_MAX: usize = BUFFER_LEN;
@@ -147,7 +148,7 @@ impl Lane {
             }
             self.placed += bytes.len() as u64;
             if !self.core.crew.is_at_work() {
-                return targets.iter().try_for_each(|target| target.write(&self.core, bytes)).map(|()| None);
+                return targets.iter().try_for_each(|target| write(&self.core, target, bytes)).map(|()| None);
             }
             while self.flights.len() >= FLIGHTS_MAX {
                 self.land()?;
@@ -224,7 +225,7 @@ impl Lane {
                 Ok(())
             }
             None => {
-                targets.iter().try_for_each(|target| target.write(&self.core, &self.buffer))?;
+                targets.iter().try_for_each(|target| write(&self.core, target, &self.buffer))?;
                 let written = std::mem::replace(&mut self.buffer, Lent::own(0));
                 self.buffer = leave(&self.core, written, targets)
                     .or_else(|| if last { None } else { self.core.buffers.lend() })

@@ -6,11 +6,10 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::flight::{Target, leave};
+use super::flight::{leave, write};
 use super::lane::Lane;
-use super::{CHUNK_LOG2_RANDOM, CHUNK_LOG2_SEQUENTIAL, Staged, extent_of};
+use super::{CHUNK_LOG2_RANDOM, CHUNK_LOG2_SEQUENTIAL, extent_of};
 use crate::address::BlockRange;
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
@@ -19,6 +18,7 @@ use crate::error::Result;
 use crate::extent::Extent;
 use crate::space::{Class, Spot};
 use crate::stage::{Access, StageHint, StageToken};
+use crate::staged::{Staged, Target, Unwritten};
 
 /// What an extent takes in the log beside its checksums, and more.
 const EXTENT_LEN: usize = 40;
@@ -29,14 +29,6 @@ pub(super) const TURN: usize = 0;
 
 /// Finished stages that keep their bytes until they are committed: more are written at once, so that memory is bounded.
 pub(super) const KEPT_MAX: usize = 4;
-
-/// Bytes that have a place and are not there yet.
-pub struct Unwritten {
-    buffer: Lent,
-    targets: Vec<Target>,
-    /// Of a finished stage: one of those that keep their bytes.
-    _kept: Option<Arc<()>>,
-}
 
 impl Unwritten {
     /// What a lane has placed, unless enough is kept already.
@@ -56,27 +48,17 @@ impl Unwritten {
 
     /// Writes them; a failure stops the store.
     fn write(&self, core: &Core) -> Result<()> {
-        self.targets.iter().try_for_each(|target| target.write(core, &self.buffer))
+        self.targets.iter().try_for_each(|target| write(core, target, &self.buffer))
     }
 }
 
-impl Staged {
-    /// Whether it belongs to this store and no commit has taken it.
-    pub(crate) fn is_fresh_of(&self, core: &Arc<Core>) -> bool {
-        self.is_of(core) && !self.taken.load(Ordering::Acquire)
-    }
-
-    /// Whether something is not written yet.
-    pub(crate) fn is_unwritten(&self) -> bool {
-        self.unwritten.lock().is_some()
-    }
-
-    /// Writes what is not written yet, or waits until somebody else has.
-    pub(crate) fn write_out(&self, core: &Core) -> Result<()> {
-        let mut unwritten = self.unwritten.lock();
-        unwritten.as_ref().map_or(Ok(()), |unwritten| unwritten.write(core))?;
+impl Core {
+    /// Writes what is not written yet of a stage, or waits until somebody else has.
+    pub(crate) fn write_out(&self, staged: &Staged) -> Result<()> {
+        let mut unwritten = staged.unwritten();
+        unwritten.as_ref().map_or(Ok(()), |unwritten| unwritten.write(self))?;
         if let Some(Unwritten { buffer, targets, _kept }) = unwritten.take() {
-            leave(core, buffer, targets);
+            leave(self, buffer, targets);
         }
         Ok(())
     }
@@ -98,17 +80,17 @@ pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Op
     let class = if hint.reserved { Class::Promised } else { Class::Data };
     let spot = Spot { turn: TURN, lifetime: hint.lifetime };
     // Its drop gives back what was taken, should the next part find no room.
-    let mut staged = Staged::begun(core.next_stage(), Arc::downgrade(core));
+    let mut staged = Staged::begun(core.next_stage(), core.as_stage_owner());
     let (mut targets, mut at, mut rest) = (Vec::with_capacity(1), 0, data);
     while !rest.is_empty() {
         let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, spot)?;
         let (part, after) = rest.split_at(rest.len().min(run.count as usize * BLOCK_LEN));
         let extent = extent_of(part, run, hint.access);
-        staged.extents.push(extent.clone());
+        staged.extents_mut().push(extent.clone());
         let end = at + run.count as usize * BLOCK_LEN;
         targets.push(Target { bytes: at..end, block: run.start, extent: Some(extent) });
         (at, rest) = (end, after);
     }
-    *staged.unwritten.get_mut() = Some(Unwritten { buffer, targets, _kept: None });
+    *staged.unwritten() = Some(Unwritten { buffer, targets, _kept: None });
     Ok(Some(StageToken::new(data.len() as u64, Arc::new(staged))))
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::apply::State;
-use crate::apply::state::space_key;
 use crate::batch::{Batch, Durability, KeyRange, Operation, SpaceId};
 use crate::core::Core;
 use crate::error::Result;
+use crate::state::State;
+use crate::state::space_key;
 use crate::tree::NodeSource;
 use crate::tree::value::{SpaceRoot, Value};
 

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::apply::State;
-use crate::apply::state::POINTS;
 use crate::batch::{Batch, Durability, Operation, SpaceId, Version};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
+use crate::state::POINTS;
+use crate::state::State;
 use crate::stream::passing::{each_space, is_passing};
 use crate::tree::value::{SpaceRoot, Value};
 use crate::tree::{NodeSource, Tree};

@@ -4,12 +4,12 @@ use bytes::Bytes;
 
 use super::{Stat, View};
 use crate::batch::SpaceId;
-use crate::content::{as_record, with_record_key, would_block};
+use crate::content::{as_record, with_record_key};
 use crate::device::ReadMode;
-use crate::error::{ErrorKind, Result};
-use crate::glance::{GLANCE_LEN_MAX, Glance};
+use crate::error::{Error, ErrorKind, Result};
 use crate::tree::value::{Record, RecordHead};
 use crate::tree::{Held, NodeSource, Tree};
+use crate::view::{GLANCE_LEN_MAX, Glance};
 
 impl View {
     /// Version, size and bytes of a range in one look-up, without waiting for the device.
@@ -81,7 +81,7 @@ impl View {
         core.filters.look(&core.nodes, space, key, self.version(), |source| {
             self.look_at(source, space, key, |tree, held| match see.take() {
                 Some(see) => see(tree, held),
-                None => Err(would_block()),
+                None => Err(Error::would_block()),
             })
         })
     }

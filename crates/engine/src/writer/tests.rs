@@ -11,9 +11,10 @@ use crate::commit::begun::tests::{each_power_cut, formatted};
 use crate::device::{
     BLOCK_LEN, Call, Device, Fault, FaultyDevice, MemoryDevice, RecordingDevice, Times, Trouble, pass_on,
 };
-use crate::engine::{Background, Engine, Options};
+use crate::engine::Engine;
 use crate::error::ErrorKind;
 use crate::format::FormatOptions;
+use crate::options::{Background, Options};
 use crate::stage::StageHint;
 use crate::ticket::{Ticket, awaited};
 

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::LAZY_LEN_MAX;
 use crate::batch::Version;
-use crate::commit::LAZY_LEN_MAX;
-use crate::core::{Core, OpenGroup};
+use crate::commit_state::OpenGroup;
+use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::error::Result;
 use crate::log::group;
