@@ -17,9 +17,9 @@ pub(crate) use named::{Named, named};
 
 use crate::address::{BlockRange, Generation, NodeRef};
 use crate::apply::branch::{Branch, JOINED, decode_dead, number_of, split_branch_key};
-use crate::apply::edition::Dead;
 use crate::apply::frozen::decode_buried;
 use crate::apply::reference;
+use crate::apply::write_transaction::Dead;
 use crate::batch::SpaceId;
 use crate::commit_state::Delta;
 use crate::content::{Reading, split_piece_key};
@@ -175,7 +175,7 @@ impl Check<'_> {
         self.report.pieces += 1;
         let placed = match piece {
             Piece::Disk(extent) => Some(extent.clone()),
-            Piece::Pending(pending) => pending.fate.placed(),
+            Piece::Pending(pending) => pending.placement.placed(),
             Piece::Frozen(frozen) if frozen.birth > of_point => {
                 self.blobs.name(frozen, place);
                 None
@@ -387,10 +387,10 @@ impl SpaceWalk<'_, '_> {
 
 /// Verifies the newest state of a store that nothing else uses meanwhile.
 pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
-    let book = core.book.lock();
+    let checkpointed = core.checkpointed.lock();
     let (state, free) = {
         let head = core.head.lock();
-        let mut free = book.free.clone();
+        let mut free = checkpointed.free.clone();
         let mut deltas: Vec<_> = head.deltas.iter().chain(&head.late_deltas).collect();
         deltas.sort_by_key(|(version, _)| *version);
         for (_, delta) in deltas {
@@ -401,13 +401,13 @@ pub(crate) fn check(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<R
         }
         (head.state.clone(), free)
     };
-    let blocks = book.newest.blocks;
+    let blocks = checkpointed.newest.blocks;
     let mut check = Check::new(core, progress, blocks, blocks.saturating_sub(free.blocks()));
     check.spaces(&state)?;
     check.compare_branches();
     std::mem::take(&mut check.table.wrong).into_iter().for_each(|wrong| check.find(wrong));
     check.blobs.compare().into_iter().chain(check.blobs.wrong_counts()).for_each(|wrong| check.find(wrong));
-    check.compare_blocks(&free, &book.pages);
+    check.compare_blocks(&free, &checkpointed.pages);
     Ok(check.report)
 }
 

@@ -4,7 +4,7 @@
 //!
 //! Invariants:
 //! - A checkpoint stores the state at a cut: exactly the commits up to one group's end.
-//! - `Book::free` is the set of blocks that the state at the last cut does not need, so that stages under way
+//! - `CheckpointState::free` is the set of blocks that the state at the last cut does not need, so that stages under way
 //!   and blocks freed but not yet reusable count as free in what is stored.
 //! - The log is kept from the older superblock's cut on.
 
@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use crate::address::{BlockRange, Generation, NodeRef};
 use crate::batch::Version;
-use crate::checkpoint_state::Book;
-use crate::commit_state::{Cut, Delta, Head};
+use crate::checkpoint_state::CheckpointState;
+use crate::commit_state::{CheckpointPosition, CommitState, Delta};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
 use crate::options::Background;
-use crate::space::{Class, Spot, free_list};
+use crate::space::{Class, PlacementHint, free_list};
 use crate::superblock::{Superblock, write_slot};
-use crate::tree::{Stamp, Weight, unplaced, write_dirty};
+use crate::tree::{DirtySize, Stamp, unplaced, write_dirty};
 use sink::Sink;
 
 /// Space is asked for in runs of this many blocks.
@@ -45,8 +45,8 @@ impl Core {
     /// Stores the state of the last group that was built.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.expire_views();
-        self.grow_for_table()?;
-        let mut book = self.book.lock();
+        self.grow_for_dirty_budget()?;
+        let mut checkpointed = self.checkpointed.lock();
         let cut = {
             let mut head = self.head.lock();
             // What is queued is not of the cut.
@@ -58,26 +58,26 @@ impl Core {
             head.checkpoint_wanted = false;
             // The superblock will name the end of the last group: nothing may be added to that.
             head.open = None;
-            head.frozen = head.sealed.state.version;
+            head.checkpoint_cut = head.sealed.state.version;
             head.sealed.clone()
         };
-        let mut done = self.store(&mut book, cut.clone(), false);
+        let mut done = self.store(&mut checkpointed, cut.clone(), false);
         if is_full(&done) {
             // What only the older root needs makes room for the newer.
-            self.give_up_older(&mut book)?;
-            done = self.store(&mut book, cut.clone(), false);
+            self.give_up_older(&mut checkpointed)?;
+            done = self.store(&mut checkpointed, cut.clone(), false);
         }
         // So does what only views need: without a checkpoint nothing could even be deleted.
         while is_full(&done) && self.expire_for_room()? {
-            done = self.store(&mut book, cut.clone(), false);
+            done = self.store(&mut checkpointed, cut.clone(), false);
         }
         if done.is_ok() && self.reuse.lock().waits_for_checkpoint() > self.allocator.free_blocks() {
             // More waits for the next checkpoint than is left for it.
-            self.give_up_older(&mut book)?;
+            self.give_up_older(&mut checkpointed)?;
         }
         let mut head = self.head.lock();
         head.checkpoint_full = is_full(&done);
-        head.frozen = Version(0);
+        head.checkpoint_cut = Version(0);
         done.and_then(|()| self.settle_state(&mut head, cut.state.version))?;
         drop((head, cut));
         // With the memory forms went leases.
@@ -85,7 +85,7 @@ impl Core {
     }
 
     /// Where nothing was committed since a cut that is written now, what memory holds of its nodes goes.
-    fn settle_state(&self, head: &mut Head, cut: Version) -> Result<()> {
+    fn settle_state(&self, head: &mut CommitState, cut: Version) -> Result<()> {
         if head.state.version == cut {
             head.state.master = head.state.master.settled()?.with_roots(&self.nodes.now())?;
             head.sealed.state.master = head.state.master.clone();
@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// Views begin with the newest form of a state that is visible already.
-    fn show_settled(&self, head: &Head) {
+    fn show_settled(&self, head: &CommitState) {
         let mut visible = self.visible.write();
         if visible.version == head.state.version {
             visible.master = head.state.master.clone();
@@ -103,19 +103,19 @@ impl Core {
     }
 
     /// Writes the newest superblock over the older one too: space that only the older root needs comes back.
-    pub(crate) fn give_up_older(&self, book: &mut Book) -> Result<()> {
-        if book.older_cut < book.newest.cut {
-            let again = Superblock { sequence: book.newest.sequence + 1, ..book.newest.clone() };
-            self.switch(book, again)?;
+    pub(crate) fn give_up_older(&self, checkpointed: &mut CheckpointState) -> Result<()> {
+        if checkpointed.older_cut < checkpointed.newest.cut {
+            let again = Superblock { sequence: checkpointed.newest.sequence + 1, ..checkpointed.newest.clone() };
+            self.switch(checkpointed, again)?;
         }
-        self.after_switch(book)
+        self.after_switch(checkpointed)
     }
 
     /// Stores the state at a cut; `clean` says that nothing will be logged after it. `Full` changes nothing
     /// and may be tried again; any other error stops the store.
-    pub(crate) fn store(&self, book: &mut Book, cut: Cut, clean: bool) -> Result<()> {
+    pub(crate) fn store(&self, checkpointed: &mut CheckpointState, cut: CheckpointPosition, clean: bool) -> Result<()> {
         self.check_running()?;
-        self.try_store(book, cut, clean).inspect_err(|error| {
+        self.try_store(checkpointed, cut, clean).inspect_err(|error| {
             if error.kind() != ErrorKind::Full {
                 self.fail(error);
             }
@@ -123,7 +123,12 @@ impl Core {
     }
 
     /// Writes what only memory holds of a state.
-    fn write_state(&self, book: &mut Book, cut: &Cut, birth: Generation) -> Result<Option<NodeRef>> {
+    fn write_state(
+        &self,
+        checkpointed: &mut CheckpointState,
+        cut: &CheckpointPosition,
+        birth: Generation,
+    ) -> Result<Option<NodeRef>> {
         let mut sink = Sink::new(self, birth);
         let stamp = Stamp { birth, cut: cut.state.version, store: self.store };
         let mut values = Vec::new();
@@ -132,27 +137,27 @@ impl Core {
         let root = placed.and_then(|()| write_dirty(&cut.state.master, stamp, &mut sink));
         // Also after a failure: what was placed stays placed, and the next checkpoint names it.
         let (used, written) = sink.finish();
-        book.written.extend(used);
+        checkpointed.written.extend(used);
         written.and(root)
     }
 
-    fn try_store(&self, book: &mut Book, cut: Cut, clean: bool) -> Result<()> {
+    fn try_store(&self, checkpointed: &mut CheckpointState, cut: CheckpointPosition, clean: bool) -> Result<()> {
         // A generation of its own: what is branched off later shares all that this checkpoint writes.
         let generation = {
             let mut head = self.head.lock();
             head.counters.generation.0 += 1;
             head.counters.generation
         };
-        let root = self.write_state(book, &cut, generation)?;
-        self.settle_free(book, &cut)?;
-        let pages = self.allocate_pages(book)?;
-        let free = free_list::write(self.device.as_ref(), &book.free, &pages)?;
+        let root = self.write_state(checkpointed, &cut, generation)?;
+        self.settle_free(checkpointed, &cut)?;
+        let pages = self.allocate_pages(checkpointed)?;
+        let free = free_list::write(self.device.as_ref(), &checkpointed.free, &pages)?;
         self.sync_device()?;
         let version = cut.state.version;
-        let features = cut.state.features(&self.nodes, book.newest.features);
+        let features = cut.state.features(&self.nodes, checkpointed.newest.features);
         let next = Superblock {
             features,
-            sequence: book.newest.sequence + 1,
+            sequence: checkpointed.newest.sequence + 1,
             epoch: self.epoch,
             cut: version,
             reserve: Version(version.0 + self.ring.length()),
@@ -163,94 +168,94 @@ impl Core {
             root,
             root_entries: cut.state.master.len(),
             free,
-            free_covers: book.newest.blocks,
+            free_covers: checkpointed.newest.blocks,
             clean,
-            ..book.newest.clone()
+            ..checkpointed.newest.clone()
         };
-        self.switch(book, next)?;
-        let old_pages = std::mem::replace(&mut book.pages, pages);
+        self.switch(checkpointed, next)?;
+        let old_pages = std::mem::replace(&mut checkpointed.pages, pages);
         let mut head = self.head.lock();
         head.dirty = head.dirty.without(cut.dirty);
         head.sealed.dirty = head.sealed.dirty.without(cut.dirty);
-        self.keep_for_table(&head);
+        self.keep_for_dirty_budget(&head);
         head.checkpoints += 1;
         {
             let mut reuse = self.reuse.lock();
             old_pages.into_iter().for_each(|page| reuse.queue.push(version, page));
         }
         drop(head);
-        self.after_switch(book)
+        self.after_switch(checkpointed)
     }
 
     /// Writes a superblock over the older slot; it is the newest from then on.
-    pub(crate) fn switch(&self, book: &mut Book, next: Superblock) -> Result<()> {
-        let slot = book.slot.other();
+    pub(crate) fn switch(&self, checkpointed: &mut CheckpointState, next: Superblock) -> Result<()> {
+        let slot = checkpointed.slot.other();
         self.check_running()?;
         write_slot(self.device.as_ref(), slot, &next).inspect_err(|error| self.fail(error))?;
         self.sync_device()?;
-        let older = std::mem::replace(&mut book.newest, next);
-        book.slot = slot;
-        book.older_cut = older.cut;
+        let older = std::mem::replace(&mut checkpointed.newest, next);
+        checkpointed.slot = slot;
+        checkpointed.older_cut = older.cut;
         let mut head = self.head.lock();
         head.tail = Position(older.position);
-        head.cut_at = Position(book.newest.position);
-        head.reserve = book.newest.reserve;
+        head.cut_at = Position(checkpointed.newest.position);
+        head.reserve = checkpointed.newest.reserve;
         Ok(())
     }
 
-    pub(crate) fn after_switch(&self, book: &Book) -> Result<()> {
-        self.reuse.lock().safe = book.older_cut;
+    pub(crate) fn after_switch(&self, checkpointed: &CheckpointState) -> Result<()> {
+        self.reuse.lock().safe = checkpointed.older_cut;
         self.release_reusable().inspect_err(|error| self.fail(error))?;
-        self.set_reserve(book);
+        self.set_reserve(checkpointed);
         self.room.notify_all();
         Ok(())
     }
 
     /// Brings the set of free blocks to the cut.
-    fn settle_free(&self, book: &mut Book, cut: &Cut) -> Result<()> {
+    fn settle_free(&self, checkpointed: &mut CheckpointState, cut: &CheckpointPosition) -> Result<()> {
         let mut deltas = self.head.lock().take_deltas(cut.state.version);
         deltas.sort_by_key(|(version, _)| *version);
         for (_, delta) in deltas {
             match delta {
-                Delta::Use(range) => book.free.remove(range.start, u64::from(range.count))?,
-                Delta::Free(range) => book.free.add(range.start, u64::from(range.count))?,
+                Delta::Use(range) => checkpointed.free.remove(range.start, u64::from(range.count))?,
+                Delta::Free(range) => checkpointed.free.add(range.start, u64::from(range.count))?,
             };
         }
-        for range in std::mem::take(&mut book.written) {
-            book.free.remove(range.start, u64::from(range.count))?;
+        for range in std::mem::take(&mut checkpointed.written) {
+            checkpointed.free.remove(range.start, u64::from(range.count))?;
         }
         Ok(())
     }
 
     /// Pages for the free list, taken out of it; those of the list before are put in.
-    fn allocate_pages(&self, book: &mut Book) -> Result<Vec<BlockRange>> {
-        for page in &book.pages {
-            book.free.add(page.start, u64::from(page.count))?;
+    fn allocate_pages(&self, checkpointed: &mut CheckpointState) -> Result<Vec<BlockRange>> {
+        for page in &checkpointed.pages {
+            checkpointed.free.add(page.start, u64::from(page.count))?;
         }
         let mut pages: Vec<BlockRange> = Vec::new();
-        let Err(error) = self.take_pages(book, &mut pages) else { return Ok(pages) };
+        let Err(error) = self.take_pages(checkpointed, &mut pages) else { return Ok(pages) };
         for page in pages {
-            book.free.add(page.start, u64::from(page.count))?;
+            checkpointed.free.add(page.start, u64::from(page.count))?;
             self.allocator.release(page.start, u64::from(page.count))?;
         }
-        for page in &book.pages {
-            book.free.remove(page.start, u64::from(page.count))?;
+        for page in &checkpointed.pages {
+            checkpointed.free.remove(page.start, u64::from(page.count))?;
         }
         Err(error)
     }
 
-    fn take_pages(&self, book: &mut Book, pages: &mut Vec<BlockRange>) -> Result<()> {
+    fn take_pages(&self, checkpointed: &mut CheckpointState, pages: &mut Vec<BlockRange>) -> Result<()> {
         loop {
             let room = free_list::capacity(pages);
             // One more run than there are: a page may be taken from the middle of one.
-            let missing = (book.free.len() + 1).saturating_sub(room);
+            let missing = (checkpointed.free.len() + 1).saturating_sub(room);
             if missing == 0 {
                 return Ok(());
             }
             let want = free_list::page_blocks(missing);
-            let found = self.allocator.allocate(want, Class::Checkpoint, Spot::default());
+            let found = self.allocator.allocate(want, Class::Checkpoint, PlacementHint::default());
             let page = found.ok_or_else(|| Error::new(ErrorKind::Full, "no space is left for the free list"))?;
-            book.free.remove(page.start, u64::from(page.count))?;
+            checkpointed.free.remove(page.start, u64::from(page.count))?;
             pages.push(page);
         }
     }
@@ -266,14 +271,14 @@ impl Core {
         for _ in 0..2 {
             let waiting = self.reuse.lock().queue.blocks();
             let dirty = self.head.lock().dirty;
-            if waiting == 0 && dirty == Weight::default() {
+            if waiting == 0 && dirty == DirtySize::default() {
                 break;
             }
             if self.background == Background::Manual {
                 self.write_group()?;
             }
             self.checkpoint()?;
-            self.give_up_older(&mut self.book.lock())?;
+            self.give_up_older(&mut self.checkpointed.lock())?;
             if self.allocator.admits(want, Class::Data) {
                 return Ok(());
             }

@@ -1,6 +1,6 @@
 //! What the last checkpoints have stored, and where.
 //!
-//! Invariant: [`Book::free`] is the set of blocks that the state at the last cut does not need, so that stages under way
+//! Invariant: [`CheckpointState::free`] is the set of blocks that the state at the last cut does not need, so that stages under way
 //! and blocks freed but not yet reusable count as free in what is stored.
 
 use crate::address::BlockRange;
@@ -9,7 +9,7 @@ use crate::space::Runs;
 use crate::superblock::{Slot, Superblock};
 
 /// What is stored, and where.
-pub(crate) struct Book {
+pub(crate) struct CheckpointState {
     /// The newest superblock.
     pub newest: Superblock,
     /// Where it lies.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use begun::Unended;
+use begun::PendingGroup;
 use form::{branched, check_keys, encoded, stages_of};
 
 use crate::apply::condition;
@@ -23,7 +23,7 @@ use crate::batch::{
     BATCH_OPERATIONS_MAX, Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, RequestId, Version,
 };
 use crate::changes::ChangeSet;
-use crate::commit_state::{Head, Item};
+use crate::commit_state::{CommitState, QueuedCommit};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::log::record::{Outcome, Record, Step, inline_len};
@@ -33,7 +33,7 @@ use crate::stage::StageHint;
 use crate::staged::Staged;
 use crate::staging::Stage;
 use crate::state::State;
-use crate::ticket::{Completer, Ticket, is_awaited, is_telling};
+use crate::ticket::{Completer, Ticket, is_awaited, is_completing};
 use crate::writer::LAZY_LEN_MAX;
 
 /// A branch copies up to so many nodes that were not written yet, rather than have them written first.
@@ -47,7 +47,7 @@ impl Core {
         }
         let (ticket, completer) = self.new_ticket();
         let is_held = crate::together::join(self);
-        if is_held || !is_awaited() || is_telling() || self.background == Background::Manual {
+        if is_held || !is_awaited() || is_completing() || self.background == Background::Manual {
             self.submit_for(batch, durability, completer);
             return ticket;
         }
@@ -62,7 +62,7 @@ impl Core {
     /// Asks for a batch and waits; writes the group it is in, if nobody else is writing one.
     pub(crate) fn commit(self: &Arc<Core>, batch: Batch, durability: Durability) -> Result<Commit> {
         self.process.check()?;
-        if durability != Durability::Written || self.background == Background::Manual || is_telling() {
+        if durability != Durability::Written || self.background == Background::Manual || is_completing() {
             return self.submit_led(batch, durability).wait();
         }
         // Written is quicker than handed over: whoever finds another one committing so waits for that, and then writes itself.
@@ -83,7 +83,7 @@ impl Core {
             self.submit_for(batch, durability, completer.led());
             None
         };
-        let unended = Mutex::new(Unended { core: Arc::clone(self), sealed });
+        let unended = Mutex::new(PendingGroup { core: Arc::clone(self), sealed });
         ticket.with_lead(Arc::new(move || unended.lock().lead()))
     }
 
@@ -92,7 +92,7 @@ impl Core {
             // Before anything is placed: a repeat needs no space.
             let mut head = self.head.lock();
             if let Some(outcome) = head.requests.find(request) {
-                let item = Item::answer(&head, durability, outcome, completer);
+                let item = QueuedCommit::answer(&head, durability, outcome, completer);
                 self.enqueue(&mut head, item);
                 return;
             }
@@ -137,7 +137,7 @@ impl Core {
         };
         match payload {
             Payload::Bytes(bytes) if bytes.len() > self.limits.pending_len_max => {
-                let reserved = self.promises.left(at) > 0;
+                let reserved = self.reservations.left(at) > 0;
                 let hint = StageHint { length: Some(bytes.len() as u64), reserved, ..StageHint::default() };
                 let mut stage = Stage::new(Arc::clone(self), hint);
                 for piece in bytes.chunks(crate::stage::STAGE_PIECE_LEN_MAX) {
@@ -189,8 +189,8 @@ impl Core {
         let (_no_checkpoint, entered) = if steps.iter().any(|step| branched(step).is_some()) {
             // A branch shares what checkpoints have written: none may be under way. Its lock goes before the head's.
             let entered = entered.map(drop);
-            let book = self.book.lock();
-            (Some(book), entered.and_then(|()| self.enter_at_once()).map(|head| (head, None)))
+            let checkpointed = self.checkpointed.lock();
+            (Some(checkpointed), entered.and_then(|()| self.enter_at_once()).map(|head| (head, None)))
         } else {
             (None, entered)
         };
@@ -209,12 +209,12 @@ impl Core {
             }
             Err(error) => completer.complete(Err(error)),
         }
-        self.drop_past();
+        self.run_deferred_drops();
     }
 
     fn try_sequence(
         &self,
-        head: &mut Head,
+        head: &mut CommitState,
         conditions: &[Condition],
         steps: Vec<Step>,
         request: Option<RequestId>,
@@ -222,7 +222,7 @@ impl Core {
         completer: Completer,
     ) -> Result<(), (Completer, Error)> {
         if let Some(outcome) = request.as_ref().and_then(|request| head.requests.find(request)) {
-            self.enqueue(head, Item::answer(head, durability, outcome, completer));
+            self.enqueue(head, QueuedCommit::answer(head, durability, outcome, completer));
             return Ok(());
         }
         if conditions.iter().any(|condition| matches!(condition, Condition::RangeUnchanged { .. })) {
@@ -239,7 +239,7 @@ impl Core {
             Ok((record, changes)) => {
                 let commit = Commit { version: head.state.version, repeated: false };
                 let state = head.state.clone();
-                let item = Item::new(record, state, durability, Ok(commit), completer, changes);
+                let item = QueuedCommit::new(record, state, durability, Ok(commit), completer, changes);
                 self.enqueue(head, item);
                 Ok(())
             }
@@ -251,7 +251,12 @@ impl Core {
     }
 
     /// Applies a commit to the head and gives its record.
-    fn apply(&self, head: &mut Head, steps: Vec<Step>, request: Option<RequestId>) -> Result<(Vec<u8>, ChangeSet)> {
+    fn apply(
+        &self,
+        head: &mut CommitState,
+        steps: Vec<Step>,
+        request: Option<RequestId>,
+    ) -> Result<(Vec<u8>, ChangeSet)> {
         let version = next_version(head)?;
         let record = Record { version, request, outcome: Outcome::Applied(steps) };
         let bytes = encoded(&record);
@@ -260,24 +265,24 @@ impl Core {
     }
 
     /// Applies the record of the next commit, which takes so many bytes, to the head; after an error nothing has happened.
-    fn apply_record(&self, head: &mut Head, record: &Record, record_len: usize) -> Result<ChangeSet> {
+    fn apply_record(&self, head: &mut CommitState, record: &Record, record_len: usize) -> Result<ChangeSet> {
         let Outcome::Applied(steps) = &record.outcome else { return Ok(ChangeSet::default()) };
-        let mut edition = self.edition(head, record.version);
-        let mut done = edition.apply(steps);
+        let mut write_transaction = self.write_transaction(head, record.version);
+        let mut done = write_transaction.apply(steps);
         if let (Ok(()), Some(request)) = (&done, record.request) {
-            done = edition.remember(request, None, head.requests.to_forget());
+            done = write_transaction.remember(request, None, head.requests.to_forget());
         }
         if done.is_ok() && record_len > self.limits.group_len_max {
             done = Err(Error::invalid("the batch does not fit into the log: split it"));
         }
         if let Err(error) = done {
-            edition.roll_back();
+            write_transaction.roll_back();
             return Err(error);
         }
-        let applied = edition.finish()?;
+        let applied = write_transaction.finish()?;
         let changes = Arc::clone(&applied.changes);
         self.install(head, applied);
-        if let Some(blocks) = self.promises.settle(record) {
+        if let Some(blocks) = self.reservations.settle(record) {
             self.allocator.set_promised(blocks);
         }
         if let Some(request) = record.request {
@@ -289,7 +294,7 @@ impl Core {
     /// Tells of a refusal; remembers it for a request with an id.
     fn refuse(
         &self,
-        head: &mut Head,
+        head: &mut CommitState,
         refusal: Refusal,
         request: Option<RequestId>,
         durability: Durability,
@@ -297,14 +302,14 @@ impl Core {
     ) -> Result<(), (Completer, Error)> {
         let outcome = Err(requests::refused(refusal));
         let Some(request) = request else {
-            self.enqueue(head, Item::answer(head, durability, outcome, completer));
+            self.enqueue(head, QueuedCommit::answer(head, durability, outcome, completer));
             return Ok(());
         };
         let remembered = self.remember(head, request, refusal);
         match remembered {
             Ok(record) => {
                 let state = head.state.clone();
-                let item = Item::new(record, state, durability, outcome, completer, ChangeSet::default());
+                let item = QueuedCommit::new(record, state, durability, outcome, completer, ChangeSet::default());
                 self.enqueue(head, item);
                 Ok(())
             }
@@ -312,11 +317,11 @@ impl Core {
         }
     }
 
-    fn remember(&self, head: &mut Head, request: RequestId, refusal: Refusal) -> Result<Vec<u8>> {
+    fn remember(&self, head: &mut CommitState, request: RequestId, refusal: Refusal) -> Result<Vec<u8>> {
         let version = next_version(head)?;
-        let mut edition = self.edition(head, version);
-        edition.remember(request, Some(refusal), head.requests.to_forget())?;
-        let applied = edition.finish()?;
+        let mut write_transaction = self.write_transaction(head, version);
+        write_transaction.remember(request, Some(refusal), head.requests.to_forget())?;
+        let applied = write_transaction.finish()?;
         self.install(head, applied);
         head.requests.push(version, request, Some(refusal));
         let mut bytes = Vec::new();
@@ -324,14 +329,14 @@ impl Core {
         Ok(bytes)
     }
 
-    fn enqueue(&self, head: &mut Head, mut item: Item) {
+    fn enqueue(&self, head: &mut CommitState, mut item: QueuedCommit) {
         // Looked at under the head's lock: the writer ends after a failure, and empties the queue under that lock.
         if let Err(error) = self.check_running() {
             item.tell(Err(error));
             return;
         }
         // A commit that memory is enough for is visible at once, unless it stands behind one that is not.
-        if item.durability == Durability::Memory && head.untold == 0 {
+        if item.durability == Durability::Memory && head.uncompleted == 0 {
             let outcome = item.outcome.clone();
             if item.record.is_some() {
                 self.watchers.tell(item.state.version, &item.changes);
@@ -351,7 +356,7 @@ impl Core {
             // It can wait for others, but not for ever.
             None => !head.writer_armed || head.queue_len > LAZY_LEN_MAX,
             Some(completer) => {
-                head.untold += 1;
+                head.uncompleted += 1;
                 !completer.is_led()
             }
         };
@@ -374,7 +379,7 @@ impl Core {
             while self.write_group()? {}
             return Ok(());
         }
-        if is_telling() {
+        if is_completing() {
             return Ok(());
         }
         self.wait_for(Durability::Written)
@@ -396,7 +401,7 @@ impl Core {
             let mut head = self.head.lock();
             let version = head.state.version;
             let outcome = Ok(Commit { version, repeated: false });
-            let item = Item::answer(&head, durability, outcome, completer.led());
+            let item = QueuedCommit::answer(&head, durability, outcome, completer.led());
             self.enqueue(&mut head, item);
         }
         let core = Arc::clone(self);
@@ -404,11 +409,23 @@ impl Core {
     }
 }
 
-impl Item {
+impl QueuedCommit {
     /// An outcome that waits for what stands before it in the queue.
-    fn answer(head: &Head, durability: Durability, outcome: Result<Commit>, completer: Completer) -> Item {
+    fn answer(
+        head: &CommitState,
+        durability: Durability,
+        outcome: Result<Commit>,
+        completer: Completer,
+    ) -> QueuedCommit {
         let completer = Some(completer);
-        Item { record: None, state: head.state.clone(), durability, outcome, completer, changes: ChangeSet::default() }
+        QueuedCommit {
+            record: None,
+            state: head.state.clone(),
+            durability,
+            outcome,
+            completer,
+            changes: ChangeSet::default(),
+        }
     }
 
     /// A commit, or a refusal that is remembered.
@@ -419,12 +436,12 @@ impl Item {
         outcome: Result<Commit>,
         completer: Completer,
         changes: ChangeSet,
-    ) -> Item {
-        Item { record: Some(record), state, durability, outcome, completer: Some(completer), changes }
+    ) -> QueuedCommit {
+        QueuedCommit { record: Some(record), state, durability, outcome, completer: Some(completer), changes }
     }
 }
 
-fn next_version(head: &Head) -> Result<Version> {
+fn next_version(head: &CommitState) -> Result<Version> {
     let next = Version(head.state.version.0 + 1);
     if next > head.reserve {
         return Err(Error::new(ErrorKind::Busy, "the log numbers at hand are used up until the next checkpoint"));

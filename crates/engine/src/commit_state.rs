@@ -1,7 +1,7 @@
 //! The newest sequenced state, and commits on their way to the log.
 //!
 //! Invariants:
-//! - [`Head::state`] is what the next commit builds on; what views see follows it.
+//! - [`CommitState::state`] is what the next commit builds on; what views see follows it.
 //! - Changes of the set of needed blocks are taken by checkpoints in the order of commits.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::space::ReuseQueue;
 use crate::staged::Staged;
 use crate::state::State;
 use crate::ticket::Completer;
-use crate::tree::Weight;
+use crate::tree::DirtySize;
 
 /// A change of the set of blocks that the state needs, in the order of commits.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub(crate) enum Delta {
 }
 
 /// A submit on its way to the ring.
-pub(crate) struct Item {
+pub(crate) struct QueuedCommit {
     /// The record; none where only an outcome waits for what stands before it.
     pub record: Option<Vec<u8>>,
     pub state: State,
@@ -43,28 +43,28 @@ pub(crate) struct Item {
 }
 
 /// What is left of a commit that was told: nobody reads it, but taking it down takes time.
-pub(crate) struct Past {
+pub(crate) struct DeferredDrop {
     _record: Option<Vec<u8>>,
     _state: State,
     _changes: ChangeSet,
 }
 
-impl Past {
+impl DeferredDrop {
     /// A state that nobody sees any more.
-    pub fn of(state: State) -> Past {
-        Past { _record: None, _state: state, _changes: ChangeSet::default() }
+    pub fn of(state: State) -> DeferredDrop {
+        DeferredDrop { _record: None, _state: state, _changes: ChangeSet::default() }
     }
 }
 
 /// Where the log stands after a group, and the state there: a checkpoint may cut here.
 #[derive(Clone)]
-pub(crate) struct Cut {
+pub(crate) struct CheckpointPosition {
     pub state: State,
     pub position: Position,
     pub chain: u64,
     pub counters: Counters,
     /// What of the state that this cut covers has no place yet.
-    pub dirty: Weight,
+    pub dirty: DirtySize,
 }
 
 /// A group of one block to which records may be added: it is written anew, in its place.
@@ -79,15 +79,15 @@ pub(crate) struct OpenGroup {
 }
 
 /// The newest sequenced state and what waits to be written.
-pub(crate) struct Head {
+pub(crate) struct CommitState {
     pub state: State,
     pub counters: Counters,
     pub requests: Requests,
     pub changes: Changes,
-    pub queue: VecDeque<Item>,
+    pub queue: VecDeque<QueuedCommit>,
     pub queue_len: usize,
     /// Items queued or in flight whose outcome was not told: what they wait for is not visible yet.
-    pub untold: usize,
+    pub uncompleted: usize,
     /// Somebody writes a group; who wants to write the next waits until it is done.
     pub in_flight: bool,
     /// A place whose new data is written beside the group that names it, of which the record is the first, and that data:
@@ -103,13 +103,13 @@ pub(crate) struct Head {
     /// Those of commits that are not the newest: what a checkpoint under way has written and they had replaced before.
     pub late_deltas: Vec<(Version, Delta)>,
     /// What has to stay in memory until a checkpoint has placed it.
-    pub dirty: Weight,
+    pub dirty: DirtySize,
     /// A checkpoint begins above this.
-    pub table: Weight,
+    pub dirty_budget: DirtySize,
     /// The cut of the checkpoint under way; zero when there is none.
-    pub frozen: Version,
+    pub checkpoint_cut: Version,
     /// Where the log stands after the last group that was built.
-    pub sealed: Cut,
+    pub sealed: CheckpointPosition,
     /// The ring is needed from here on (by the older superblock).
     pub tail: Position,
     /// The cut of the newest superblock.
@@ -129,7 +129,7 @@ pub(crate) struct Head {
     pub closing: bool,
 }
 
-impl Head {
+impl CommitState {
     /// Takes the changes up to a commit; they are in order once sorted by it.
     pub fn take_deltas(&mut self, up_to: Version) -> Vec<(Version, Delta)> {
         let rest = self.deltas.split_off(self.deltas.partition_point(|(of, _)| *of <= up_to));
@@ -139,14 +139,14 @@ impl Head {
     }
 
     /// A node has left the newest state before it was written.
-    pub fn forget(&mut self, (weight, born): (Weight, Version)) {
+    pub fn forget(&mut self, (dirty_size, born): (DirtySize, Version)) {
         // What a checkpoint under way writes stays until it has ended.
-        if born <= self.frozen {
+        if born <= self.checkpoint_cut {
             return;
         }
-        self.dirty = self.dirty.without(weight);
+        self.dirty = self.dirty.without(dirty_size);
         if born <= self.sealed.state.version {
-            self.sealed.dirty = self.sealed.dirty.without(weight);
+            self.sealed.dirty = self.sealed.dirty.without(dirty_size);
         }
     }
 }
@@ -166,13 +166,13 @@ impl Reuse {
     }
 }
 
-impl Item {
+impl QueuedCommit {
     /// Tells its own outcome, if it was not told yet. What is left of it may be dropped anywhere.
-    pub fn told(self) -> Past {
+    pub fn told(self) -> DeferredDrop {
         if let Some(completer) = self.completer {
             completer.complete(self.outcome);
         }
-        Past { _record: self.record, _state: self.state, _changes: self.changes }
+        DeferredDrop { _record: self.record, _state: self.state, _changes: self.changes }
     }
 
     /// Tells an outcome, once.

@@ -1,6 +1,6 @@
 //! What all parts of an open store share.
 //!
-//! Locks, in the order in which they may be taken together: `turn`, `book`, `head`, `pins`, `reuse`. The allocator's
+//! Locks, in the order in which they may be taken together: `turn`, `checkpointed`, `head`, `pins`, `reuse`. The allocator's
 //! groups, `visible` and the queues of watchers are leaves: nothing is taken while they are held.
 //!
 //! Invariants:
@@ -13,18 +13,18 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Condvar, RwLock};
 
 use crate::address::BlockRange;
-use crate::apply::{Applied, Edition};
+use crate::apply::{Applied, WriteTransaction};
 use crate::batch::{Durability, Version};
 use crate::buffers::Buffers;
 use crate::changes::Watchers;
-use crate::checkpoint_state::Book;
-use crate::commit_state::{Delta, Head, Past, Reuse};
-use crate::crew::Crew;
+use crate::checkpoint_state::CheckpointState;
+use crate::commit_state::{CommitState, DeferredDrop, Delta, Reuse};
 use crate::data_cache::DataCache;
 use crate::device::{AlignedBuffer, Device, Process, Writing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::extent::Extent;
 use crate::filter::Filters;
+use crate::io_pool::IoPool;
 use crate::limits::Limits;
 use crate::lock::Mutex;
 use crate::log::longest::Longest;
@@ -33,13 +33,13 @@ use crate::log::ring::Ring;
 use crate::node_cache::NodeCache;
 use crate::options::Background;
 use crate::pins::Pins;
-use crate::promises::Promises;
 use crate::read_ahead::{Readers, Supply};
-use crate::space::{Allocator, Class, Spot};
+use crate::reservations::Reservations;
+use crate::space::{Allocator, Class, PlacementHint};
 use crate::staged::StageOwner;
 use crate::state::State;
 use crate::ticket::{Completer, Ticket};
-use crate::tree::{StoreId, Weight};
+use crate::tree::{DirtySize, StoreId};
 
 /// An open store.
 pub struct Core {
@@ -54,7 +54,7 @@ pub struct Core {
     pub(crate) ring: Ring,
     pub(crate) background: Background,
     /// Who writes and reads for streams.
-    pub(crate) crew: Crew,
+    pub(crate) io_pool: IoPool,
     /// What streams write from and read into.
     pub(crate) buffers: Arc<Buffers>,
     /// Data that was written or read lately.
@@ -65,8 +65,8 @@ pub struct Core {
     pub(crate) reuse_at_once: bool,
     /// Whether freed blocks are given back to the medium before they are used again.
     pub(crate) discards: AtomicBool,
-    pub(crate) book: Mutex<Book>,
-    pub(crate) head: Mutex<Head>,
+    pub(crate) checkpointed: Mutex<CheckpointState>,
+    pub(crate) head: Mutex<CommitState>,
     /// Whose turn it is to have a commit written that nobody syncs; nothing of it is guarded.
     pub(crate) turn: Mutex<()>,
     pub(crate) longest: Longest,
@@ -75,16 +75,16 @@ pub struct Core {
     /// The checkpointer has something to do.
     pub(crate) checkpoint_work: Condvar,
     /// Something was dropped.
-    pub(crate) reap_work: Condvar,
+    pub(crate) reclaim_work: Condvar,
     /// Room has come free, or the store has stopped.
     pub(crate) room: Condvar,
     pub(crate) visible: RwLock<State>,
     pub(crate) pins: Mutex<Pins>,
     /// What commits have left, to be taken down; it may hold leases.
-    pub(crate) past: Mutex<Vec<Past>>,
+    pub(crate) past: Mutex<Vec<DeferredDrop>>,
     pub(crate) reuse: Mutex<Reuse>,
     pub(crate) watchers: Watchers,
-    pub(crate) promises: Promises,
+    pub(crate) reservations: Reservations,
     /// Which keys are there.
     pub(crate) filters: Filters,
     pub(crate) stages: AtomicU64,
@@ -107,9 +107,9 @@ impl Core {
 
     /// Leaves what is over to who submits next: memory goes back where it came from, and an allocator that keeps memory
     /// by thread need not make two threads wait for each other.
-    pub(crate) fn leave_past(&self, mut past: Vec<Past>) {
+    pub(crate) fn defer_drop(&self, mut past: Vec<DeferredDrop>) {
         let mut waiting = self.past.lock();
-        if waiting.len() + past.len() <= self.limits.past_max {
+        if waiting.len() + past.len() <= self.limits.deferred_max {
             waiting.append(&mut past);
         }
         drop(waiting);
@@ -117,7 +117,7 @@ impl Core {
     }
 
     /// Takes down what is over.
-    pub(crate) fn drop_past(&self) {
+    pub(crate) fn run_deferred_drops(&self) {
         let past = std::mem::take(&mut *self.past.lock());
         drop(past);
     }
@@ -156,7 +156,7 @@ impl Core {
         drop(failure);
         self.work.notify_all();
         self.checkpoint_work.notify_all();
-        self.reap_work.notify_all();
+        self.reclaim_work.notify_all();
         self.room.notify_all();
         self.watchers.close();
     }
@@ -210,16 +210,21 @@ impl Core {
     }
 
     /// Blocks for new data, waiting for freed ones or growing where that helps.
-    pub(crate) fn allocate(self: &Arc<Core>, want: u32, class: Class, spot: Spot) -> Result<BlockRange> {
+    pub(crate) fn allocate(
+        self: &Arc<Core>,
+        want: u32,
+        class: Class,
+        placement_hint: PlacementHint,
+    ) -> Result<BlockRange> {
         self.check_running()?;
         self.grow_for_units(want)?;
         loop {
-            if let Some(range) = self.allocator.allocate(want, class, spot) {
+            if let Some(range) = self.allocator.allocate(want, class, placement_hint) {
                 return Ok(range);
             }
             let made = self.make_room(u64::from(want));
             if class == Class::Promised
-                && let Some(range) = self.allocator.allocate(want, class, spot)
+                && let Some(range) = self.allocator.allocate(want, class, placement_hint)
             {
                 // There is room for nobody else.
                 return Ok(range);
@@ -243,7 +248,7 @@ impl Core {
 
     /// What streams read ahead with.
     pub(crate) fn read_supply(&self) -> Supply<'_> {
-        Supply { readers: &self.readers, buffers: &self.buffers, crew: &self.crew }
+        Supply { readers: &self.readers, buffers: &self.buffers, io_pool: &self.io_pool }
     }
 
     /// A ticket that does the work itself where nothing else does.
@@ -261,41 +266,44 @@ impl Core {
     }
 
     /// A working copy of the newest state for a commit.
-    pub(crate) fn edition(&self, head: &Head, version: Version) -> Edition<'_> {
+    pub(crate) fn write_transaction(&self, head: &CommitState, version: Version) -> WriteTransaction<'_> {
         let (nodes, device, filters) = (&self.nodes, self.device.as_ref(), &self.filters);
-        Edition::new(&head.state, version, head.counters, &self.limits, nodes, device, filters)
+        WriteTransaction::new(&head.state, version, head.counters, &self.limits, nodes, device, filters)
     }
 
     /// Makes an applied commit the newest state.
-    pub(crate) fn install(&self, head: &mut Head, applied: Applied) {
+    pub(crate) fn install(&self, head: &mut CommitState, applied: Applied) {
         let version = applied.state.version;
         for range in applied.allocated {
             head.deltas.push((version, Delta::Use(range)));
         }
         let mut freed = applied.freed;
-        let values =
-            Weight { memory_len: applied.bytes_in_memory, device_len: applied.bytes_in_memory, ..Weight::default() };
+        let values = DirtySize {
+            memory_len: applied.bytes_in_memory,
+            device_len: applied.bytes_in_memory,
+            ..DirtySize::default()
+        };
         head.dirty = (head.dirty + applied.gained + values).without(applied.lost);
-        self.keep_for_table(head);
+        self.keep_for_dirty_budget(head);
         for replaced in &applied.replaced {
             match replaced.release(version) {
                 Some(at) => freed.push(at.range()),
-                None => head.forget(replaced.weight()),
+                None => head.forget(replaced.dirty_size()),
             }
         }
-        freed.extend(applied.retired.iter().filter_map(|p| p.fate.replace(version)).map(|extent| extent.blocks()));
+        freed.extend(applied.retired.iter().filter_map(|p| p.placement.replace(version)).map(|extent| extent.blocks()));
         self.free(head, version, freed);
         head.changes.push(version, &applied.changes);
         self.filters.apply(version, &applied.membership);
-        if applied.buried {
-            self.reap_work.notify_one();
+        if applied.has_dropped {
+            self.reclaim_work.notify_one();
         }
         head.counters = applied.counters;
         head.state = applied.state;
     }
 
     /// Commit `by` needs these blocks no more.
-    pub(crate) fn free(&self, head: &mut Head, by: Version, freed: Vec<BlockRange>) {
+    pub(crate) fn free(&self, head: &mut CommitState, by: Version, freed: Vec<BlockRange>) {
         if freed.is_empty() {
             return;
         }
@@ -313,7 +321,7 @@ impl Core {
     /// Gives blocks back to the writers that nothing can need any more.
     pub(crate) fn release_reusable(&self) -> Result<()> {
         // It may hold leases.
-        self.drop_past();
+        self.run_deferred_drops();
         let ranges = {
             // A view that begins after this sees what is visible now, or newer.
             let pins = self.pins.lock();

@@ -15,31 +15,31 @@ use crate::batch::{Batch, Commit, Durability, KeyRange, SpaceId, Version};
 use crate::buffers::Buffers;
 use crate::changes::{Changes, Watch, Watchers};
 use crate::check::{self, Progress, Report};
-use crate::checkpoint_state::Book;
-use crate::commit_state::{Cut, Head, Reuse};
+use crate::checkpoint_state::CheckpointState;
+use crate::commit_state::{CheckpointPosition, CommitState, Reuse};
 use crate::core::Core;
-use crate::crew::Crew;
 use crate::data_cache::DataCache;
 use crate::device::{BLOCK_LEN, Device, Process, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filters;
+use crate::io_pool::IoPool;
 use crate::limits::Limits;
 use crate::lock::Mutex;
 use crate::log::longest::Longest;
 use crate::log::ring::{Position, Ring};
 use crate::node_cache::NodeCache;
 use crate::options::{Background, Options};
-use crate::promises::Promises;
 use crate::read_ahead::Readers;
 use crate::recovery::{self, Recovered};
 use crate::requests::Requests;
+use crate::reservations::Reservations;
 use crate::space::{Allocator, ReuseQueue};
 use crate::stage::{StageHint, StageToken};
 use crate::staging::{self, Stage};
 use crate::state::State;
 use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, read_newest};
 use crate::ticket::Ticket;
-use crate::tree::{StoreId, Weight};
+use crate::tree::{DirtySize, StoreId};
 use crate::view::View;
 
 pub use crate::format::FormatOptions;
@@ -80,8 +80,8 @@ impl Engine {
         let (slot, superblock) = read_newest(device.as_ref())?;
         superblock.check_format()?;
         superblock.check_features(!options.read_only)?;
-        let book = |device: &dyn Device, _: &NodeCache| first_book(device, slot, &superblock);
-        let core = Arc::new(new_core(device, &superblock, options, book)?);
+        let checkpointed = |device: &dyn Device, _: &NodeCache| first_book(device, slot, &superblock);
+        let core = Arc::new(new_core(device, &superblock, options, checkpointed)?);
         let (recovered, free) = core.replay(&superblock)?;
         for (start, count) in free.iter() {
             core.allocator.release(start, count)?;
@@ -109,7 +109,7 @@ impl Engine {
         let runs: [(&str, Run); 3] = [
             ("koine-writer", Core::run_writer),
             ("koine-checkpoint", Core::run_checkpointer),
-            ("koine-reaper", Core::run_reaper),
+            ("koine-reclaimer", Core::run_reclaimer),
         ];
         for (name, run) in runs {
             let core = Arc::clone(&self.core);
@@ -222,7 +222,7 @@ impl Engine {
             self.core.checkpoint()?;
             return Ok(true);
         }
-        Ok(self.core.reap()? || self.core.build_filter()?)
+        Ok(self.core.reclaim()? || self.core.build_filter()?)
     }
 
     /// Makes a checkpoint now.
@@ -259,12 +259,12 @@ impl Engine {
         }
         self.core.work.notify_all();
         self.core.checkpoint_work.notify_all();
-        self.core.reap_work.notify_all();
+        self.core.reclaim_work.notify_all();
         self.core.room.notify_all();
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
-        self.core.crew.close();
+        self.core.io_pool.close();
         self.core.watchers.close();
         let done = if self.core.read_only { Ok(()) } else { self.finish() };
         self.core.fail(&Error::new(ErrorKind::Stopped, "the store was closed"));
@@ -275,9 +275,9 @@ impl Engine {
 
     fn finish(&self) -> Result<()> {
         while self.core.write_group()? {}
-        let mut book = self.core.book.lock();
+        let mut checkpointed = self.core.checkpointed.lock();
         let cut = self.core.head.lock().sealed.clone();
-        match self.core.store(&mut book, cut, true) {
+        match self.core.store(&mut checkpointed, cut, true) {
             // No room for a last checkpoint: the log has everything.
             Err(error) if error.kind() == ErrorKind::Full => self.core.sync_device(),
             done => done,
@@ -295,26 +295,26 @@ impl Drop for Engine {
 }
 
 /// What is stored, as the superblock says.
-pub(crate) fn first_book(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<Book> {
-    let mut book = recovery::stored_book(device, slot, superblock)?;
+pub(crate) fn first_book(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<CheckpointState> {
+    let mut checkpointed = recovery::stored_book(device, slot, superblock)?;
     if superblock.free.is_none() {
         // A store that was never written to: everything but the slots and the ring.
-        book.free = crate::space::Runs::new();
+        checkpointed.free = crate::space::Runs::new();
         let (ring, behind) = (superblock.ring, SECOND_SLOT_BLOCK + 1);
         let parts = [(1, SECOND_SLOT_BLOCK), (behind, ring.start), (ring.end(), superblock.blocks)];
         for (start, end) in parts.into_iter().filter(|(start, end)| start < end) {
-            book.free.add(start, end - start)?;
+            checkpointed.free.add(start, end - start)?;
         }
     }
-    Ok(book)
+    Ok(checkpointed)
 }
 
-/// A store at its newest superblock, with the free space that `book` tells.
+/// A store at its newest superblock, with the free space that `checkpointed` tells.
 pub(crate) fn new_core(
     device: Arc<dyn Device>,
     superblock: &Superblock,
     options: Options,
-    book: impl FnOnce(&dyn Device, &NodeCache) -> Result<Book>,
+    checkpointed: impl FnOnce(&dyn Device, &NodeCache) -> Result<CheckpointState>,
 ) -> Result<Core> {
     let ring = Ring::new(superblock.ring);
     let store = StoreId(superblock.store_id);
@@ -322,7 +322,7 @@ pub(crate) fn new_core(
     let mode = if options.read_only { ReadMode::Direct } else { ReadMode::Cached };
     let limits = Limits { frozen_above: options.frozen_above, ..Limits::new(ring.length(), memory_len) };
     let nodes = NodeCache::new(Arc::clone(&device), store, Limits::node_cache_len(memory_len), mode);
-    let book = book(device.as_ref(), &nodes)?;
+    let checkpointed = checkpointed(device.as_ref(), &nodes)?;
     let state = recovery::stored_state(superblock);
     let requests = Requests::load(&state, &nodes)?;
     let head = new_head(superblock, state.clone(), requests, &limits);
@@ -336,27 +336,27 @@ pub(crate) fn new_core(
         epoch: superblock.epoch + 1,
         ring,
         background: options.background,
-        crew: Crew::new(options.background == Background::Threads),
+        io_pool: IoPool::new(options.background == Background::Threads),
         data: DataCache::new(options.cache_len, &buffers),
         buffers,
         readers: Readers::default(),
         read_only: options.read_only,
         reuse_at_once: options.reuse_at_once,
         discards: AtomicBool::new(options.discard && !options.read_only),
-        book: Mutex::new(book),
+        checkpointed: Mutex::new(checkpointed),
         head: Mutex::new(head),
         turn: Mutex::new(()),
         longest: Longest::default(),
         work: Condvar::new(),
         checkpoint_work: Condvar::new(),
-        reap_work: Condvar::new(),
+        reclaim_work: Condvar::new(),
         room: Condvar::new(),
         visible: RwLock::new(state),
         pins: Mutex::default(),
         past: Mutex::default(),
         reuse: Mutex::new(Reuse { queue: ReuseQueue::new(), safe: superblock.cut, held: 0 }),
         watchers: Watchers::default(),
-        promises: Promises::default(),
+        reservations: Reservations::default(),
         filters: Filters::new((options.filters && !options.read_only).then_some(memory_len)),
         stages: AtomicU64::new(superblock.reserve.0),
         kept: Arc::default(),
@@ -368,11 +368,17 @@ pub(crate) fn new_core(
     })
 }
 
-fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &Limits) -> Head {
+fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &Limits) -> CommitState {
     let position = Position(superblock.position);
     let counters = Counters { next_blob: superblock.next_blob, generation: superblock.generation };
-    let sealed = Cut { state: state.clone(), position, chain: superblock.chain, counters, dirty: Weight::default() };
-    Head {
+    let sealed = CheckpointPosition {
+        state: state.clone(),
+        position,
+        chain: superblock.chain,
+        counters,
+        dirty: DirtySize::default(),
+    };
+    CommitState {
         state,
         counters,
         requests,
@@ -383,13 +389,13 @@ fn new_head(superblock: &Superblock, state: State, requests: Requests, limits: &
         unwritten: None,
         open: None,
         group_buffer: None,
-        untold: 0,
+        uncompleted: 0,
         writer_armed: false,
         deltas: Vec::new(),
         late_deltas: Vec::new(),
-        dirty: Weight::default(),
-        table: limits.table(superblock.blocks * BLOCK_LEN as u64),
-        frozen: Version(0),
+        dirty: DirtySize::default(),
+        dirty_budget: limits.dirty_budget(superblock.blocks * BLOCK_LEN as u64),
+        checkpoint_cut: Version(0),
         sealed,
         tail: position,
         cut_at: position,

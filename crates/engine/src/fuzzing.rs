@@ -18,7 +18,7 @@ use crate::scrub::ScrubPosition;
 use crate::space::free_list;
 use crate::stream::{Frame, FrameReader, FrameWriter};
 use crate::superblock::{FreeListRef, MAGIC, Superblock};
-use crate::tree::Claim;
+use crate::tree::UnverifiedHeader;
 use crate::tree::value::Value;
 
 /// The bytes in whole blocks, at least one and at most `most`.
@@ -83,11 +83,11 @@ pub fn records(bytes: &[u8]) {
 pub fn node(bytes: &[u8]) {
     let mut whole = blocks(bytes, 4);
     put(&mut whole, 0, b"NODE\0");
-    let Some(claim) = Claim::read(&whole, 7) else { return };
+    let Some(claim) = UnverifiedHeader::read(&whole, 7) else { return };
     whole.resize(claim.at.len_bytes(), 0);
     let checksum = crc64_with_hole(&whole, 32);
     put(&mut whole, 32, &checksum.to_le_bytes());
-    let Some(claim) = Claim::read(&whole, 7) else { return };
+    let Some(claim) = UnverifiedHeader::read(&whole, 7) else { return };
     if let Ok(node) = claim.verify(Bytes::from(whole)) {
         let entries = node.entries().expect("what is verified can be taken out");
         let children = node.children().expect("what is verified can be taken out");
@@ -133,7 +133,7 @@ pub fn stream(bytes: &[u8]) {
     for kind in [kind, kind % 10] {
         let Ok(frame) = Frame::parse(kind, &Bytes::copy_from_slice(payload)) else { continue };
         assert_eq!((frame.kind(), frame.payload().as_slice()), (kind, payload));
-        // Sealed, it is read as what it is.
+        // PreparedGroup, it is read as what it is.
         let mut sealed = Vec::new();
         FrameWriter::begin(7, &mut sealed).write(&frame, &mut sealed);
         let mut input = sealed.as_slice();

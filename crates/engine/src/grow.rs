@@ -15,7 +15,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use crate::checkpoint_state::Book;
+use crate::checkpoint_state::CheckpointState;
 use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN, ReadMode};
 use crate::engine::Engine;
@@ -56,26 +56,26 @@ impl Engine {
     pub fn grow(&self, to: GrowTo) -> Result<Grown> {
         let core = self.shared();
         core.check_takes_writes()?;
-        let mut book = core.book.lock();
-        let before = book.newest.blocks;
+        let mut checkpointed = core.checkpointed.lock();
+        let before = checkpointed.newest.blocks;
         if core.device.is_fixed() {
-            core.take_device(&mut book, to)?
+            core.take_device(&mut checkpointed, to)?
         } else {
-            core.change_limit(&mut book, to)?
+            core.change_limit(&mut checkpointed, to)?
         }
-        core.after_switch(&book)?;
+        core.after_switch(&checkpointed)?;
         let bytes = |blocks: u64| blocks * BLOCK_LEN as u64;
-        let limit = if core.device.is_fixed() { book.newest.blocks } else { book.newest.blocks_max };
+        let limit = if core.device.is_fixed() { checkpointed.newest.blocks } else { checkpointed.newest.blocks_max };
         let limit = Some(limit).filter(|limit| *limit > 0).map(bytes);
-        Ok(Grown { before: bytes(before), after: bytes(book.newest.blocks), limit })
+        Ok(Grown { before: bytes(before), after: bytes(checkpointed.newest.blocks), limit })
     }
 }
 
 impl Core {
     /// Takes what a device has more than the store.
-    fn take_device(&self, book: &mut Book, to: GrowTo) -> Result<()> {
+    fn take_device(&self, checkpointed: &mut CheckpointState, to: GrowTo) -> Result<()> {
         let length = self.device.refresh().map_err(|e| Error::device("cannot tell the length of the device", e))?;
-        let blocks = book.newest.blocks;
+        let blocks = checkpointed.newest.blocks;
         let there = length / BLOCK_LEN as u64;
         if there < blocks {
             return Err(Error::damaged(format!(
@@ -101,11 +101,12 @@ impl Core {
         if target == blocks {
             return Ok(());
         }
-        let blocks_max = if book.newest.blocks_max == 0 { 0 } else { book.newest.blocks_max.max(target) };
-        let sequence = book.newest.sequence + 1;
-        let next = Superblock { sequence, blocks: target, blocks_max, ..book.newest.clone() };
+        let blocks_max =
+            if checkpointed.newest.blocks_max == 0 { 0 } else { checkpointed.newest.blocks_max.max(target) };
+        let sequence = checkpointed.newest.sequence + 1;
+        let next = Superblock { sequence, blocks: target, blocks_max, ..checkpointed.newest.clone() };
         self.prove_end(&next)?;
-        self.extend(book, next)
+        self.extend(checkpointed, next)
     }
 
     /// Writes the last block of the store to be, makes it durable and reads it: a device that only says that it is
@@ -127,10 +128,10 @@ impl Core {
     }
 
     /// Sets up to where a file may grow.
-    fn change_limit(&self, book: &mut Book, to: GrowTo) -> Result<()> {
+    fn change_limit(&self, checkpointed: &mut CheckpointState, to: GrowTo) -> Result<()> {
         let blocks_max = match to {
-            GrowTo::Size(size) if size / (BLOCK_LEN as u64) < book.newest.blocks => {
-                return Err(too_small(book.newest.blocks));
+            GrowTo::Size(size) if size / (BLOCK_LEN as u64) < checkpointed.newest.blocks => {
+                return Err(too_small(checkpointed.newest.blocks));
             }
             GrowTo::Size(size) => size / BLOCK_LEN as u64,
             GrowTo::Unlimited => 0,
@@ -140,20 +141,20 @@ impl Core {
                 ));
             }
         };
-        if blocks_max == book.newest.blocks_max {
+        if blocks_max == checkpointed.newest.blocks_max {
             return Ok(());
         }
         self.grows_for_units.store(self.allocator.unit_blocks() > 1, Ordering::Relaxed);
         self.sync_device()?;
-        let next = Superblock { sequence: book.newest.sequence + 1, blocks_max, ..book.newest.clone() };
-        self.switch(book, next)
+        let next = Superblock { sequence: checkpointed.newest.sequence + 1, blocks_max, ..checkpointed.newest.clone() };
+        self.switch(checkpointed, next)
     }
 
     /// The medium has the blocks of `next`, durably: the store has them too from now on.
-    fn extend(&self, book: &mut Book, next: Superblock) -> Result<()> {
-        let (blocks, target) = (book.newest.blocks, next.blocks);
-        self.switch(book, next)?;
-        book.free.add(blocks, target - blocks)?;
+    fn extend(&self, checkpointed: &mut CheckpointState, next: Superblock) -> Result<()> {
+        let (blocks, target) = (checkpointed.newest.blocks, next.blocks);
+        self.switch(checkpointed, next)?;
+        checkpointed.free.add(blocks, target - blocks)?;
         self.allocator.release(blocks, target - blocks)
     }
 
@@ -181,12 +182,16 @@ impl Core {
         if self.device.is_fixed() {
             return Ok(false);
         }
-        let mut book = self.book.lock();
+        let mut checkpointed = self.checkpointed.lock();
         if is_enough(&self.allocator) {
             return Ok(true);
         }
-        let blocks = book.newest.blocks;
-        let most = if book.newest.blocks_max == 0 { u64::MAX / BLOCK_LEN as u64 } else { book.newest.blocks_max };
+        let blocks = checkpointed.newest.blocks;
+        let most = if checkpointed.newest.blocks_max == 0 {
+            u64::MAX / BLOCK_LEN as u64
+        } else {
+            checkpointed.newest.blocks_max
+        };
         let step = (blocks / 2).clamp(want.saturating_mul(2).min(GROW_BLOCKS_MAX), GROW_BLOCKS_MAX);
         let target = blocks.saturating_add(step).min(most);
         if target <= blocks {
@@ -202,9 +207,10 @@ impl Core {
             };
         }
         self.sync_device()?;
-        let next = Superblock { sequence: book.newest.sequence + 1, blocks: target, ..book.newest.clone() };
-        self.extend(&mut book, next)?;
-        self.after_switch(&book)?;
+        let next =
+            Superblock { sequence: checkpointed.newest.sequence + 1, blocks: target, ..checkpointed.newest.clone() };
+        self.extend(&mut checkpointed, next)?;
+        self.after_switch(&checkpointed)?;
         Ok(true)
     }
 }

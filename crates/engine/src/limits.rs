@@ -4,7 +4,7 @@
 
 use crate::batch::BATCH_BYTES_MAX;
 use crate::log::group;
-use crate::tree::Weight;
+use crate::tree::DirtySize;
 
 /// The longest value that goes through the ring, in bytes; longer ones go to extents of their own at once.
 const PENDING_LEN_MAX: usize = 32 << 10;
@@ -20,11 +20,11 @@ const LEAVES_TO_CHANGES: u64 = 8;
 /// Of the budget of memory, inner nodes that changes have opened may take one byte of so many before they count.
 const INNER_SHARE: u64 = 8;
 /// Of the budget of memory, states of the past may take one byte of so many, …
-const PAST_SHARE: u64 = 64;
+const DEFERRED_SHARE: u64 = 64;
 /// … each about so much of its own, the path that the next commit has copied, …
-const PAST_LEN: u64 = 16 << 10;
+const DEFERRED_LEN: u64 = 16 << 10;
 /// … and they are never more.
-const PAST_MAX: usize = 1024;
+const DEFERRED_MAX: usize = 1024;
 
 /// Sizes of an open store, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ pub struct Limits {
     /// The budget of memory.
     pub memory_len: u64,
     /// So many states that nobody sees any more may wait to be taken down by who submits next.
-    pub past_max: usize,
+    pub deferred_max: usize,
     /// A group is made durable when this much was written without.
     pub unflushed_len_max: u64,
 }
@@ -61,27 +61,28 @@ impl Limits {
             checkpoint_log_len: ring_len / 8 * 3,
             frozen_above: FROZEN_ABOVE,
             memory_len,
-            past_max: usize::try_from(memory_len / PAST_SHARE / PAST_LEN).map_or(PAST_MAX, |most| most.min(PAST_MAX)),
+            deferred_max: usize::try_from(memory_len / DEFERRED_SHARE / DEFERRED_LEN)
+                .map_or(DEFERRED_MAX, |most| most.min(DEFERRED_MAX)),
             unflushed_len_max: 256 << 20,
         }
     }
 
     /// What may wait for a checkpoint of a store of this length, so that the reserve has room for it: a quarter of the
     /// memory and what a sixteenth of the store holds, of a large store a sixty-fourth.
-    pub fn table(&self, store_len: u64) -> Weight {
+    pub fn dirty_budget(&self, store_len: u64) -> DirtySize {
         let memory_len = (self.memory_len / 4).max(TABLE_LEN_MIN);
         let of_large = (store_len / 64).min(memory_len * LEAVES_TO_CHANGES);
         let device_len = (store_len / 16).min(memory_len).max(of_large).max(TABLE_LEN_MIN);
-        Weight { memory_len, inner_len: self.memory_len / INNER_SHARE, device_len }
+        DirtySize { memory_len, inner_len: self.memory_len / INNER_SHARE, device_len }
     }
 
     /// The same where this much is free: what the reserve has no room for then goes to half of that.
-    pub fn table_with(&self, table: Weight, free_len: u64) -> Weight {
-        let most = table.memory_len * LEAVES_TO_CHANGES;
-        Weight { device_len: table.device_len.max((free_len / 2).min(most)), ..table }
+    pub fn dirty_budget_with(&self, budget: DirtySize, free_len: u64) -> DirtySize {
+        let most = budget.memory_len * LEAVES_TO_CHANGES;
+        DirtySize { device_len: budget.device_len.max((free_len / 2).min(most)), ..budget }
     }
 
-    /// What the cache of nodes may take. With the fullest table, and an eighth for buffers of streams, an eighth of the
+    /// What the cache of nodes may take. With the fullest budget, and an eighth for buffers of streams, an eighth of the
     /// budget is left for inner nodes that changes have opened, and for what is on its way to the log and to the device; the
     /// last eighth is what the allocator loses between pieces of many lengths.
     pub fn node_cache_len(memory_len: u64) -> u64 {

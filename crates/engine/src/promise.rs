@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - What is promised is a counter in space [`PROMISES`], changed in the commit that draws on it: memory, log and trees agree.
-//! - New data leaves reserve and promises untouched; who draws on a promise leaves the reserve untouched.
+//! - New data leaves reserve and reservations untouched; who draws on a promise leaves the reserve untouched.
 //! - A promise ends with its key.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::promises::{PROMISES, promise_place, promised_to};
+use crate::reservations::{PROMISES, promise_place, promised_to};
 use crate::space::Class;
 use crate::state::State;
 use crate::tree::value::{Content, Piece};
@@ -51,7 +51,7 @@ impl Engine {
         let too_much = || Error::invalid("more is to be set aside than there can be");
         let blocks = each.checked_mul(places.len() as u64).ok_or_else(too_much)?;
         let delta = i64::try_from(blocks).and_then(|_| i64::try_from(each)).map_err(|_| too_much())?;
-        let _giving = core.promises.giving.lock();
+        let _giving = core.reservations.giving.lock();
         if !core.allocator.admits(blocks, Class::Data) {
             core.make_room(blocks)?;
             if !core.allocator.admits(blocks, Class::Data) {
@@ -70,14 +70,14 @@ impl Engine {
 
     /// Bytes that are set aside for a key.
     pub fn reserved(&self, at: &Place) -> u64 {
-        self.shared().promises.left(at) * BLOCK_LEN as u64
+        self.shared().reservations.left(at) * BLOCK_LEN as u64
     }
 }
 
 impl Core {
-    /// Adds to a batch what it draws on promises, and ends those of keys that it deletes.
+    /// Adds to a batch what it draws on reservations, and ends those of keys that it deletes.
     pub(crate) fn draw(self: &Arc<Core>, batch: &mut Batch) -> Result<()> {
-        if !self.promises.are_any() {
+        if !self.reservations.are_any() {
             return Ok(());
         }
         let state = self.head.lock().state.clone();
@@ -88,14 +88,14 @@ impl Core {
                 Operation::Append { at, data } => (at, None, data.len()),
                 Operation::Put { at, value } => (at, Some(0), value.len()),
                 Operation::Delete { at } => {
-                    if self.promises.left(at) > 0 {
+                    if self.reservations.left(at) > 0 {
                         changes.push(Operation::Delete { at: promise_place(at) });
                     }
                     continue;
                 }
                 _ => continue,
             };
-            let left = self.promises.left(at);
+            let left = self.reservations.left(at);
             if left == 0 || length == 0 {
                 continue;
             }
@@ -133,7 +133,7 @@ impl Core {
         Ok(length.saturating_sub(written))
     }
 
-    /// What the stored state promises; what was promised to keys that are gone is not.
+    /// What the stored state reservations; what was promised to keys that are gone is not.
     pub(crate) fn load_promises(&self) -> Result<()> {
         let state = self.head.lock().state.clone();
         let Some(root) = state.space(&self.nodes, PROMISES)? else { return Ok(()) };
@@ -151,7 +151,7 @@ impl Core {
                 found.push((whose, Some(i64::from_le_bytes(bytes))));
             }
         }
-        self.allocator.set_promised(self.promises.change(found));
+        self.allocator.set_promised(self.reservations.change(found));
         Ok(())
     }
 }

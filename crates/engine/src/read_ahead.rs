@@ -2,7 +2,7 @@
 //!
 //! Who reads one value again and again has a [`ReadAhead`]. It notices up to eight places from which somebody goes on
 //! from front to back (threads that share an object each have their own), and answers small reads from windows of up
-//! to 1 MiB. Where the device has to be waited for, the store's crew reads the next windows meanwhile.
+//! to 1 MiB. Where the device has to be waited for, the store's io_pool reads the next windows meanwhile.
 //!
 //! Invariants:
 //! - A window answers only for the state of the value it was read from: it carries an epoch, and windows of another
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use crate::buffers::{BUFFER_LEN, Buffers};
 use crate::content::Notes;
-use crate::crew::Crew;
 use crate::error::Result;
+use crate::io_pool::IoPool;
 use crate::lock::Mutex;
 pub use readers::Readers;
 use window::Window;
@@ -38,7 +38,7 @@ const WINDOWS_MAX: usize = 8;
 /// The most windows before a reader.
 const DEPTH_MAX: usize = 4;
 /// Places from which somebody reads on.
-const PLACES_MAX: usize = 8;
+const POSITIONS_MAX: usize = 8;
 /// So many reads in order make a stream.
 const STREAK_MIN: u32 = 2;
 /// So many make a long one.
@@ -60,7 +60,7 @@ pub trait Source: Clone + Send + Sync + 'static {
 
 /// Where somebody reads on.
 #[derive(Clone, Copy, Default)]
-struct Spot {
+struct StreamPosition {
     /// Where the next read is expected.
     next: u64,
     streak: u32,
@@ -80,7 +80,7 @@ struct State {
     windows: Vec<Arc<Window>>,
     /// The last chunk of which only a part was asked for.
     chunk: Option<Arc<Window>>,
-    spots: Vec<Spot>,
+    positions: Vec<StreamPosition>,
     turn: u64,
     used: Option<Instant>,
     /// How many windows were found of use lately, up to those before a reader.
@@ -101,7 +101,7 @@ pub struct Supply<'a> {
     /// Where windows lie.
     pub buffers: &'a Arc<Buffers>,
     /// Who reads windows before they are asked for.
-    pub crew: &'a Crew,
+    pub io_pool: &'a IoPool,
 }
 
 /// A read under way: the value as it is, and how it is being read.
@@ -127,8 +127,8 @@ impl<S: Source> Reader<'_, S> {
         if let Some(count) = self.answer(offset, buffer, false) {
             return Ok(count);
         }
-        let spot = self.note(offset, buffer.len());
-        let in_order = spot.streak >= if self.eager { 0 } else { STREAK_MIN };
+        let position = self.note(offset, buffer.len());
+        let in_order = position.streak >= if self.eager { 0 } else { STREAK_MIN };
         if buffer.len() <= SMALL_LEN && in_order {
             if self.open_window(offset, WINDOW_LEN_FIRST)?.is_none() {
                 self.open_chunk(offset)?;
@@ -175,11 +175,11 @@ impl<S: Source> Reader<'_, S> {
             let mut state = self.ahead.state.lock();
             state.enter(self.epoch);
             let (windows, end) = state.cover(offset, buffer.len(), now)?;
-            let spot = state.note(offset, end - offset);
+            let position = state.note(offset, end - offset);
             state.prove(&windows);
             // One that is still on its way is being waited for.
             let cold = windows.iter().any(|window| window.is_cold() || !window.is_ready());
-            let plan = state.plan(self.supply, spot, cold);
+            let plan = state.plan(self.supply, position, cold);
             (windows, end, plan)
         };
         self.begin(plan);
@@ -203,11 +203,11 @@ impl<S: Source> Reader<'_, S> {
     }
 
     /// Notes a read that no window answers.
-    fn note(&self, offset: u64, length: usize) -> Spot {
+    fn note(&self, offset: u64, length: usize) -> StreamPosition {
         let mut state = self.ahead.state.lock();
         state.enter(self.epoch);
-        let spot = state.note(offset, length as u64);
-        state.spots[spot]
+        let position = state.note(offset, length as u64);
+        state.positions[position]
     }
 
     /// Reads the window that holds `offset` now, and has the next ones read meanwhile where that helps. Gives where
@@ -222,12 +222,12 @@ impl<S: Source> Reader<'_, S> {
                 // Another thread was faster.
                 return Ok(Some(window.end()));
             }
-            let at = state.spot_of(offset);
-            let spot = at.map(|at| state.spots[at]).unwrap_or_default();
-            let goes_on = spot.ahead > 0 && spot.ahead.abs_diff(offset) < WINDOW_START;
-            let length = match spot.streak {
+            let at = state.position_of(offset);
+            let position = at.map(|at| state.positions[at]).unwrap_or_default();
+            let goes_on = position.ahead > 0 && position.ahead.abs_diff(offset) < WINDOW_START;
+            let length = match position.streak {
                 LONG_STREAK.. => WINDOW_LEN,
-                _ if goes_on => spot.window_len.clamp(length_min, WINDOW_LEN),
+                _ if goes_on => position.window_len.clamp(length_min, WINDOW_LEN),
                 _ => length_min,
             };
             self.register(&mut state);
@@ -238,14 +238,14 @@ impl<S: Source> Reader<'_, S> {
             };
             // Nobody is about to read what lies before.
             window.served((offset % WINDOW_START) as usize);
-            if self.eager && spot.streak == 0 {
+            if self.eager && position.streak == 0 {
                 // Who said so beforehand is believed until windows lie unused.
                 state.proven = DEPTH_MAX - 1;
             }
             let plan = at.map(|at| {
-                state.spots[at].ahead = window.end().max(spot.ahead);
-                state.spots[at].window_len = if self.eager { WINDOW_LEN } else { 2 * length };
-                state.plan(self.supply, at, spot.cold || self.eager)
+                state.positions[at].ahead = window.end().max(position.ahead);
+                state.positions[at].window_len = if self.eager { WINDOW_LEN } else { 2 * length };
+                state.plan(self.supply, at, position.cold || self.eager)
             });
             (window, plan.unwrap_or_default())
         };
@@ -253,7 +253,7 @@ impl<S: Source> Reader<'_, S> {
         window.fill(self.source);
         if window.is_cold() {
             let mut state = self.ahead.state.lock();
-            let plan = state.spot_of(offset).map(|at| state.plan(self.supply, at, true));
+            let plan = state.position_of(offset).map(|at| state.plan(self.supply, at, true));
             drop(state);
             self.begin(plan.unwrap_or_default());
         }
@@ -265,7 +265,8 @@ impl<S: Source> Reader<'_, S> {
     fn open_chunk(&self, offset: u64) -> Result<()> {
         let start = offset - offset % WINDOW_START;
         let length = WINDOW_LEN_FIRST.min(self.size()?.saturating_sub(start));
-        let is_alone = |state: &State| state.spots.iter().filter(|spot| spot.streak >= STREAK_MIN).count() <= 1;
+        let is_alone =
+            |state: &State| state.positions.iter().filter(|position| position.streak >= STREAK_MIN).count() <= 1;
         if length == 0 || !is_alone(&self.ahead.state.lock()) {
             return Ok(());
         }
@@ -292,7 +293,7 @@ impl<S: Source> Reader<'_, S> {
     fn keep(&self, offset: u64, count: usize, wanted: usize, notes: Notes) {
         let cold = notes.is_cold();
         let chunk = notes.into_chunk().filter(|_| self.source.still_holds());
-        let large = wanted > SMALL_LEN && cold && count == wanted && self.supply.crew.is_at_work();
+        let large = wanted > SMALL_LEN && cold && count == wanted && self.supply.io_pool.is_at_work();
         let size = if large { self.size().ok() } else { None };
         let plan = {
             let mut state = self.ahead.state.lock();
@@ -300,15 +301,15 @@ impl<S: Source> Reader<'_, S> {
             if let Some((start, bytes)) = chunk {
                 state.chunk = Some(Arc::new(Window::of(start, bytes)));
             }
-            let Some(spot) = state.spot_of(offset + count as u64) else { return };
-            state.spots[spot].cold = cold;
-            let in_order = self.eager || state.spots[spot].streak > 0 || offset == 0;
+            let Some(position) = state.position_of(offset + count as u64) else { return };
+            state.positions[position].cold = cold;
+            let in_order = self.eager || state.positions[position].streak > 0 || offset == 0;
             match size {
                 Some(size) if in_order => {
                     state.size = Some(size);
-                    state.spots[spot].window_len = WINDOW_LEN;
+                    state.positions[position].window_len = WINDOW_LEN;
                     self.register(&mut state);
-                    state.plan(self.supply, spot, true)
+                    state.plan(self.supply, position, true)
                 }
                 _ => return,
             }
@@ -326,11 +327,11 @@ impl<S: Source> Reader<'_, S> {
         }
     }
 
-    /// Has windows read by the crew.
+    /// Has windows read by the io_pool.
     fn begin(&self, plan: Vec<Arc<Window>>) {
         for window in plan {
             let source = self.source.clone();
-            self.supply.crew.run(Box::new(move || {
+            self.supply.io_pool.run(Box::new(move || {
                 // Unless everybody who could have used it is gone.
                 if Arc::strong_count(&window) > 1 {
                     window.fill(&source);
@@ -382,36 +383,40 @@ impl State {
         // Threads that share the bytes of a stream among them leave gaps.
         let gap_max = (16 * length).clamp(64 << 10, 16 << 20);
         // Of threads that share a long stream some are behind the first.
-        let back_max = |spot: &Spot| if spot.streak >= LONG_STREAK { WINDOWS_MAX as u64 * WINDOW_LEN } else { 0 };
-        let follows = |spot: &Spot| {
-            offset <= spot.next.saturating_add(gap_max) && offset.saturating_add(back_max(spot)) >= spot.next
+        let back_max = |position: &StreamPosition| {
+            if position.streak >= LONG_STREAK { WINDOWS_MAX as u64 * WINDOW_LEN } else { 0 }
         };
-        let nearest =
-            (0..self.spots.len()).filter(|at| follows(&self.spots[*at])).max_by_key(|at| self.spots[*at].next);
+        let follows = |position: &StreamPosition| {
+            offset <= position.next.saturating_add(gap_max)
+                && offset.saturating_add(back_max(position)) >= position.next
+        };
+        let nearest = (0..self.positions.len())
+            .filter(|at| follows(&self.positions[*at]))
+            .max_by_key(|at| self.positions[*at].next);
         let at = match nearest {
             Some(at) => {
-                self.spots[at].streak += 1;
+                self.positions[at].streak += 1;
                 at
             }
-            None if self.spots.len() < PLACES_MAX => {
-                self.spots.push(Spot::default());
-                self.spots.len() - 1
+            None if self.positions.len() < POSITIONS_MAX => {
+                self.positions.push(StreamPosition::default());
+                self.positions.len() - 1
             }
             None => {
-                let oldest = (0..self.spots.len()).min_by_key(|at| self.spots[*at].turn).unwrap_or(0);
-                self.spots[oldest] = Spot::default();
+                let oldest = (0..self.positions.len()).min_by_key(|at| self.positions[*at].turn).unwrap_or(0);
+                self.positions[oldest] = StreamPosition::default();
                 oldest
             }
         };
-        self.spots[at].next = next.max(self.spots[at].next);
-        self.spots[at].turn = self.turn;
+        self.positions[at].next = next.max(self.positions[at].next);
+        self.positions[at].turn = self.turn;
         at
     }
 
     /// The place that somebody has just read from or to.
-    fn spot_of(&self, offset: u64) -> Option<usize> {
-        let at = (0..self.spots.len()).max_by_key(|at| self.spots[*at].turn)?;
-        (self.spots[at].next >= offset).then_some(at)
+    fn position_of(&self, offset: u64) -> Option<usize> {
+        let at = (0..self.positions.len()).max_by_key(|at| self.positions[*at].turn)?;
+        (self.positions[at].next >= offset).then_some(at)
     }
 
     /// Adds a window that begins at `start` and ends where the next one of such length begins.
@@ -451,31 +456,31 @@ impl State {
     /// Windows to be read for a place, as many as there is room for.
     fn plan(&mut self, supply: Supply<'_>, at: usize, cold: bool) -> Vec<Arc<Window>> {
         let depth = self.trust() as u64;
-        let mut spot = self.spots[at];
-        spot.cold = cold;
-        spot.ahead = spot.ahead.max(spot.next);
+        let mut position = self.positions[at];
+        position.cold = cold;
+        position.ahead = position.ahead.max(position.next);
         let mut plan = Vec::new();
-        let pays = cold && supply.crew.is_at_work();
+        let pays = cold && supply.io_pool.is_at_work();
         if let Some(size) = self.size.filter(|_| pays) {
-            let target = spot.next.saturating_add(depth * WINDOW_LEN).min(size);
-            spot.window_len = spot.window_len.clamp(WINDOW_LEN_FIRST, WINDOW_LEN);
+            let target = position.next.saturating_add(depth * WINDOW_LEN).min(size);
+            position.window_len = position.window_len.clamp(WINDOW_LEN_FIRST, WINDOW_LEN);
             let share = supply.readers.share(supply.buffers);
-            while spot.ahead + spot.window_len <= target || (spot.ahead < target && target == size) {
+            while position.ahead + position.window_len <= target || (position.ahead < target && target == size) {
                 if self.windows.len() >= share {
                     break;
                 }
-                let there = self.windows.iter().find(|window| window.holds(spot.ahead)).map(|window| window.end());
+                let there = self.windows.iter().find(|window| window.holds(position.ahead)).map(|window| window.end());
                 if let Some(end) = there {
-                    spot.ahead = end;
+                    position.ahead = end;
                     continue;
                 }
-                let Some(window) = self.add(supply, spot.ahead, spot.window_len) else { break };
-                spot.ahead = window.end();
-                spot.window_len = (2 * spot.window_len).min(WINDOW_LEN);
+                let Some(window) = self.add(supply, position.ahead, position.window_len) else { break };
+                position.ahead = window.end();
+                position.window_len = (2 * position.window_len).min(WINDOW_LEN);
                 plan.push(window);
             }
         }
-        self.spots[at] = spot;
+        self.positions[at] = position;
         plan
     }
 

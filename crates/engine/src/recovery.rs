@@ -9,8 +9,8 @@
 //!   again; log numbers go on at the reserve, so that none is used twice.
 
 use crate::batch::{KeyRange, Version};
-use crate::checkpoint_state::Book;
-use crate::commit_state::Cut;
+use crate::checkpoint_state::CheckpointState;
+use crate::commit_state::CheckpointPosition;
 use crate::content::{Reading, split_piece_key};
 use crate::core::Core;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
@@ -43,7 +43,7 @@ pub(crate) fn stored_state(superblock: &Superblock) -> State {
 }
 
 /// The free space that a superblock names.
-pub(crate) fn stored_book(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<Book> {
+pub(crate) fn stored_book(device: &dyn Device, slot: Slot, superblock: &Superblock) -> Result<CheckpointState> {
     let (mut free, pages) = match superblock.free {
         Some(_) => free_list::read(device, superblock.free, superblock.free_covers)?,
         None => (Runs::new(), Vec::new()),
@@ -51,7 +51,14 @@ pub(crate) fn stored_book(device: &dyn Device, slot: Slot, superblock: &Superblo
     if superblock.blocks > superblock.free_covers {
         free.add(superblock.free_covers, superblock.blocks - superblock.free_covers)?;
     }
-    Ok(Book { newest: superblock.clone(), slot, older_cut: superblock.cut, free, pages, written: Vec::new() })
+    Ok(CheckpointState {
+        newest: superblock.clone(),
+        slot,
+        older_cut: superblock.cut,
+        free,
+        pages,
+        written: Vec::new(),
+    })
 }
 
 /// The ring in memory.
@@ -158,9 +165,9 @@ fn records_of(payload: &[u8], header: &GroupHeader) -> Result<Vec<Record>> {
 impl Core {
     /// Applies the log to the stored state. Returns what happened and what of the free space is in use since.
     pub(crate) fn replay(&self, superblock: &Superblock) -> Result<(Recovered, Runs)> {
-        let mut free = self.book.lock().free.clone();
+        let mut free = self.checkpointed.lock().free.clone();
         if superblock.clean {
-            let other = self.book.lock().slot.other();
+            let other = self.checkpointed.lock().slot.other();
             if read_slot(self.device.as_ref(), other).is_err() {
                 // It may have been the newer one: all of the log has to be silent about it.
                 Log::read(self.device.as_ref(), superblock)?;
@@ -203,7 +210,7 @@ impl Core {
         let state = State { version: last, ..head.state.clone() };
         let (counters, dirty) = (head.counters, head.dirty);
         head.state = state.clone();
-        head.sealed = Cut { state, position: at, chain, counters, dirty };
+        head.sealed = CheckpointPosition { state, position: at, chain, counters, dirty };
         Ok((recovered, free))
     }
 
@@ -224,18 +231,18 @@ impl Core {
 
     fn reapply(&self, record: &Record, free: &mut Runs) -> Result<()> {
         let mut head = self.head.lock();
-        let mut edition = self.edition(&head, record.version);
+        let mut write_transaction = self.write_transaction(&head, record.version);
         let refusal = match &record.outcome {
             Outcome::Applied(steps) => {
-                edition.apply(steps).map_err(|e| unsound(record.version, e))?;
+                write_transaction.apply(steps).map_err(|e| unsound(record.version, e))?;
                 None
             }
             Outcome::Refused(refusal) => Some(*refusal),
         };
         if let Some(request) = record.request {
-            edition.remember(request, refusal, head.requests.to_forget())?;
+            write_transaction.remember(request, refusal, head.requests.to_forget())?;
         }
-        let applied = edition.finish()?;
+        let applied = write_transaction.finish()?;
         for range in &applied.allocated {
             free.remove(range.start, u64::from(range.count)).map_err(|e| unsound(record.version, e))?;
         }
@@ -256,15 +263,15 @@ impl Core {
             head.sealed.counters = head.counters;
             head.sealed.dirty = head.dirty;
         }
-        let mut book = self.book.lock();
+        let mut checkpointed = self.checkpointed.lock();
         let cut = self.head.lock().sealed.clone();
-        self.store(&mut book, cut, false)?;
+        self.store(&mut checkpointed, cut, false)?;
         *self.visible.write() = self.head.lock().state.clone();
         Ok(())
     }
 
     /// Frees what stages of before have logged; the state goes on at the reserved log number.
-    fn without_stages(&self, head: &mut crate::commit_state::Head, reserve: Version) -> Result<State> {
+    fn without_stages(&self, head: &mut crate::commit_state::CommitState, reserve: Version) -> Result<State> {
         let mut stages = Vec::new();
         if let Some(space) = head.state.space(&self.nodes, STAGES)? {
             let mut cursor = space.tree.cursor(KeyRange::all());
@@ -275,9 +282,9 @@ impl Core {
         }
         if !stages.is_empty() {
             let steps: Vec<Step> = stages.into_iter().map(|stage| Step::StageDrop { stage }).collect();
-            let mut edition = self.edition(head, reserve);
-            edition.apply(&steps)?;
-            let applied = edition.finish()?;
+            let mut write_transaction = self.write_transaction(head, reserve);
+            write_transaction.apply(&steps)?;
+            let applied = write_transaction.finish()?;
             self.install(head, applied);
         }
         Ok(State { version: reserve, ..head.state.clone() })

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::address::BlockRange;
 use crate::apply::reference::Shared;
 use crate::check::{self, Progress, Report};
-use crate::checkpoint_state::Book;
+use crate::checkpoint_state::CheckpointState;
 use crate::core::Core;
 use crate::device::Device;
 use crate::engine::{Engine, new_core};
@@ -47,13 +47,18 @@ impl Engine {
         superblock.check_features(true)?;
         let stored = stored_book(device.as_ref(), slot, &superblock);
         let (newest, older_cut) = (superblock.clone(), superblock.cut);
-        let empty = Book { newest, slot, older_cut, free: Runs::new(), pages: Vec::new(), written: Vec::new() };
+        let empty =
+            CheckpointState { newest, slot, older_cut, free: Runs::new(), pages: Vec::new(), written: Vec::new() };
         let core = new_core(device, &superblock, options, |_, _| Ok(empty))?;
         let check::Named { report: named, free, counts, wrong_counts: references, table } =
             check::named(&core, progress)?;
-        core.book.lock().free = free;
+        core.checkpointed.lock().free = free;
         let free_list = match stored {
-            Ok(book) if superblock.free.is_none() || is_right(&book, &core.book.lock().free) => None,
+            Ok(checkpointed)
+                if superblock.free.is_none() || is_right(&checkpointed, &core.checkpointed.lock().free) =>
+            {
+                None
+            }
             Ok(_) => Some("it names other blocks than those that nothing needs".to_owned()),
             Err(error) if error.kind() == ErrorKind::Damaged => Some(error.message().to_owned()),
             Err(error) => return Err(error),
@@ -85,18 +90,18 @@ impl Core {
     pub(crate) fn set_references(&self, counts: &[Shared], old: &[BlockRange]) -> Result<()> {
         let mut head = self.head.lock();
         let version = head.state.version;
-        let mut edition = self.edition(&head, version);
-        edition.set_references(counts, old)?;
-        let applied = edition.finish()?;
+        let mut write_transaction = self.write_transaction(&head, version);
+        write_transaction.set_references(counts, old)?;
+        let applied = write_transaction.finish()?;
         self.install(&mut head, applied);
         Ok(())
     }
 }
 
-/// Whether a stored book names the same blocks as free, its own pages aside.
-fn is_right(book: &Book, free: &Runs) -> bool {
-    let mut named = book.free.clone();
-    book.pages.iter().all(|page| named.add(page.start, u64::from(page.count)).is_ok()) && named == *free
+/// Whether a stored checkpointed names the same blocks as free, its own pages aside.
+fn is_right(checkpointed: &CheckpointState, free: &Runs) -> bool {
+    let mut named = checkpointed.free.clone();
+    checkpointed.pages.iter().all(|page| named.add(page.start, u64::from(page.count)).is_ok()) && named == *free
 }
 
 #[cfg(test)]

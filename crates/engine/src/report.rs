@@ -17,7 +17,7 @@ use crate::device::BLOCK_LEN;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::value::{BlobId, Content, Piece, SpaceRoot, Value};
-use crate::tree::{Gap, Tourist};
+use crate::tree::{Gap, ScanVisitor};
 use crate::usage::Usage;
 
 /// Where the space of a store goes.
@@ -164,7 +164,7 @@ impl<'a> Survey<'a> {
         let core = self.core;
         let used = SpaceUse { space, ..SpaceUse::default() };
         let mut walk = SpaceWalk { survey: self, space, used, blob: None };
-        root.tree.tour(&core.nodes, &[], None, &mut walk)?;
+        root.tree.scan(&core.nodes, &[], None, &mut walk)?;
         walk.end_blob();
         let used = walk.used;
         if space >= SpaceId::FIRST {
@@ -182,7 +182,7 @@ impl<'a> Survey<'a> {
 
     fn finish(mut self, usage: Usage) -> SpaceReport {
         let core = self.core;
-        let pages: u64 = core.book.lock().pages.iter().map(|page| u64::from(page.count)).sum();
+        let pages: u64 = core.checkpointed.lock().pages.iter().map(|page| u64::from(page.count)).sum();
         let report = &mut self.report;
         report.usage = usage;
         report.reserve_len = core.allocator.reserve_blocks() * BLOCK;
@@ -278,7 +278,7 @@ impl SpaceWalk<'_, '_> {
     }
 }
 
-impl Tourist for SpaceWalk<'_, '_> {
+impl ScanVisitor for SpaceWalk<'_, '_> {
     fn node(&mut self, at: &NodeRef, _: bool) -> Result<bool> {
         self.used.nodes += 1;
         self.used.node_len += at.len_bytes() as u64;

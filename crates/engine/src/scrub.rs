@@ -33,7 +33,7 @@ use crate::state::FROZEN;
 use crate::state::State;
 use crate::superblock::read_newest;
 use crate::tree::value::{BlobId, Piece, SpaceRoot, Value};
-use crate::tree::{Gap, Node, NodeSource, StoreId, Tourist};
+use crate::tree::{Gap, Node, NodeSource, ScanVisitor, StoreId};
 use crate::view::View;
 use names::FrozenDamage;
 
@@ -230,7 +230,7 @@ impl Scrub {
             pass.head();
         }
         let begin = self.position.space.0.to_be_bytes();
-        view.state().master.tour(&medium, &begin, None, &mut pass)?;
+        view.state().master.scan(&medium, &begin, None, &mut pass)?;
         let position = pass.stopped.take();
         let mut step = pass.step;
         step.read_len = medium.read_len.get() + pass.data_len;
@@ -286,24 +286,24 @@ impl Pass<'_> {
     /// The superblocks and the free list.
     fn head(&mut self) {
         let find = |error: Error| Finding { concern: Concern::Store, message: error.to_string() };
-        // The book's lock keeps checkpoints from writing either meanwhile.
-        let book = self.core.book.lock();
+        // The checkpointed's lock keeps checkpoints from writing either meanwhile.
+        let checkpointed = self.core.checkpointed.lock();
         let device = self.core.device.as_ref();
         match read_newest(device) {
-            Ok((_, found)) if found.sequence != book.newest.sequence => {
+            Ok((_, found)) if found.sequence != checkpointed.newest.sequence => {
                 let message = format!(
                     "the newest superblock that can be read is number {}, number {} was written",
-                    found.sequence, book.newest.sequence
+                    found.sequence, checkpointed.newest.sequence
                 );
                 self.step.findings.push(find(Error::damaged(message)));
             }
             Ok(_) => {}
             Err(error) => self.step.findings.push(find(error)),
         }
-        if let Err(error) = free_list::read(device, book.newest.free, book.newest.blocks) {
+        if let Err(error) = free_list::read(device, checkpointed.newest.free, checkpointed.newest.blocks) {
             self.step.findings.push(find(error));
         }
-        self.data_len += book.pages.iter().map(|page| u64::from(page.count) * BLOCK_LEN as u64).sum::<u64>();
+        self.data_len += checkpointed.pages.iter().map(|page| u64::from(page.count) * BLOCK_LEN as u64).sum::<u64>();
     }
 
     fn spent(&self) -> bool {
@@ -321,7 +321,7 @@ impl Pass<'_> {
         let from = if space == self.from.space { self.from.from.clone() } else { Bytes::new() };
         let medium = self.medium;
         let mut walk = SpacePass { pass: self, space, unnamed: Vec::new(), frozen: Vec::new() };
-        let through = root.tree.tour(medium, &from, None, &mut walk)?;
+        let through = root.tree.scan(medium, &from, None, &mut walk)?;
         let SpacePass { unnamed, frozen, .. } = walk;
         self.name(space, &root.tree, unnamed);
         self.name_owners(frozen)?;
@@ -329,7 +329,7 @@ impl Pass<'_> {
     }
 }
 
-impl Tourist for Pass<'_> {
+impl ScanVisitor for Pass<'_> {
     fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<bool> {
         if let Some(error) = Pass::node(self, at, in_memory) {
             let message = error.to_string();
@@ -369,7 +369,7 @@ impl SpacePass<'_, '_> {
     fn piece(&mut self, piece: &Piece) -> Option<Error> {
         let extent = match piece {
             Piece::Disk(extent) => extent.clone(),
-            Piece::Pending(pending) => pending.fate.placed()?,
+            Piece::Pending(pending) => pending.placement.placed()?,
             // Its extents are met in the space of frozen blobs.
             Piece::Frozen(_) | Piece::Inline(_) => return None,
         };
@@ -423,7 +423,7 @@ fn concern_of(space: SpaceId, start: &Bytes, end: Option<&Bytes>) -> Concern {
     Concern::Keys(space, user_key(start), end.map(user_key))
 }
 
-impl Tourist for SpacePass<'_, '_> {
+impl ScanVisitor for SpacePass<'_, '_> {
     fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<bool> {
         if let Some(error) = self.pass.node(at, in_memory) {
             // Memory still has it; nothing is lost before the store is closed.

@@ -7,8 +7,8 @@
 //!   share, while those are written; extents beyond a limit are logged as a slab.
 
 pub mod bundle;
-mod flight;
-mod lane;
+mod extent_writer;
+mod in_flight;
 pub mod unwritten;
 
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::extent::Extent;
 use crate::log::record::Step;
 use crate::stage::{Access, STAGE_PIECE_LEN_MAX, StageHint, StageToken};
 use crate::staged::{Staged, Unwritten};
-use lane::Lane;
+use extent_writer::ExtentWriter;
 
 /// Checksum chunks of values read from front to back.
 const CHUNK_LOG2_SEQUENTIAL: u8 = 15;
@@ -47,7 +47,7 @@ fn extent_of(bytes: &[u8], blocks: BlockRange, access: Access) -> Extent {
 /// A value on its way in.
 pub struct Stage {
     /// Before what it names: nobody gets the blocks while they are written.
-    lane: Lane,
+    extent_writer: ExtentWriter,
     hint: StageHint,
     length: u64,
     /// What was placed so far; its drop gives it back.
@@ -61,7 +61,7 @@ impl Stage {
     pub(crate) fn new(core: Arc<Core>, hint: StageHint) -> Stage {
         let staged = Staged::begun(core.next_stage(), core.as_stage_owner());
         Stage {
-            lane: Lane::new(core, hint.length, hint.reserved, hint.lifetime),
+            extent_writer: ExtentWriter::new(core, hint.length, hint.reserved, hint.lifetime),
             hint,
             length: 0,
             staged,
@@ -78,17 +78,17 @@ impl Stage {
             let message = format!("a piece of {} bytes; the most is {STAGE_PIECE_LEN_MAX}", piece.len());
             return Err(Error::invalid(message));
         }
-        self.lane.check()?;
+        self.extent_writer.check()?;
         let length = self.length + piece.len() as u64;
         if self.hint.length.is_some_and(|hint| length > hint) {
             return Err(Error::invalid("more bytes than the stage's hint announced"));
         }
         let mut rest = piece;
         while !rest.is_empty() {
-            if self.lane.is_full() {
+            if self.extent_writer.is_full() {
                 self.flush(false)?;
             }
-            let count = self.lane.fill(rest);
+            let count = self.extent_writer.fill(rest);
             rest = rest.get(count..).unwrap_or_default();
         }
         self.length = length;
@@ -102,7 +102,7 @@ impl Stage {
 
     /// No more pieces. A few stages of up to one run each may be written by their commits only.
     pub fn finish(mut self) -> Result<StageToken> {
-        self.lane.check()?;
+        self.extent_writer.check()?;
         if !self.keep()? {
             self.flush(true)?;
         }
@@ -114,18 +114,18 @@ impl Stage {
 
     /// Places what was gathered and leaves it to the commit to write it, where that is all there is.
     fn keep(&mut self) -> Result<bool> {
-        let is_all = self.lane.filled() as u64 == self.length && self.lane.in_flight() == 0;
-        let checksums = (self.lane.filled() >> CHUNK_LOG2_RANDOM) + 1;
-        if !is_all || self.length == 0 || 32 + 4 * checksums > self.lane.core().limits.slab_len_max {
+        let is_all = self.extent_writer.filled() as u64 == self.length && self.extent_writer.in_flight() == 0;
+        let checksums = (self.extent_writer.filled() >> CHUNK_LOG2_RANDOM) + 1;
+        if !is_all || self.length == 0 || 32 + 4 * checksums > self.extent_writer.core().limits.slab_len_max {
             return Ok(false);
         }
-        let core = Arc::clone(self.lane.core());
+        let core = Arc::clone(self.extent_writer.core());
         let (extents, access) = (self.staged.extents_mut(), self.hint.access);
         let name = |buffer: &[u8], run: Range<usize>, blocks| {
             extents.push(extent_of(&buffer[run], blocks, access));
             extents.last().cloned()
         };
-        let kept = Unwritten::keep(&core, &mut self.lane, name)?;
+        let kept = Unwritten::keep(&core, &mut self.extent_writer, name)?;
         let is_kept = kept.is_some();
         *self.staged.unwritten() = kept;
         Ok(is_kept)
@@ -134,14 +134,14 @@ impl Stage {
     /// Places what was gathered, and has it written.
     fn flush(&mut self, last: bool) -> Result<()> {
         let (extents, extents_len, access) = (self.staged.extents_mut(), &mut self.extents_len, self.hint.access);
-        self.lane.send(last, |buffer: &[u8], run: Range<usize>, blocks| {
+        self.extent_writer.send(last, |buffer: &[u8], run: Range<usize>, blocks| {
             let extent = extent_of(&buffer[run], blocks, access);
             *extents_len += 32 + 4 * extent.checksums.len();
             extents.push(extent.clone());
             Some(extent)
         })?;
-        if self.extents_len > self.lane.core().limits.slab_len_max {
-            self.spill().inspect_err(|error| self.lane.fail(error))?;
+        if self.extents_len > self.extent_writer.core().limits.slab_len_max {
+            self.spill().inspect_err(|error| self.extent_writer.fail(error))?;
         }
         Ok(())
     }
@@ -149,12 +149,12 @@ impl Stage {
     /// Names the extents so far in the log, so that the commit need not.
     fn spill(&mut self) -> Result<()> {
         // The log names only what was written.
-        self.lane.land_all()?;
+        self.extent_writer.finish_all()?;
         let extents = std::mem::take(self.staged.extents_mut());
         let bytes: u64 = extents.iter().map(|extent| u64::from(extent.length)).sum();
         let offset = self.staged.spilled();
         let step = Step::StageSlab { stage: self.staged.id(), offset, extents: extents.clone() };
-        if let Err(error) = self.lane.core().submit_step(step, Durability::Written).wait() {
+        if let Err(error) = self.extent_writer.core().submit_step(step, Durability::Written).wait() {
             if error.kind() != ErrorKind::Stopped {
                 // Refused before it was logged: the extents are still the stage's own.
                 *self.staged.extents_mut() = extents;

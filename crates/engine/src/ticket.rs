@@ -19,8 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::together;
 
 thread_local! {
-    /// Whether this thread is telling outcomes: a callback may submit again, and must not wait for the writer then.
-    static TELLING: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is completing outcomes: a callback may submit again, and must not wait for the writer then.
+    static COMPLETING: Cell<bool> = const { Cell::new(false) };
     /// Whether what this thread submits is going to be waited for.
     static AWAITED: Cell<bool> = const { Cell::new(false) };
 }
@@ -41,16 +41,16 @@ pub(crate) fn is_awaited() -> bool {
 }
 
 /// Runs callbacks of tickets on the writer's thread.
-pub(crate) fn telling<R>(tell: impl FnOnce() -> R) -> R {
-    let before = TELLING.replace(true);
+pub(crate) fn completing<R>(tell: impl FnOnce() -> R) -> R {
+    let before = COMPLETING.replace(true);
     let told = tell();
-    TELLING.set(before);
+    COMPLETING.set(before);
     told
 }
 
-/// Whether this thread is telling outcomes, and so must not wait for any.
-pub(crate) fn is_telling() -> bool {
-    TELLING.get()
+/// Whether this thread is completing outcomes, and so must not wait for any.
+pub(crate) fn is_completing() -> bool {
+    COMPLETING.get()
 }
 
 type Callback = Box<dyn FnOnce(Result<Commit>) + Send>;
@@ -125,7 +125,7 @@ impl Ticket {
         self
     }
 
-    /// Another process has the outcome, which may be long in telling it: who waits gives up when its
+    /// Another process has the outcome, which may be long in completing it: who waits gives up when its
     /// [`patience`](koine_env::patience) is over, with `Interrupted`, and does not know what came of it then.
     pub fn elsewhere(mut self) -> Ticket {
         self.is_elsewhere = true;

@@ -68,8 +68,8 @@ fn upgrade(device: &Arc<dyn Device>, dry_run: bool) -> Result<Upgrade> {
 /// Reads the log as opening does, in memory only.
 fn opens(device: &Arc<dyn Device>, slot: Slot, newest: &Superblock) -> Result<()> {
     let options = Options { read_only: true, ..Options::default() };
-    let book = |device: &dyn Device, _: &_| first_book(device, slot, newest);
-    new_core(Arc::clone(device), newest, options, book)?.replay(newest).map(drop)
+    let checkpointed = |device: &dyn Device, _: &_| first_book(device, slot, newest);
+    new_core(Arc::clone(device), newest, options, checkpointed)?.replay(newest).map(drop)
 }
 
 fn sync(device: &dyn Device) -> Result<()> {

@@ -29,17 +29,17 @@ impl Engine {
 
     /// How full the store is.
     pub fn usage(&self) -> Usage {
-        let book = self.shared().book.lock();
-        let (blocks, blocks_max) = (book.newest.blocks, book.newest.blocks_max);
-        drop(book);
+        let checkpointed = self.shared().checkpointed.lock();
+        let (blocks, blocks_max) = (checkpointed.newest.blocks, checkpointed.newest.blocks_max);
+        drop(checkpointed);
         self.usage_at(blocks, blocks_max)
     }
 
     /// The same, unless a checkpoint is under way: `usage` waits for that.
     pub(crate) fn usage_now(&self) -> Option<Usage> {
-        let book = self.shared().book.try_lock()?;
-        let (blocks, blocks_max) = (book.newest.blocks, book.newest.blocks_max);
-        drop(book);
+        let checkpointed = self.shared().checkpointed.try_lock()?;
+        let (blocks, blocks_max) = (checkpointed.newest.blocks, checkpointed.newest.blocks_max);
+        drop(checkpointed);
         Some(self.usage_at(blocks, blocks_max))
     }
 

@@ -429,7 +429,7 @@ impl Core {
     pub(crate) fn expire_views(&self) {
         let now = Instant::now();
         while self.pins.lock().expire_oldest(|pin| now.duration_since(pin.began) > AGE_MAX) {}
-        let most = match self.book.lock().newest.blocks {
+        let most = match self.checkpointed.lock().newest.blocks {
             blocks if self.device.is_fixed() => blocks / PINNED_SHARE,
             // A store that can grow need not take views back so soon.
             blocks => (blocks / PINNED_SHARE).max(PINNED_BLOCKS_MIN),

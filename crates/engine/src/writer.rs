@@ -4,7 +4,7 @@
 //! - One thread at a time writes groups: the writer's own, or one that waits for its commit and finds that
 //!   nobody writes ([`Core::lead`]). The next group is gathered in the queue while this one is written and synced.
 //! - The sync is issued after every data write and ring write of the group's commits has returned. What the head says is
-//!   not written yet ([`Head::unwritten`]) is written while the group is, all other data before its commit is queued.
+//!   not written yet ([`CommitState::unwritten`]) is written while the group is, all other data before its commit is queued.
 //! - Nothing of a group is visible or acknowledged before it is as durable as its strictest member asked; only
 //!   commits for which memory is enough are shown at once, when nothing stands before them that is not.
 //! - A group of one block stays open until something was synced after it was begun, a checkpoint names its end, or
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use parking_lot::MutexGuard;
 
 use crate::batch::{Durability, Version};
-use crate::commit_state::{Cut, Head, Item, OpenGroup, Past};
+use crate::commit_state::{CheckpointPosition, CommitState, DeferredDrop, OpenGroup, QueuedCommit};
 use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN, Writing};
 use crate::error::{Error, ErrorKind, Result};
@@ -28,7 +28,7 @@ use crate::log::group::{self, GroupHeader};
 use crate::log::ring::Position;
 use crate::options::Background;
 use crate::staged::Staged;
-use crate::ticket::telling;
+use crate::ticket::completing;
 use crate::together::GroupWriter;
 
 /// So many bytes of commits that were told already may wait in the queue before the writer is woken for them.
@@ -43,8 +43,8 @@ const GROUP_BUFFER_LEN: usize = 64 << 10;
 const GROUP_BUFFER_LEN_MAX: usize = 2 << 20;
 
 /// A group on its way.
-pub(crate) struct Sealed {
-    items: Vec<Item>,
+pub(crate) struct PreparedGroup {
+    items: Vec<QueuedCommit>,
     write: Write,
     /// To be written beside it: its first record names this.
     data: Option<Arc<Staged>>,
@@ -66,11 +66,11 @@ enum Write {
         is_beside: bool,
     },
     /// To wait for it.
-    Begun(Begun),
+    GroupWrite(GroupWrite),
 }
 
 /// A group that is being written.
-pub(crate) struct Begun {
+pub(crate) struct GroupWrite {
     pub writing: Writing,
     /// Where, in bytes.
     pub offset: u64,
@@ -137,7 +137,7 @@ impl Core {
     }
 
     /// Ends a group; when that fails, so does everything that waits.
-    pub(crate) fn end_or_fail(&self, sealed: Sealed) -> Result<()> {
+    pub(crate) fn end_or_fail(&self, sealed: PreparedGroup) -> Result<()> {
         self.end(sealed).inspect_err(|error| {
             self.fail(error);
             self.fail_queue();
@@ -145,8 +145,8 @@ impl Core {
     }
 
     /// Writes what is not written of a group, makes it durable, and shows it.
-    fn end(&self, sealed: Sealed) -> Result<()> {
-        let Sealed { items, write, data, version, sync } = sealed;
+    fn end(&self, sealed: PreparedGroup) -> Result<()> {
+        let PreparedGroup { items, write, data, version, sync } = sealed;
         let written = self.write_whole(write, data);
         let written = written.and_then(|buffer| if sync { self.sync_device().map(|()| buffer) } else { Ok(buffer) });
         let mut head = self.head.lock();
@@ -192,7 +192,7 @@ impl Core {
                 }
                 Ok(Some(buffer))
             }
-            (Write::Begun(begun), data) => self.write_beside(begun.writing, begun.offset, data).map(Some),
+            (Write::GroupWrite(begun), data) => self.write_beside(begun.writing, begun.offset, data).map(Some),
         }
     }
 
@@ -204,19 +204,19 @@ impl Core {
     }
 
     /// Shows a group and tells everyone who waits for it.
-    fn publish(&self, mut head: MutexGuard<'_, Head>, items: Vec<Item>) {
+    fn publish(&self, mut head: MutexGuard<'_, CommitState>, items: Vec<QueuedCommit>) {
         // Told under the head's lock, so that a watch that begins now misses nothing and sees nothing twice.
-        let untold = || items.iter().filter(|item| item.completer.is_some());
-        for item in untold().filter(|item| item.record.is_some()) {
+        let uncompleted = || items.iter().filter(|item| item.completer.is_some());
+        for item in uncompleted().filter(|item| item.record.is_some()) {
             self.watchers.tell(item.state.version, &item.changes);
         }
         let newest = items.iter().rfind(|item| item.completer.is_some() && item.record.is_some());
         let before = newest.map(|last| std::mem::replace(&mut *self.visible.write(), last.state.clone()));
-        head.untold -= untold().count();
+        head.uncompleted -= uncompleted().count();
         let wanted = self.wants_checkpoint(&head);
         // The writer takes over what has come in the meantime; its marks begin with something flushed.
         let mark = !head.writer_armed && head.flushed == head.sealed.state.version;
-        let left = !head.queue.is_empty() && (head.untold > 0 || !head.writer_armed);
+        let left = !head.queue.is_empty() && (head.uncompleted > 0 || !head.writer_armed);
         // Whoever waits for the next group anyway had best write it, and begin before the others are told.
         let led = || head.queue.iter().find_map(|item| item.completer.as_ref()?.leader());
         let leader = if left { led() } else { None };
@@ -229,25 +229,25 @@ impl Core {
             self.work.notify_one();
         }
         self.room.notify_all();
-        let mut past: Vec<Past> = telling(|| items.into_iter().map(Item::told).collect());
-        past.extend(before.map(Past::of));
-        self.leave_past(past);
+        let mut past: Vec<DeferredDrop> = completing(|| items.into_iter().map(QueuedCommit::told).collect());
+        past.extend(before.map(DeferredDrop::of));
+        self.defer_drop(past);
         if wanted {
             self.checkpoint_work.notify_one();
         }
     }
 
     /// Whether a checkpoint is due.
-    pub(crate) fn wants_checkpoint(&self, head: &Head) -> bool {
+    pub(crate) fn wants_checkpoint(&self, head: &CommitState) -> bool {
         let log_len = head.sealed.position.0.saturating_sub(head.cut_at.0);
         head.checkpoint_wanted
             || log_len > self.limits.checkpoint_log_len
-            || head.dirty.exceeds(self.table(head))
+            || head.dirty.exceeds(self.dirty_budget(head))
             || self.reuse.lock().waits_for_checkpoint() > self.allocator.free_blocks().max(WAITING_BLOCKS_MIN)
     }
 
     /// Takes what is queued and gives it its place in the ring.
-    fn seal(&self) -> Result<Option<Sealed>> {
+    fn seal(&self) -> Result<Option<PreparedGroup>> {
         loop {
             let mut head = self.head.lock();
             while head.in_flight {
@@ -261,7 +261,7 @@ impl Core {
             let count = self.count_for_group(&head);
             let payload_len: usize = head.queue.iter().take(count).map(record_len).sum();
             if payload_len == 0 {
-                let items: Vec<Item> = head.queue.drain(..count).collect();
+                let items: Vec<QueuedCommit> = head.queue.drain(..count).collect();
                 return Ok(Some(self.seal_outcomes(&mut head, items)));
             }
             // Its bytes are gone where a larger group came between.
@@ -275,16 +275,16 @@ impl Core {
                 None => self.ring.place(head.sealed.position, group::length_with(payload_len) as u64),
             };
             if position.0 + group::length_with(payload_len) as u64 - head.tail.0 <= self.ring.length() {
-                let items: Vec<Item> = head.queue.drain(..count).collect();
+                let items: Vec<QueuedCommit> = head.queue.drain(..count).collect();
                 return Ok(Some(self.seal_records(&mut head, items, position)));
             }
             self.wait_for_ring(head)?;
         }
     }
 
-    fn count_for_group(&self, head: &Head) -> usize {
+    fn count_for_group(&self, head: &CommitState) -> usize {
         let mut len = 0;
-        let fits = |item: &&Item| {
+        let fits = |item: &&QueuedCommit| {
             len += record_len(item);
             len <= self.limits.group_len_max
         };
@@ -292,7 +292,7 @@ impl Core {
     }
 
     /// The ring is full: checkpoints make room.
-    fn wait_for_ring(&self, mut head: MutexGuard<'_, Head>) -> Result<()> {
+    fn wait_for_ring(&self, mut head: MutexGuard<'_, CommitState>) -> Result<()> {
         if self.background == Background::Manual {
             drop(head);
             return self.checkpoint().map(|_| ());
@@ -308,16 +308,16 @@ impl Core {
         self.check_running()
     }
 
-    fn seal_outcomes(&self, head: &mut Head, items: Vec<Item>) -> Sealed {
+    fn seal_outcomes(&self, head: &mut CommitState, items: Vec<QueuedCommit>) -> PreparedGroup {
         let sync = items.iter().any(|item| item.durability == Durability::Sync) && head.unflushed_len > 0;
         head.in_flight = true;
         if sync {
             head.open = None;
         }
-        Sealed { items, write: Write::Outcomes, data: None, version: head.sealed.state.version, sync }
+        PreparedGroup { items, write: Write::Outcomes, data: None, version: head.sealed.state.version, sync }
     }
 
-    fn seal_records(&self, head: &mut Head, items: Vec<Item>, position: Position) -> Sealed {
+    fn seal_records(&self, head: &mut CommitState, items: Vec<QueuedCommit>, position: Position) -> PreparedGroup {
         let added = head.open.take();
         let next = Version(head.sealed.state.version.0 + 1);
         let mut group = added.unwrap_or(OpenGroup {
@@ -346,21 +346,26 @@ impl Core {
         let end = Position(position.0 + buffer.len() as u64);
         head.queue_len -= payload_len;
         head.unflushed_len += end.0.saturating_sub(head.sealed.position.0);
-        head.sealed =
-            Cut { position: end, chain: header.checksum, counters: head.counters, dirty: head.dirty, state: last };
+        head.sealed = CheckpointPosition {
+            position: end,
+            chain: header.checksum,
+            counters: head.counters,
+            dirty: head.dirty,
+            state: last,
+        };
         head.in_flight = true;
         let sync = items.iter().any(|item| item.durability == Durability::Sync)
             || head.unflushed_len > self.limits.unflushed_len_max;
         head.open = (!sync && buffer.len() == BLOCK_LEN).then_some(group);
         let is_cached = !sync || is_cached_before;
         let data = head.unwritten.as_ref().map(|(_, staged)| Arc::clone(staged));
-        let write = Write::Whole { position, buffer, is_cached, is_beside: head.frozen > Version(0) };
-        Sealed { items, version: head.sealed.state.version, write, data, sync }
+        let write = Write::Whole { position, buffer, is_cached, is_beside: head.checkpoint_cut > Version(0) };
+        PreparedGroup { items, version: head.sealed.state.version, write, data, sync }
     }
 
     /// Begins to write a group of one record, which the head is to be changed by; `None` where the ring has no room.
     /// Nothing of the head has changed.
-    pub(crate) fn begin_group(&self, head: &mut Head, version: Version, record: &[u8]) -> Option<Begun> {
+    pub(crate) fn begin_group(&self, head: &mut CommitState, version: Version, record: &[u8]) -> Option<GroupWrite> {
         let length = group::length_with(record.len());
         let position = self.ring.place(head.sealed.position, length as u64);
         let end = Position(position.0 + length as u64);
@@ -375,15 +380,21 @@ impl Core {
             OpenGroup { position, first: version, records: 1, payload_len: record.len(), previous: head.sealed.chain };
         let checksum = group::seal(self.header(head, &alone), record.len(), &mut buffer).checksum;
         let offset = self.ring.offset(position);
-        Some(Begun { writing: self.begin_write(buffer, offset), offset, end, checksum })
+        Some(GroupWrite { writing: self.begin_write(buffer, offset), offset, end, checksum })
     }
 
     /// The change of a begun group was made: the group has its place.
-    pub(crate) fn seal_begun(&self, head: &mut Head, item: Item, begun: Begun, data: Option<Arc<Staged>>) -> Sealed {
-        head.untold += 1;
+    pub(crate) fn seal_begun(
+        &self,
+        head: &mut CommitState,
+        item: QueuedCommit,
+        begun: GroupWrite,
+        data: Option<Arc<Staged>>,
+    ) -> PreparedGroup {
+        head.uncompleted += 1;
         head.unflushed_len += begun.end.0.saturating_sub(head.sealed.position.0);
         let version = item.state.version;
-        head.sealed = Cut {
+        head.sealed = CheckpointPosition {
             position: begun.end,
             chain: begun.checksum,
             counters: head.counters,
@@ -391,10 +402,10 @@ impl Core {
             state: item.state.clone(),
         };
         head.in_flight = true;
-        Sealed { items: vec![item], write: Write::Begun(begun), data, version, sync: true }
+        PreparedGroup { items: vec![item], write: Write::GroupWrite(begun), data, version, sync: true }
     }
 
-    fn header(&self, head: &Head, group: &OpenGroup) -> GroupHeader {
+    fn header(&self, head: &CommitState, group: &OpenGroup) -> GroupHeader {
         GroupHeader {
             checksum: 0,
             length: 0,
@@ -410,7 +421,7 @@ impl Core {
 
     fn fail_queue(&self) {
         let error = self.check_running().err().unwrap_or_else(|| Error::new(ErrorKind::Stopped, "the store stopped"));
-        let items: Vec<Item> = self.head.lock().queue.drain(..).collect();
+        let items: Vec<QueuedCommit> = self.head.lock().queue.drain(..).collect();
         for mut item in items {
             item.tell(Err(error.clone()));
         }
@@ -419,7 +430,7 @@ impl Core {
 }
 
 /// Memory for a group of this length; what an open group has there stays.
-fn group_memory(head: &mut Head, length: usize) -> AlignedBuffer {
+fn group_memory(head: &mut CommitState, length: usize) -> AlignedBuffer {
     if length > GROUP_BUFFER_LEN_MAX {
         return AlignedBuffer::zeroed(length);
     }
@@ -432,7 +443,7 @@ fn group_memory(head: &mut Head, length: usize) -> AlignedBuffer {
     buffer
 }
 
-fn record_len(item: &Item) -> usize {
+fn record_len(item: &QueuedCommit) -> usize {
     item.record.as_ref().map_or(0, Vec::len)
 }
 

@@ -10,7 +10,7 @@
 //! - A point that one branch comes from is joined with it: of the branch's dead list, what is younger than the point
 //!   before is freed, since the point alone had it; the point's own list goes to the branch.
 //! - Both are work without end for a large space, so that the root goes to [`DROPPED`] in the commit, and later
-//!   commits of the engine's own take it down ([`Edition::reap`]).
+//!   commits of the engine's own take it down ([`WriteTransaction::reclaim`]).
 //!
 //! Invariants:
 //! - Every node and every piece is younger than the point of exactly one tree that reaches it; that one owns it.
@@ -21,7 +21,7 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::address::{BlockRange, Generation};
-use crate::apply::edition::{Dead, Edition};
+use crate::apply::write_transaction::{Dead, WriteTransaction};
 use crate::batch::{KeyRange, SpaceId};
 use crate::changes::Changed;
 use crate::codec::{Reader, Writer};
@@ -106,7 +106,7 @@ pub(crate) fn decode_dead(key: &[u8], value: &Value) -> Result<Dead> {
     Ok(Dead { list: list?, birth: Generation(birth?), blocks, is_node: kind == 1 })
 }
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// Makes `to` a copy of `from`: a snapshot, or a clone that may be changed.
     pub(super) fn copy_space(&mut self, from: SpaceId, to: SpaceId, read_only: bool) -> Result<()> {
         let Some(source) = self.find_space(from)?.cloned() else {
@@ -162,7 +162,7 @@ impl Edition<'_> {
     fn branch_tree(&mut self, root: &SpaceRoot, upto: Generation) -> Result<crate::tree::Tree> {
         let mut copied = Copied::default();
         let tree = root.tree.branch(self.source(), upto, self.generation, &mut copied)?;
-        self.edit.gained += copied.weight;
+        self.edit.gained += copied.dirty_size;
         self.bytes_in_memory += copied.bytes;
         copied.named_again.into_iter().try_for_each(|range| self.share(range))?;
         Ok(tree)
@@ -202,7 +202,7 @@ impl Edition<'_> {
         self.ensure_space(DROPPED)?;
         let number = self.new_blob().0;
         self.insert(DROPPED, number_key(number), Value::Root(root))?;
-        self.buried = true;
+        self.has_dropped = true;
         Ok(())
     }
 

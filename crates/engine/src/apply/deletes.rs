@@ -2,7 +2,7 @@
 //!
 //! Invariant: they do what they do one by one. No deletion here changes whether a later one finds its record.
 
-use crate::apply::edition::Edition;
+use crate::apply::write_transaction::WriteTransaction;
 use crate::batch::{Operation, Place};
 use crate::changes::Changed;
 use crate::content::{RecordKeys, as_record};
@@ -32,7 +32,7 @@ pub(super) fn deletes_in_order(steps: &[Step]) -> usize {
     count
 }
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// Applies deletions as [`deletes_in_order`] counts them.
     pub(super) fn delete_all(&mut self, steps: &[Step]) -> Result<()> {
         let places: Vec<&Place> = steps.iter().filter_map(deleted).collect();

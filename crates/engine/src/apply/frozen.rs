@@ -14,8 +14,8 @@ use bytes::Bytes;
 
 use crate::address::BlockRange;
 use crate::apply::branch::number_key;
-use crate::apply::edition::Edition;
 use crate::apply::pieces::{Placed, blocks_of};
+use crate::apply::write_transaction::WriteTransaction;
 use crate::codec::{Reader, Writer};
 use crate::content::{Blobs, Flat, as_piece, piece_key, piece_range};
 use crate::error::{Error, Result};
@@ -44,7 +44,7 @@ fn extents_in_order(pieces: &[Placed]) -> usize {
     pieces.iter().take_while(follows).count()
 }
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// The tree of frozen blobs.
     pub(super) fn frozen_tree(&mut self) -> Result<Tree> {
         Ok(self.find_space(FROZEN)?.map(|space| space.tree.clone()).unwrap_or_default())
@@ -116,7 +116,7 @@ impl Edition<'_> {
             let mut value = Vec::with_capacity(8);
             value.put_u64(blob.0);
             self.insert(DROPPED, number_key(number), Value::Raw(Bytes::from(value)))?;
-            self.buried = true;
+            self.has_dropped = true;
         }
         Ok(())
     }

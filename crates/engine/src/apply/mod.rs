@@ -1,7 +1,7 @@
 //! Applying a commit to the newest state: the same code for a submit and for recovery.
 //!
-//! - `edition`: the working copy of the state that one commit changes.
-//! - `branch`: clones, snapshots and dropped spaces; `reap` takes down what was dropped.
+//! - `write_transaction`: the working copy of the state that one commit changes.
+//! - `branch`: clones, snapshots and dropped spaces; `reclaim` takes down what was dropped.
 //! - `condition`: whether a batch's conditions hold.
 //! - `deletes`: deletions that stand one after the other.
 //! - `frozen`: blobs that many values share under one name, and what becomes of them.
@@ -14,13 +14,13 @@
 pub(crate) mod branch;
 pub mod condition;
 mod deletes;
-pub mod edition;
 pub(crate) mod frozen;
 mod operation;
 mod pieces;
-mod reap;
+mod reclaim;
 pub mod reference;
 mod steps;
+pub mod write_transaction;
 mod writes;
 
-pub use edition::{Applied, Counters, Edition};
+pub use write_transaction::{Applied, Counters, WriteTransaction};

@@ -1,11 +1,11 @@
 //! Each operation of a batch.
 //!
-//! Invariant: an operation either applies whole or returns an error, and then the edition is dropped.
+//! Invariant: an operation either applies whole or returns an error, and then the write_transaction is dropped.
 
 use bytes::{Bytes, BytesMut};
 
-use crate::apply::edition::Edition;
 use crate::apply::pieces::{blocks_of, slice};
+use crate::apply::write_transaction::WriteTransaction;
 use crate::batch::{KEY_LEN_MAX, KeyRange, Operation, Payload, Place, Sources, SpaceId, VALUE_LEN_MAX};
 use crate::changes::Changed;
 use crate::content::{Blobs, Reading, as_record, find_record, record_key, record_range, user_key};
@@ -44,7 +44,7 @@ fn each_changed_space(operation: &Operation, visit: &mut dyn FnMut(SpaceId) -> R
     }
 }
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// Applies one operation.
     pub(super) fn operation(&mut self, operation: &Operation) -> Result<()> {
         each_changed_space(operation, &mut |space| self.must_be_writable(space))?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::address::{BlockRange, Generation};
-use crate::apply::edition::{Dead, Edition};
+use crate::apply::write_transaction::{Dead, WriteTransaction};
 use crate::batch::{Payload, SpaceId};
 use crate::content::{Pieces, as_piece, piece_key, piece_range, split_piece_key};
 use crate::device::BLOCK_LEN;
@@ -34,7 +34,7 @@ pub(super) fn piece_of(bytes: Bytes) -> Piece {
 pub(super) fn slice(piece: &Piece, from: u64, length: u64, birth: Generation) -> Piece {
     match piece {
         Piece::Inline(bytes) => piece_of(bytes.slice(from as usize..(from + length) as usize)),
-        Piece::Pending(pending) => match pending.fate.placed() {
+        Piece::Pending(pending) => match pending.placement.placed() {
             Some(extent) => Piece::Disk(extent.part(from, length, birth)),
             None => piece_of(pending.bytes.slice(from as usize..(from + length) as usize)),
         },
@@ -48,7 +48,7 @@ pub(super) fn blocks_of(piece: &Piece) -> Option<BlockRange> {
     piece.placed().map(|(_, blocks)| blocks)
 }
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// A piece has lost its entry in a space.
     pub(super) fn release_piece(&mut self, space: SpaceId, piece: Piece) -> Result<()> {
         match (&piece, piece.placed()) {

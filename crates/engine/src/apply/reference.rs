@@ -9,7 +9,7 @@
 use bytes::Bytes;
 
 use crate::address::BlockRange;
-use crate::apply::edition::Edition;
+use crate::apply::write_transaction::WriteTransaction;
 use crate::batch::KeyRange;
 use crate::codec::{Reader, Writer};
 use crate::error::{Error, Result};
@@ -41,12 +41,14 @@ pub fn decode(key: &[u8], value: &Value) -> Result<Shared> {
     Ok(Shared { start, end: start.saturating_add(u64::from(blocks)), count })
 }
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// One more piece names these blocks.
     pub(super) fn share(&mut self, range: BlockRange) -> Result<()> {
         self.ensure_space(REFERENCES)?;
         let parts = self.take_shared(range)?;
-        self.each_part(range, &parts, |edition, start, end, count| edition.put_shared(start, end, count + 1))
+        self.each_part(range, &parts, |write_transaction, start, end, count| {
+            write_transaction.put_shared(start, end, count + 1)
+        })
     }
 
     /// One piece less names these blocks: those that nobody else does are free.
@@ -56,11 +58,11 @@ impl Edition<'_> {
             return self.give_up(range);
         }
         let parts = self.take_shared(range)?;
-        self.each_part(range, &parts, |edition, start, end, count| {
+        self.each_part(range, &parts, |write_transaction, start, end, count| {
             if count == 1 {
-                return edition.give_up(BlockRange { start, count: (end - start) as u32 });
+                return write_transaction.give_up(BlockRange { start, count: (end - start) as u32 });
             }
-            edition.put_shared(start, end, count - 1)
+            write_transaction.put_shared(start, end, count - 1)
         })
     }
 

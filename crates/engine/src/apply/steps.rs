@@ -3,12 +3,12 @@
 //! Invariant: what stands together does what its steps do one after the other.
 
 use crate::apply::deletes::deletes_in_order;
-use crate::apply::edition::Edition;
+use crate::apply::write_transaction::WriteTransaction;
 use crate::apply::writes::writes_of_one;
 use crate::error::Result;
 use crate::log::record::Step;
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// Applies every step of a commit.
     pub fn apply(&mut self, steps: &[Step]) -> Result<()> {
         let (mut index, mut rest) = (0, steps);
@@ -36,7 +36,7 @@ impl Edition<'_> {
                 Step::StageSlab { stage, offset, extents } => self.stage_slab(*stage, *offset, extents)?,
                 Step::StageDrop { stage } => self.stage_drop(*stage)?,
                 Step::Relocate { at, offset, data } => self.relocate(at, *offset, data)?,
-                Step::Reap { leaves } => self.reap(*leaves)?,
+                Step::Reclaim { leaves } => self.reclaim(*leaves)?,
             }
             rest = after;
         }

@@ -4,8 +4,8 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::apply::edition::Edition;
 use crate::apply::pieces::piece_of;
+use crate::apply::write_transaction::WriteTransaction;
 use crate::batch::{Operation, Payload, Place};
 use crate::error::Result;
 use crate::log::record::Step;
@@ -24,7 +24,7 @@ pub(super) fn writes_of_one(steps: &[Step]) -> usize {
     steps.iter().take_while(|step| write(step).is_some_and(|(at, ..)| at == first)).count()
 }
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// Applies writes as [`writes_of_one`] counts them; the first is step `index` of the batch.
     pub(super) fn write_all(&mut self, steps: &[Step], index: u32) -> Result<()> {
         let Some((at, ..)) = steps.first().and_then(write) else { return Ok(()) };

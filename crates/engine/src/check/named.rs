@@ -28,7 +28,7 @@ pub(crate) struct Named {
 
 /// Verifies the sequenced state without believing the free list and the counts of references.
 pub(crate) fn named(core: &Core, progress: &mut dyn FnMut(Progress)) -> Result<Named> {
-    let blocks = core.book.lock().newest.blocks;
+    let blocks = core.checkpointed.lock().newest.blocks;
     let state = core.head.lock().state.clone();
     let mut check = Check::new(core, progress, blocks, blocks);
     check.spaces(&state)?;

@@ -28,7 +28,7 @@ const PACKED_CHUNK_LOG2: u8 = 12;
 /// The most that one write takes, in blocks.
 const WRITE_BLOCKS: usize = 64;
 /// Writes that are under way at once; there is a buffer for each, and the one that is filled.
-const FLIGHTS_MAX: usize = 3;
+const IN_FLIGHT_MAX: usize = 3;
 
 /// Takes what a checkpoint writes.
 pub(super) struct Sink<'a> {
@@ -44,7 +44,7 @@ pub(super) struct Sink<'a> {
     start_block: u64,
     cargo: Vec<Cargo>,
     /// Oldest first.
-    flights: VecDeque<Flight>,
+    flights: VecDeque<InFlightWrite>,
 }
 
 /// What waits for a write.
@@ -53,7 +53,7 @@ enum Cargo {
     Value(Arc<Pending>, BlockRange),
 }
 
-struct Flight {
+struct InFlightWrite {
     writing: Writing,
     /// In bytes.
     offset: u64,
@@ -138,18 +138,18 @@ impl<'a> Sink<'a> {
         if self.filled == 0 {
             return Ok(());
         }
-        let next = if self.flights.len() < FLIGHTS_MAX { new_buffer() } else { self.land()? };
+        let next = if self.flights.len() < IN_FLIGHT_MAX { new_buffer() } else { self.land()? };
         let buffer = std::mem::replace(&mut self.buffer, next);
         self.filled = 0;
         let (offset, cargo) = (self.start_block * BLOCK_LEN as u64, std::mem::take(&mut self.cargo));
         let writing = self.core.begin_data(buffer, offset)?;
-        self.flights.push_back(Flight { writing, offset, cargo });
+        self.flights.push_back(InFlightWrite { writing, offset, cargo });
         Ok(())
     }
 
     /// Waits for the oldest write; gives its memory.
     fn land(&mut self) -> Result<AlignedBuffer> {
-        let Some(Flight { writing, offset, cargo }) = self.flights.pop_front() else { return Ok(new_buffer()) };
+        let Some(InFlightWrite { writing, offset, cargo }) = self.flights.pop_front() else { return Ok(new_buffer()) };
         let buffer = self.core.end_write(writing, offset)?;
         for cargo in cargo {
             match cargo {
@@ -197,7 +197,7 @@ impl<'a> Sink<'a> {
         if self.core.data.is_on() {
             self.core.data.put(&extent, Bytes::copy_from_slice(&pending.bytes));
         }
-        if let Some(by) = pending.fate.place(extent) {
+        if let Some(by) = pending.placement.place(extent) {
             self.free_late(by, range);
         }
     }
@@ -225,7 +225,7 @@ impl NodeSink for Sink<'_> {
 
     fn write_node(&mut self, mut encoded: Encoded) -> Result<()> {
         let range = self.place((encoded.bytes().len() / BLOCK_LEN) as u32)?;
-        encoded.promise(range.start);
+        encoded.assign(range.start);
         self.load(range, &encoded.bytes().clone())?;
         self.cargo.push(Cargo::Node(encoded));
         Ok(())

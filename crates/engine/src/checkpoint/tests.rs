@@ -122,16 +122,16 @@ fn inner_nodes_that_changes_open_are_no_reason_for_a_checkpoint() {
     // The first state in memory that takes more than the bound: one change in each leaf, and all inner nodes.
     let weigh = || {
         let head = engine.shared().head.lock();
-        (head.dirty, engine.shared().table(&head))
+        (head.dirty, engine.shared().dirty_budget(&head))
     };
     let updated = (0..20_000).step_by(20).find(|number| {
         commit(Batch::new().put(SPACE, key(*number), "new"));
-        let (dirty, table) = weigh();
-        dirty.memory_len > table.memory_len
+        let (dirty, budget) = weigh();
+        dirty.memory_len > budget.memory_len
     });
-    let (dirty, table) = weigh();
-    assert!(updated.is_some() && dirty.inner_len > table.memory_len / 4, "{dirty:?} of {table:?}");
-    assert!(!dirty.exceeds(table), "{dirty:?} of {table:?}");
+    let (dirty, budget) = weigh();
+    assert!(updated.is_some() && dirty.inner_len > budget.memory_len / 4, "{dirty:?} of {budget:?}");
+    assert!(!dirty.exceeds(budget), "{dirty:?} of {budget:?}");
     engine.checkpoint().unwrap();
     let (dirty, _) = weigh();
     assert_eq!((dirty.memory_len, dirty.inner_len), (0, 0));

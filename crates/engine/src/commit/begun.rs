@@ -6,7 +6,7 @@
 //!   could refuse them: what can still fail is to read the nodes that they change. Then the group is written over and that is synced before anybody is told. A power cut in
 //!   between may leave the commit in the log: nobody was told yet that it did not happen.
 //! - The sync is issued after the group and its data were written. The head says which data is not yet
-//!   ([`Head::unwritten`]): no checkpoint is made meanwhile.
+//!   ([`CommitState::unwritten`]): no checkpoint is made meanwhile.
 //! - A begun group always ends: by its ticket's waiter, or when the ticket is dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -20,28 +20,28 @@ use crate::apply::condition;
 use crate::batch::{
     Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, SpaceId, VALUE_LEN_MAX,
 };
-use crate::commit_state::{Head, Item};
+use crate::commit_state::{CommitState, QueuedCommit};
 use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::error::Result;
 use crate::log::record::{Outcome, Record, Step, inline_len};
 use crate::space::Class;
 use crate::staged::Staged;
-use crate::ticket::{Completer, is_telling};
+use crate::ticket::{Completer, is_completing};
 use crate::tree::value::SpaceRoot;
-use crate::writer::{Begun, Sealed};
+use crate::writer::{GroupWrite, PreparedGroup};
 
 /// So many operations and conditions a batch of puts and deletions may have: the ring waits while they are judged.
 const PLAIN_MAX: usize = 16;
 
 /// A group that was begun, until somebody ends it.
-pub(super) struct Unended {
+pub(super) struct PendingGroup {
     pub core: Arc<Core>,
     /// `None` once it was ended, and where none was begun.
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<PreparedGroup>,
 }
 
-impl Unended {
+impl PendingGroup {
     /// Ends it; where there is none, does what whoever waits does.
     pub fn lead(&mut self) {
         match self.sealed.take() {
@@ -51,7 +51,7 @@ impl Unended {
     }
 }
 
-impl Drop for Unended {
+impl Drop for PendingGroup {
     fn drop(&mut self) {
         if let Some(sealed) = self.sealed.take() {
             self.core.end_begun(sealed);
@@ -65,9 +65,9 @@ impl Core {
         durability == Durability::Sync
             && batch.request.is_none()
             && (self.is_one_write(batch) || self.is_plain(batch))
-            && !self.promises.are_any()
+            && !self.reservations.are_any()
             && self.check_takes_writes().is_ok()
-            && !is_telling()
+            && !is_completing()
     }
 
     /// A write into one value.
@@ -101,7 +101,7 @@ impl Core {
     }
 
     /// Asks for a batch that may be begun; gives what the one who waits has to end. None where it goes the usual way.
-    pub(super) fn begin(self: &Arc<Core>, batch: Batch, completer: Completer) -> Option<Sealed> {
+    pub(super) fn begin(self: &Arc<Core>, batch: Batch, completer: Completer) -> Option<PreparedGroup> {
         let begun = self.enter_free(&batch).and_then(|head| Some((next_version(&head).ok()?, head)));
         let Some((version, head)) = begun else {
             self.submit_for(batch, Durability::Sync, completer);
@@ -122,12 +122,12 @@ impl Core {
                 None
             }
         };
-        self.drop_past();
+        self.run_deferred_drops();
         sealed
     }
 
     /// The head, when nobody writes a group, nothing waits to be written, and nothing refuses the batch.
-    fn enter_free(&self, batch: &Batch) -> Option<MutexGuard<'_, Head>> {
+    fn enter_free(&self, batch: &Batch) -> Option<MutexGuard<'_, CommitState>> {
         let head = self.head.lock();
         if head.in_flight || !head.queue.is_empty() || head.closing || self.check_running().is_err() {
             return None;
@@ -137,7 +137,7 @@ impl Core {
             return None;
         }
         let need = batch.operations.iter().map(blocks_of_operation).sum();
-        let is_dirty = head.dirty.exceeds(self.table(&head).and_half());
+        let is_dirty = head.dirty.exceeds(self.dirty_budget(&head).with_half());
         if is_dirty || (need > 0 && !self.has_room(&head, need, Class::Data)) {
             return None;
         }
@@ -160,18 +160,18 @@ impl Core {
     /// `None`: the change could not be made, and that was told.
     fn begin_record(
         &self,
-        mut head: MutexGuard<'_, Head>,
+        mut head: MutexGuard<'_, CommitState>,
         record: Record,
         staged: Option<&(Place, Arc<Staged>)>,
         completer: Completer,
-    ) -> std::result::Result<Option<Sealed>, (Record, Completer)> {
+    ) -> std::result::Result<Option<PreparedGroup>, (Record, Completer)> {
         let bytes = encoded(&record);
         let Some(begun) = self.begin_group(&mut head, record.version, &bytes) else { return Err((record, completer)) };
         match self.apply_record(&mut head, &record, bytes.len()) {
             Ok(changes) => {
                 let outcome = Ok(Commit { version: record.version, repeated: false });
                 let state = head.state.clone();
-                let item = Item::new(bytes, state, Durability::Sync, outcome, completer, changes);
+                let item = QueuedCommit::new(bytes, state, Durability::Sync, outcome, completer, changes);
                 head.unwritten = staged.cloned();
                 Ok(Some(self.seal_begun(&mut head, item, begun, staged.map(|(_, staged)| Arc::clone(staged)))))
             }
@@ -185,7 +185,7 @@ impl Core {
     }
 
     /// Takes a group back that was begun: from now on nobody finds it.
-    fn undo(&self, begun: Begun) -> Result<()> {
+    fn undo(&self, begun: GroupWrite) -> Result<()> {
         let offset = begun.offset;
         drop(self.end_write(begun.writing, offset)?);
         self.write(&AlignedBuffer::zeroed(BLOCK_LEN), offset)?;
@@ -193,7 +193,7 @@ impl Core {
     }
 
     /// Ends a group in the thread that waits for it.
-    fn end_begun(&self, sealed: Sealed) {
+    fn end_begun(&self, sealed: PreparedGroup) {
         // A panic must not leave others waiting for a group that never ends. A failure completes every ticket.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.end_or_fail(sealed)))) {
             self.fail_after_panic();

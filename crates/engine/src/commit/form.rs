@@ -45,7 +45,7 @@ fn takes_away(step: &Step) -> bool {
     use Operation::{Delete, DeleteRange, DropSpace};
     match step {
         Step::Operation(Delete { .. } | DeleteRange { .. } | DropSpace { .. }) => true,
-        Step::StageDrop { .. } | Step::Reap { .. } => true,
+        Step::StageDrop { .. } | Step::Reclaim { .. } => true,
         Step::Operation(_) | Step::StageSlab { .. } | Step::Relocate { .. } => false,
     }
 }

@@ -128,7 +128,7 @@ impl<D: Device> Device for RecordingDevice<D> {
     fn begin_write(&self, buffer: AlignedBuffer, offset: u64) -> Writing {
         let position = self.begin(Event::Write { offset, data: Bytes::copy_from_slice(&buffer) });
         let events = Arc::clone(&self.events);
-        self.inner.begin_write(buffer, offset).telling(move |is_done| {
+        self.inner.begin_write(buffer, offset).completing(move |is_done| {
             if is_done {
                 events.lock().push(Event::Done(position));
             }

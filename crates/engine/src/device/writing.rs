@@ -37,7 +37,7 @@ impl Writing {
     }
 
     /// The same, with somebody who hears whether it was done when it is waited for.
-    pub(super) fn telling(mut self, told: impl FnOnce(bool) + Send + 'static) -> Writing {
+    pub(super) fn completing(mut self, told: impl FnOnce(bool) + Send + 'static) -> Writing {
         self.told = Some(Box::new(told));
         self
     }

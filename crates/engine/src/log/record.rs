@@ -44,7 +44,7 @@ pub enum Step {
         data: Payload,
     },
     /// A part of what was dropped is taken down.
-    Reap {
+    Reclaim {
         /// About so many leaves.
         leaves: u32,
     },
@@ -188,7 +188,7 @@ fn encode_step(step: &Step, out: &mut Vec<u8>) {
             out.put_u64(*offset);
             put_payload(data, out);
         }
-        Step::Reap { leaves } => {
+        Step::Reclaim { leaves } => {
             out.push(tag::REAP);
             out.put_u32(*leaves);
         }
@@ -312,7 +312,7 @@ fn decode_step(reader: &mut Reader<'_>) -> Result<Step> {
         }
         tag::RELOCATE => Ok(Step::Relocate { at: place(reader)?, offset: reader.u64()?, data: payload(reader)? }),
         tag::STAGE_DROP => Ok(Step::StageDrop { stage: reader.u64()? }),
-        tag::REAP => Ok(Step::Reap { leaves: reader.u32()? }),
+        tag::REAP => Ok(Step::Reclaim { leaves: reader.u32()? }),
         _ => decode_operation(tag, reader).map(Step::Operation),
     }
 }

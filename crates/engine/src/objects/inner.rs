@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::gather::Gather;
 use super::layout::{LAYOUT, SPACE, Setting, object_key, object_place, scratch_range};
 use super::node::{Node, absent};
 use super::numbers::Numbers;
 use super::pending::Pending;
 use super::store::StoreOptions;
 use super::table::{Deletion, Table};
+use super::write_buffer::WriteBuffer;
 use crate::batch::{Batch, Condition, Durability, Operation, Payload};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Refusal, Result};
@@ -39,7 +39,7 @@ pub struct Inner {
     /// Whether closing the store closes the engine.
     pub owns: bool,
     pub limit: Option<u64>,
-    pub gather: Arc<Gather>,
+    pub gather: Arc<WriteBuffer>,
     numbers: Numbers,
     /// The next number for what a transaction keeps.
     scratch: AtomicU64,
@@ -74,7 +74,7 @@ impl Inner {
         let mut inner = Inner {
             taken: Mutex::new(Some(taken)),
             owns: path.is_some(),
-            gather: Gather::new(Arc::clone(&engine), Arc::clone(&table), path),
+            gather: WriteBuffer::new(Arc::clone(&engine), Arc::clone(&table), path),
             engine,
             table,
             name,
@@ -340,7 +340,7 @@ impl Inner {
     pub fn delete_by_number(&self, number: u64, durability: Durability) -> Result<()> {
         if durability == Durability::Memory {
             self.gather.check()?;
-            if let Deletion::Gathered(next) = self.table.delete(number, || self.gather.push(number, false))? {
+            if let Deletion::Buffered(next) = self.table.delete(number, || self.gather.push(number, false))? {
                 self.count_out(1);
                 self.gather.after(next);
                 return Ok(());

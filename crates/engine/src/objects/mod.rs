@@ -46,12 +46,9 @@
 
 #[cfg(test)]
 mod crash_tests;
-mod gather;
-#[cfg(test)]
-mod gather_tests;
+mod existence_cache;
 mod hint;
 mod inner;
-mod known;
 mod layout;
 mod mapped;
 #[cfg(test)]
@@ -69,6 +66,9 @@ mod table;
 mod tests;
 mod transaction;
 mod write_behind;
+mod write_buffer;
+#[cfg(test)]
+mod write_buffer_tests;
 
 pub use crate::stage::Lifetime;
 pub use hint::Hint;

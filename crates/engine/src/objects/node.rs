@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::MutexGuard;
 
-use super::gather::Gather;
 use super::pending::Pending;
 use super::status_cell::{KnownStatus, StatusCell};
 use super::write_behind::WriteBehind;
+use super::write_buffer::WriteBuffer;
 use crate::batch::{Batch, Durability};
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::lock::Mutex;
@@ -165,7 +165,7 @@ impl Node {
     }
 
     /// Submits a change of this object alone, and waits as the durability asks.
-    pub fn change(&self, gather: &Gather, batch: Batch, durability: Durability, delete: bool) -> Result<()> {
+    pub fn change(&self, gather: &WriteBuffer, batch: Batch, durability: Durability, delete: bool) -> Result<()> {
         let pending = {
             let mut state = self.lock()?;
             self.forget_status();

@@ -233,7 +233,7 @@ impl Object {
     /// Bytes that are set aside for it.
     fn reserved(&self) -> u64 {
         let engine = &self.inner.engine;
-        if engine.shared().promises.are_any() { engine.reserved(&object_place(self.number())) } else { 0 }
+        if engine.shared().reservations.are_any() { engine.reserved(&object_place(self.number())) } else { 0 }
     }
 
     fn look_at_status(&self) -> Result<KnownStatus> {

@@ -8,7 +8,7 @@ use std::sync::{OnceLock, Weak};
 
 use parking_lot::Mutex;
 
-use super::gather::Gather;
+use super::write_buffer::WriteBuffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ticket::Ticket;
 
@@ -17,7 +17,7 @@ pub struct Pending {
     ticket: Mutex<Option<Ticket>>,
     outcome: OnceLock<Result<()>>,
     /// Who submits it, if nobody has yet.
-    gather: Option<Weak<Gather>>,
+    gather: Option<Weak<WriteBuffer>>,
     /// Objects, sorted, that were not created after all, and why.
     refused: OnceLock<(Vec<u64>, Error)>,
 }
@@ -30,7 +30,7 @@ impl Pending {
     }
 
     /// Of what is being gathered.
-    pub fn gathered(gather: &Weak<Gather>) -> Pending {
+    pub fn gathered(gather: &Weak<WriteBuffer>) -> Pending {
         let gather = Some(Weak::clone(gather));
         Pending { ticket: Mutex::new(None), outcome: OnceLock::new(), gather, refused: OnceLock::new() }
     }

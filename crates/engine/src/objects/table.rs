@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - All handles of an object share one node. A node stays in the table until nobody has it open and its last change is
-//!   visible (or failed), or was gathered: then [`Known`] tells what it did until it is visible.
+//!   visible (or failed), or was gathered: then [`ExistenceCache`] tells what it did until it is visible.
 //! - A number that is neither in the table nor known has no change that is not visible: the index tells.
 //! - A deleted object is found here, or known to be absent, until its deletion is visible: nobody opens it.
 //! - Who is inside is counted in the shard of the object that it came for, and the store is shut with all of them locked.
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::MutexGuard;
 
-use super::gather::{Gathered, Next};
-use super::known::{ByNumber, Known, Presence};
+use super::existence_cache::{ByNumber, ExistenceCache, Presence};
 use super::node::{Node, absent};
 use super::pending::Pending;
+use super::write_buffer::{Buffered, Next};
 use crate::device::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lock::Mutex;
@@ -37,7 +37,7 @@ struct Entry {
 struct Shard {
     /// By number within the shard.
     nodes: ByNumber<Entry>,
-    known: Known,
+    known: ExistenceCache,
     /// Who is inside the store.
     uses: u64,
     closed: bool,
@@ -46,7 +46,7 @@ struct Shard {
 /// What becomes of a deletion by number.
 pub enum Deletion {
     /// It was gathered.
-    Gathered(Next),
+    Buffered(Next),
     /// The object is in use, or only the index can tell whether it is there.
     ByNode,
 }
@@ -87,7 +87,8 @@ fn within_shard(number: u64) -> u64 {
 impl Table {
     /// Of a store of this name.
     pub fn new(name: Arc<str>) -> Table {
-        let shard = || Shard { nodes: ByNumber::default(), known: Known::new(KNOWN_MAX), uses: 0, closed: false };
+        let shard =
+            || Shard { nodes: ByNumber::default(), known: ExistenceCache::new(KNOWN_MAX), uses: 0, closed: false };
         Table {
             process: Process::here(),
             name,
@@ -202,7 +203,7 @@ impl Table {
             Presence::Absent => Err(absent(number)),
             Presence::There { .. } => {
                 shard.known.gathered(within_shard(number), false);
-                Ok(Deletion::Gathered(push().1))
+                Ok(Deletion::Buffered(push().1))
             }
             Presence::Unknown => Ok(Deletion::ByNode),
         }
@@ -226,8 +227,8 @@ impl Table {
     }
 
     /// What was gathered is visible, or has failed.
-    pub fn settle_gathered(&self, gathered: &[Gathered], pending: &Pending) {
-        let settle = |shard: &mut Shard, gathered: &Gathered| {
+    pub fn settle_gathered(&self, gathered: &[Buffered], pending: &Pending) {
+        let settle = |shard: &mut Shard, gathered: &Buffered| {
             let failed = !matches!(pending.peek_for(gathered.number), Some(Ok(())));
             shard.known.settled(within_shard(gathered.number), gathered.creates, failed);
         };
@@ -347,10 +348,10 @@ mod tests {
         let (node, there) = table.open(5, || Some(Arc::clone(&gathered))).unwrap();
         assert!(there && node.pending().is_some_and(|pending| Arc::ptr_eq(&pending, &gathered)));
         table.leave(5);
-        assert!(matches!(table.delete(5, push), Ok(Deletion::Gathered(Next::Nothing))));
+        assert!(matches!(table.delete(5, push), Ok(Deletion::Buffered(Next::Nothing))));
         assert_eq!(table.open(5, || None).map(drop).unwrap_err().kind(), ErrorKind::NotFound);
         gathered.submitted(None, None);
-        table.settle_gathered(&[true, false].map(|creates| Gathered { number: 5, creates }), &gathered);
+        table.settle_gathered(&[true, false].map(|creates| Buffered { number: 5, creates }), &gathered);
         assert_eq!(table.open(5, || None).map(drop).unwrap_err().kind(), ErrorKind::NotFound);
         others(5 + 64 * SHARDS).for_each(|number| table.learn(number));
         // Only the index can tell now.

@@ -114,7 +114,7 @@ fn small_reads_in_order_read_the_device_in_large_windows() {
         assert!(reads < 40, "{background:?}: {reads} reads for {} small ones", value.len() / 4096);
         assert!(read_len < value.len() + 3 * MIB, "{background:?}: {read_len} bytes");
         drop(view);
-        // The crew may hold the last one a moment longer.
+        // The io_pool may hold the last one a moment longer.
         while engine.shared().buffers.free() < 16 {
             std::thread::yield_now();
         }
@@ -304,7 +304,7 @@ fn windows_that_nobody_uses_are_taken_back() {
     assert!(buffers.free() < 16, "there is read-ahead");
     std::thread::sleep(super::STALE * 2);
     engine.shared().readers.reclaim();
-    // What the crew still reads is given back when it is there.
+    // What the io_pool still reads is given back when it is there.
     while buffers.free() < 16 {
         std::thread::yield_now();
     }

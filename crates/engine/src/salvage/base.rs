@@ -18,7 +18,7 @@ use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::superblock::{Slot, Superblock, read_slots};
 use crate::tree::value::Value;
-use crate::tree::{Claim, Gap, NodeSource, StoreId, Tourist, Tree};
+use crate::tree::{Gap, NodeSource, ScanVisitor, StoreId, Tree, UnverifiedHeader};
 
 /// How the trees were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,10 +100,10 @@ pub(super) fn unreadable(trees: &Trees, source: &dyn NodeSource) -> usize {
         source: &'a dyn NodeSource,
         gaps: BTreeSet<Option<u64>>,
     }
-    impl Tourist for Count<'_> {
+    impl ScanVisitor for Count<'_> {
         fn entry(&mut self, _: &Bytes, value: &Value) -> Result<bool> {
             if let Value::Root(root) = value {
-                root.tree.tour(self.source, &[], None, self)?;
+                root.tree.scan(self.source, &[], None, self)?;
             }
             Ok(true)
         }
@@ -114,9 +114,9 @@ pub(super) fn unreadable(trees: &Trees, source: &dyn NodeSource) -> usize {
     }
     let mut count = Count { source, gaps: BTreeSet::new() };
     let toured = match trees {
-        Trees::Master(tree) => tree.tour(source, &[], None, &mut count).map(|_| ()),
+        Trees::Master(tree) => tree.scan(source, &[], None, &mut count).map(|_| ()),
         Trees::Spaces(spaces) => {
-            spaces.values().try_for_each(|tree| tree.tour(source, &[], None, &mut count).map(|_| ()))
+            spaces.values().try_for_each(|tree| tree.scan(source, &[], None, &mut count).map(|_| ()))
         }
     };
     debug_assert!(toured.is_ok(), "the count has no errors of its own");
@@ -158,13 +158,13 @@ impl Found {
             if device.read_at(&mut block, offset, ReadMode::Cached).is_err() {
                 continue;
             }
-            let Some(claim) = Claim::read(&block, at) else { continue };
+            let Some(claim) = UnverifiedHeader::read(&block, at) else { continue };
             let mut bytes = vec![0; claim.at.len_bytes()];
             if device.read_at(&mut bytes, offset, ReadMode::Direct).is_err() {
                 continue;
             }
             if let Ok(node) = claim.verify(Bytes::from(bytes)) {
-                let Claim { at, space, cut, is_root, .. } = claim;
+                let UnverifiedHeader { at, space, cut, is_root, .. } = claim;
                 let proven = Proven { at, space, cut, level: node.level(), is_root };
                 found.by_store.entry(claim.store).or_default().push(proven);
             }

@@ -8,37 +8,37 @@ use std::collections::{BTreeSet, btree_map};
 
 use bytes::Bytes;
 
-use super::sketch::{Sketch, Source};
-use super::world::{Known, Layer, Space, World};
+use super::recovered::{RecoveredValue, Source};
+use super::salvage_state::{Known, Layer, SalvageState, Space};
 use super::{LostKeys, PartialValue, SalvageProgress, SalvageReport, SalvageSink};
 use crate::batch::{KeyRange, Place, SpaceId};
 use crate::content::{Reading, record_range, split_piece_key, user_key};
 use crate::error::Result;
 use crate::extent::Extent;
 use crate::tree::value::{BlobId, Content, Piece, Value};
-use crate::tree::{Gap, Tourist, Tree};
+use crate::tree::{Gap, ScanVisitor, Tree};
 
 /// Zeros, inline bytes and extents go to the sink in parts of at most this many bytes.
 const PART_LEN: usize = 1 << 20;
 
 /// Gives every space to the sink.
 pub(super) fn copy(
-    world: &mut World<'_>,
+    salvage_state: &mut SalvageState<'_>,
     sink: &mut dyn SalvageSink,
     report: &mut SalvageReport,
     progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<()> {
-    let spaces = std::mem::take(&mut world.spaces);
+    let spaces = std::mem::take(&mut salvage_state.spaces);
     for (id, space) in spaces {
         sink.space(id)?;
         report.spaces += 1;
         let touched = space.touched.iter().peekable();
-        let (reading, frozen) = (world.reading, &world.frozen);
+        let (reading, frozen) = (salvage_state.reading, &salvage_state.frozen);
         let mut way = Way { id, space: &space, touched, reading, frozen, sink, report, progress };
         let all = record_range(&KeyRange::all());
-        space.base.tour(world.reading.source, &all.start, all.end.as_deref(), &mut way)?;
+        space.base.scan(salvage_state.reading.source, &all.start, all.end.as_deref(), &mut way)?;
         way.touched_below(None)?;
-        way.fog();
+        way.unknown();
         way.nameless()?;
     }
     sink.finish()
@@ -68,32 +68,32 @@ impl Way<'_> {
             match known {
                 Known::Absent => {}
                 Known::Unknown => self.report.keys_unknown.push(self.place(key)),
-                Known::Value(sketch) => self.value(key, sketch)?,
+                Known::Value(recovered) => self.value(key, recovered)?,
             }
         }
         Ok(())
     }
 
     /// Tells one value.
-    fn value(&mut self, key: &Bytes, sketch: &Sketch) -> Result<()> {
+    fn value(&mut self, key: &Bytes, recovered: &RecoveredValue) -> Result<()> {
         let at = self.place(key);
-        self.sink.begin(&at, sketch.size)?;
+        self.sink.begin(&at, recovered.size)?;
         let mut out = Out { reading: self.reading, sink: self.sink, at: 0, known_len: 0, lost: Vec::new() };
-        for (start, part) in &sketch.parts {
+        for (start, part) in &recovered.parts {
             out.zeros(start - out.at)?;
             match &part.source {
                 Source::Lost => out.lost(part.length)?,
                 Source::Piece(piece) => out.piece(piece)?,
             }
         }
-        out.zeros(sketch.size.saturating_sub(out.at))?;
+        out.zeros(recovered.size.saturating_sub(out.at))?;
         let Out { known_len, lost, .. } = out;
         self.sink.end()?;
         self.report.data_len += known_len;
         if lost.is_empty() {
             self.report.keys_whole += 1;
         } else {
-            self.report.partial.push(PartialValue { at, size: sketch.size, lost });
+            self.report.partial.push(PartialValue { at, size: recovered.size, lost });
         }
         let keys = self.report.keys_whole + self.report.partial.len() as u64;
         (self.progress)(SalvageProgress::Copying(keys, self.report.data_len));
@@ -101,9 +101,9 @@ impl Way<'_> {
     }
 
     /// Ranges of which the log made something unknown.
-    fn fog(&mut self) {
+    fn unknown(&mut self) {
         for (range, layer) in &self.space.layers {
-            if *layer == Layer::Fog {
+            if *layer == Layer::Unknown {
                 self.report.keys_lost.push(LostKeys {
                     space: self.id,
                     from: range.start.clone(),
@@ -120,14 +120,14 @@ impl Way<'_> {
             return Ok(());
         }
         let mut names = Names::default();
-        self.space.base.tour(self.reading.source, &[], None, &mut names)?;
+        self.space.base.scan(self.reading.source, &[], None, &mut names)?;
         // A value that the log has deleted or moved is no loss; those were found by their records.
         self.report.values_without_key += names.pieced.difference(&names.named).count() as u64;
         Ok(())
     }
 }
 
-impl Tourist for Way<'_> {
+impl ScanVisitor for Way<'_> {
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
         let key = user_key(key);
         self.touched_below(Some(&key))?;
@@ -137,10 +137,10 @@ impl Tourist for Way<'_> {
         }
         match (self.space.layer(&key), value) {
             (Some(Layer::Gone), _) => {}
-            (Some(Layer::Fog), _) => self.report.keys_unknown.push(self.place(&key)),
+            (Some(Layer::Unknown), _) => self.report.keys_unknown.push(self.place(&key)),
             (None, Value::Record(record)) => {
-                let sketch = Sketch::of_record(record, &self.space.base, self.frozen, self.reading.source)?;
-                self.value(&key, &sketch)?;
+                let recovered = RecoveredValue::of_record(record, &self.space.base, self.frozen, self.reading.source)?;
+                self.value(&key, &recovered)?;
             }
             (None, _) => {
                 let message = format!("space {}: the entry of key {key:?} is no value", self.id.0);
@@ -211,7 +211,7 @@ impl Out<'_> {
             Piece::Inline(bytes) => self.bytes(bytes),
             Piece::Pending(pending) => self.bytes(&pending.bytes),
             Piece::Disk(extent) => self.extent(extent),
-            // A sketch has its extents instead.
+            // A recovered has its extents instead.
             Piece::Frozen(frozen) => self.lost(frozen.length),
         }
     }
@@ -234,7 +234,7 @@ impl Out<'_> {
                     self.bytes(&part)?;
                 }
                 Err(error) => {
-                    super::world::unreadable(error)?;
+                    super::salvage_state::unreadable(error)?;
                     self.lost(to - at)?;
                 }
             }
@@ -251,7 +251,7 @@ struct Names {
     pieced: BTreeSet<BlobId>,
 }
 
-impl Tourist for Names {
+impl ScanVisitor for Names {
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
         match value {
             Value::Record(record) => {

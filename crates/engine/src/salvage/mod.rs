@@ -2,8 +2,8 @@
 //!
 //! - `base`: where to begin: a superblock, or index nodes found by looking at every block.
 //! - `log`: the groups of the ring, as far as they follow each other.
-//! - `world`: the spaces as stored, and what the log changes of them, beside the trees.
-//! - `sketch`: which bytes of one value lie where, and which are lost.
+//! - `salvage_state`: the spaces as stored, and what the log changes of them, beside the trees.
+//! - `recovered`: which bytes of one value lie where, and which are lost.
 //! - `copy`: the way out, into a [`SalvageSink`].
 //! - `store`: a sink that fills a new store.
 //!
@@ -16,9 +16,9 @@
 mod base;
 mod copy;
 mod log;
-mod sketch;
+mod recovered;
+mod salvage_state;
 mod store;
-mod world;
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ use bytes::Bytes;
 pub use base::Origin;
 use base::{Base, Found, Trees};
 use log::Log;
+use salvage_state::SalvageState;
 pub use store::StoreSink;
-use world::World;
 
 use crate::batch::{Place, SpaceId, Version};
 use crate::content::Reading;
@@ -37,7 +37,7 @@ use crate::error::Result;
 use crate::node_cache::NodeCache;
 use crate::superblock::Superblock;
 use crate::tree::value::Value;
-use crate::tree::{Gap, NodeSource, StoreId, Tourist, Tree};
+use crate::tree::{Gap, NodeSource, ScanVisitor, StoreId, Tree};
 
 /// Memory for index nodes, in bytes.
 const CACHE_LEN: u64 = 64 << 20;
@@ -174,10 +174,10 @@ pub fn salvage(
         spaces_lost: Vec::new(),
         complaints,
     };
-    let mut world = World::new(reading);
-    settle(&mut world, base.trees, &mut report)?;
-    replay(&mut world, &log, base.chain, &mut report);
-    copy::copy(&mut world, sink, &mut report, progress)?;
+    let mut salvage_state = SalvageState::new(reading);
+    settle(&mut salvage_state, base.trees, &mut report)?;
+    replay(&mut salvage_state, &log, base.chain, &mut report);
+    copy::copy(&mut salvage_state, sink, &mut report, progress)?;
     Ok(report)
 }
 
@@ -232,10 +232,10 @@ fn begin(device: &Arc<dyn Device>, found: &Found) -> Result<Option<Base>> {
 }
 
 /// Takes the spaces of the base.
-fn settle(world: &mut World<'_>, trees: Trees, report: &mut SalvageReport) -> Result<()> {
+fn settle(salvage_state: &mut SalvageState<'_>, trees: Trees, report: &mut SalvageReport) -> Result<()> {
     let master = match trees {
         Trees::Spaces(spaces) => {
-            spaces.into_iter().for_each(|(space, tree)| world.add(space, tree));
+            spaces.into_iter().for_each(|(space, tree)| salvage_state.add(space, tree));
             report.spaces_lost.push((SpaceId::FIRST, None));
             return Ok(());
         }
@@ -246,7 +246,7 @@ fn settle(world: &mut World<'_>, trees: Trees, report: &mut SalvageReport) -> Re
         lost: Vec<(SpaceId, Option<SpaceId>)>,
         complaints: Vec<String>,
     }
-    impl Tourist for Roots {
+    impl ScanVisitor for Roots {
         fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
             match (<[u8; 8]>::try_from(key.as_ref()), value) {
                 (Ok(id), Value::Root(root)) => {
@@ -264,27 +264,27 @@ fn settle(world: &mut World<'_>, trees: Trees, report: &mut SalvageReport) -> Re
         }
     }
     let mut roots = Roots { roots: Vec::new(), lost: Vec::new(), complaints: Vec::new() };
-    master.tour(world.reading.source, &[], None, &mut roots)?;
-    roots.roots.into_iter().for_each(|(space, tree)| world.add(space, tree));
-    world.spaces_lost.clone_from(&roots.lost);
+    master.scan(salvage_state.reading.source, &[], None, &mut roots)?;
+    roots.roots.into_iter().for_each(|(space, tree)| salvage_state.add(space, tree));
+    salvage_state.spaces_lost.clone_from(&roots.lost);
     report.spaces_lost = roots.lost;
     report.complaints.append(&mut roots.complaints);
     Ok(())
 }
 
 /// Applies the log as far as it goes.
-fn replay(world: &mut World<'_>, log: &Log, chain: Option<(u64, u64)>, report: &mut SalvageReport) {
+fn replay(salvage_state: &mut SalvageState<'_>, log: &Log, chain: Option<(u64, u64)>, report: &mut SalvageReport) {
     let flushed = log.flushed();
     // Where every space is of a time of its own, a log that goes on from one time would mix them.
     let groups = if report.origin == Origin::SpacesFound { Vec::new() } else { log.follow(report.version, chain) };
     for group in groups {
         // Above what is known durable a group that does not hold was never acknowledged, nor any behind it.
-        if group.last() > flushed && !group.holds(&world.reading) {
+        if group.last() > flushed && !group.holds(&salvage_state.reading) {
             break;
         }
         let applied = group.records().and_then(|records| {
             for record in &records {
-                world.apply(record)?;
+                salvage_state.apply(record)?;
                 report.version = record.version;
                 report.commits_replayed += 1;
             }

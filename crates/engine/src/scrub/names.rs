@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::state::FROZEN;
 use crate::stream::each_space;
 use crate::tree::value::{BlobId, Content, Frozen, Piece, Value};
-use crate::tree::{Gap, Tourist, Tree};
+use crate::tree::{Gap, ScanVisitor, Tree};
 
 /// A range of frozen blobs that is damaged: from a byte of one to a byte of the same or another.
 pub(super) struct FrozenDamage {
@@ -42,7 +42,7 @@ impl Pass<'_> {
         let mut names = Names { wanted, found: BTreeMap::new() };
         let (start, end) = (record_key(&[]), piece_key(BlobId(0), 0));
         // Not paced, and through the node cache: it happens only where something is damaged.
-        let looked = tree.tour(&self.core.nodes, &start, Some(&end), &mut names);
+        let looked = tree.scan(&self.core.nodes, &start, Some(&end), &mut names);
         debug_assert!(looked.is_ok(), "the tour has no errors of its own");
         for (blob, offset, length, message) in unnamed {
             let key = names.found.get(&blob).cloned();
@@ -60,7 +60,7 @@ impl Pass<'_> {
         let mut orphans: BTreeSet<usize> = (0..damage.len()).collect();
         for (space, tree) in spaces {
             let mut owners = Owners { damage: &damage, named: Vec::new(), unnamed: Vec::new(), met: BTreeSet::new() };
-            tree.tour(&self.core.nodes, &[], None, &mut owners)?;
+            tree.scan(&self.core.nodes, &[], None, &mut owners)?;
             let Owners { named, unnamed, met, .. } = owners;
             orphans.retain(|number| !met.contains(number));
             for (key, offset, length, message) in named {
@@ -84,7 +84,7 @@ struct Owners<'a> {
     met: BTreeSet<usize>,
 }
 
-impl Tourist for Owners<'_> {
+impl ScanVisitor for Owners<'_> {
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
         let Some(Piece::Frozen(part)) = value.piece() else { return Ok(true) };
         for (number, damage) in self.damage.iter().enumerate() {
@@ -114,7 +114,7 @@ struct Names {
     found: BTreeMap<BlobId, Bytes>,
 }
 
-impl Tourist for Names {
+impl ScanVisitor for Names {
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
         if let Value::Record(record) = value
             && let Content::Pieces(blob) = record.content

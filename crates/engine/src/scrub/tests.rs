@@ -90,7 +90,7 @@ fn data_of(engine: &Engine, device: &MemoryDevice, fill: u8) -> u64 {
 /// Where the leaf of a key lies.
 struct LeafOf(Bytes, Option<NodeRef>, bool);
 
-impl Tourist for LeafOf {
+impl ScanVisitor for LeafOf {
     fn node(&mut self, at: &NodeRef, _: bool) -> Result<bool> {
         self.1 = Some(*at);
         Ok(true)
@@ -109,7 +109,7 @@ fn leaf_of(engine: &Engine, key: &str) -> u64 {
     let root = engine.view().state().space(&core.nodes, SPACE).unwrap().unwrap();
     let mut leaf = LeafOf(record_key(key.as_bytes()), None, false);
     let key = leaf.0.clone();
-    root.tree.tour(&core.nodes, &key, None, &mut leaf).unwrap();
+    root.tree.scan(&core.nodes, &key, None, &mut leaf).unwrap();
     assert!(leaf.2);
     leaf.1.unwrap().start_block
 }
@@ -167,11 +167,11 @@ fn damage_of_a_leaf_names_its_keys_although_caches_hold_it() {
 #[test]
 fn a_lost_superblock_and_a_damaged_free_list_are_told() {
     let (device, engine) = filled();
-    let newest = engine.shared().book.lock().slot;
+    let newest = engine.shared().checkpointed.lock().slot;
     let mut block = vec![0; BLOCK_LEN];
     device.read_at(&mut block, newest.offset(), ReadMode::Direct).unwrap();
     device.write_at(&vec![0; BLOCK_LEN], newest.offset()).unwrap();
-    let page = engine.shared().book.lock().pages[0].start;
+    let page = engine.shared().checkpointed.lock().pages[0].start;
     damage(&device, page);
     let mut scrub = engine.scrub(ScrubOptions::default(), clock(), ScrubPosition::default());
     let (_, sum) = pass(&mut scrub);

@@ -39,14 +39,14 @@ pub enum Class {
 
 /// Where a writer would like its blocks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spot {
+pub struct PlacementHint {
     /// The group it begins to look in, where nothing else decides.
     pub turn: usize,
     /// Data that goes soon comes from the last group on backwards, data that stays from the first one on.
     pub lifetime: Lifetime,
 }
 
-impl Spot {
+impl PlacementHint {
     /// Which of `count` groups is asked after so many others.
     fn group(self, step: usize, count: usize) -> usize {
         match self.lifetime {
@@ -128,7 +128,7 @@ impl Allocator {
     }
 
     /// Sets how many blocks a checkpoint is going to need beside the reserve.
-    pub fn set_table(&self, blocks: u64) {
+    pub fn set_beyond_reserve(&self, blocks: u64) {
         self.table.store(blocks, Ordering::Relaxed);
     }
 
@@ -184,25 +184,32 @@ impl Allocator {
 
     /// Up to `want` blocks in one run: as many as asked for where there is such a run, else the longest
     /// run; `None` when there is nothing for this class. Data begins on a boundary, if in fewer blocks, where there is one.
-    pub fn allocate(&self, want: u32, class: Class, spot: Spot) -> Option<BlockRange> {
+    pub fn allocate(&self, want: u32, class: Class, placement_hint: PlacementHint) -> Option<BlockRange> {
         if !self.admits(u64::from(want).min(1), class) {
             return None;
         }
         let mut want = u64::from(want);
         if class != Class::Checkpoint {
             want = want.min(self.free_blocks().saturating_sub(self.kept_from(class))).max(1);
-            if (self.unit > 1 || spot.lifetime != Lifetime::Unknown)
-                && let Some(range) = self.allocate_longest(want, spot, spot.fit(), Group::longest_aligned)
+            if (self.unit > 1 || placement_hint.lifetime != Lifetime::Unknown)
+                && let Some(range) =
+                    self.allocate_longest(want, placement_hint, placement_hint.fit(), Group::longest_aligned)
             {
                 return Some(range);
             }
         }
-        self.allocate_longest(want, spot, Group::fit, Group::longest)
+        self.allocate_longest(want, placement_hint, Group::fit, Group::longest)
     }
 
-    fn allocate_longest(&self, mut want: u64, spot: Spot, fit: Fit, longest: fn(&Group) -> u64) -> Option<BlockRange> {
+    fn allocate_longest(
+        &self,
+        mut want: u64,
+        placement_hint: PlacementHint,
+        fit: Fit,
+        longest: fn(&Group) -> u64,
+    ) -> Option<BlockRange> {
         loop {
-            if let Some(range) = self.take(spot, |group| fit(group, want)) {
+            if let Some(range) = self.take(placement_hint, |group| fit(group, want)) {
                 return Some(range);
             }
             let groups: Vec<_> = self.groups.read().clone();
@@ -221,11 +228,11 @@ impl Allocator {
     }
 
     /// Exactly `count` blocks in one run that begins on a boundary.
-    pub fn allocate_exact(&self, count: u32, class: Class, spot: Spot) -> Option<BlockRange> {
+    pub fn allocate_exact(&self, count: u32, class: Class, placement_hint: PlacementHint) -> Option<BlockRange> {
         if !self.admits(u64::from(count), class) {
             return None;
         }
-        self.take(spot, |group| spot.fit()(group, u64::from(count)))
+        self.take(placement_hint, |group| placement_hint.fit()(group, u64::from(count)))
     }
 
     /// For nodes and values that a checkpoint writes one behind the other: `most` blocks where there are so many in a
@@ -239,9 +246,9 @@ impl Allocator {
                 return Some(self.taken(start, count));
             }
         }
-        self.take(Spot::default(), |group| group.fit_aligned(most))
-            .or_else(|| self.take(Spot::default(), |group| group.fit(most)))
-            .or_else(|| self.take(Spot::default(), |group| group.fit(least)))
+        self.take(PlacementHint::default(), |group| group.fit_aligned(most))
+            .or_else(|| self.take(PlacementHint::default(), |group| group.fit(most)))
+            .or_else(|| self.take(PlacementHint::default(), |group| group.fit(least)))
     }
 
     /// Takes back what a checkpoint has not used of its last run.
@@ -280,11 +287,15 @@ impl Allocator {
     }
 
     /// What the first group has that has it.
-    fn take(&self, spot: Spot, mut fit: impl FnMut(&mut Group) -> Option<(u64, u64)>) -> Option<BlockRange> {
+    fn take(
+        &self,
+        placement_hint: PlacementHint,
+        mut fit: impl FnMut(&mut Group) -> Option<(u64, u64)>,
+    ) -> Option<BlockRange> {
         let groups: Vec<_> = self.groups.read().clone();
         let count = groups.len();
         for step in 0..count {
-            let found = fit(&mut groups[spot.group(step, count)].lock());
+            let found = fit(&mut groups[placement_hint.group(step, count)].lock());
             if let Some((start, blocks)) = found {
                 return Some(self.taken(start, blocks));
             }

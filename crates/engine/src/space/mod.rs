@@ -14,7 +14,7 @@ pub mod lease;
 pub mod reuse;
 pub mod runs;
 
-pub use allocator::{Allocator, Class, Spot};
+pub use allocator::{Allocator, Class, PlacementHint};
 pub use lease::{Lease, Leases};
 pub use reuse::ReuseQueue;
 pub use runs::Runs;

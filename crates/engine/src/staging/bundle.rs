@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flight::Shared;
-use super::lane::Lane;
+use super::extent_writer::ExtentWriter;
+use super::in_flight::Shared;
 use super::{Staged, extent_of};
 use crate::address::BlockRange;
 use crate::core::Core;
@@ -19,9 +19,9 @@ use crate::stage::{Access, Lifetime, StageToken};
 /// Many values on their way in.
 pub struct Bundle {
     /// Before the values: nobody gets their blocks while they are written.
-    lane: Lane,
+    extent_writer: ExtentWriter,
     values: Vec<Value>,
-    /// What lies in the lane's buffer: a value's number, and its bytes there.
+    /// What lies in the extent_writer's buffer: a value's number, and its bytes there.
     segments: Vec<(usize, Range<usize>)>,
 }
 
@@ -52,17 +52,21 @@ impl Bundle {
     /// Of `length` bytes in all, every value rounded up to whole blocks. `reserved`: they may take from space that was
     /// set aside.
     pub fn new(core: Arc<Core>, length: u64, reserved: bool, lifetime: Lifetime) -> Bundle {
-        Bundle { lane: Lane::new(core, Some(length), reserved, lifetime), values: Vec::new(), segments: Vec::new() }
+        Bundle {
+            extent_writer: ExtentWriter::new(core, Some(length), reserved, lifetime),
+            values: Vec::new(),
+            segments: Vec::new(),
+        }
     }
 
     /// Adds a value.
     pub fn push<'b>(&mut self, access: Access, parts: impl Iterator<Item = Part<'b>>) -> Result<()> {
-        self.lane.check()?;
+        self.extent_writer.check()?;
         let number = self.values.len();
-        let core = self.lane.core();
+        let core = self.extent_writer.core();
         let staged = Staged::begun(core.next_stage(), core.as_stage_owner());
         self.values.push(Value { length: 0, access, staged });
-        let (mut from, mut length) = (self.lane.filled(), 0);
+        let (mut from, mut length) = (self.extent_writer.filled(), 0);
         for part in parts {
             let at = length;
             length += part.len() as u64;
@@ -77,7 +81,7 @@ impl Bundle {
             }
         }
         self.close_segment(number, from);
-        self.lane.pad();
+        self.extent_writer.pad();
         if let Some(value) = self.values.get_mut(number) {
             value.length = length;
         }
@@ -88,12 +92,12 @@ impl Bundle {
     fn copy(&mut self, number: usize, mut from: usize, bytes: &[u8]) -> Result<usize> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            if self.lane.is_full() {
+            if self.extent_writer.is_full() {
                 self.close_segment(number, from);
                 self.send(false)?;
                 from = 0;
             }
-            let count = self.lane.fill(rest);
+            let count = self.extent_writer.fill(rest);
             rest = rest.get(count..).unwrap_or_default();
         }
         Ok(from)
@@ -101,17 +105,17 @@ impl Bundle {
 
     /// A value's bytes in the buffer end here.
     fn close_segment(&mut self, number: usize, from: usize) {
-        let end = self.lane.filled();
+        let end = self.extent_writer.filled();
         if from < end {
             self.segments.push((number, from..end));
         }
     }
 
     fn send(&mut self, last: bool) -> Result<()> {
-        let core = Arc::clone(self.lane.core());
+        let core = Arc::clone(self.extent_writer.core());
         let (segments, values) = (&self.segments, &mut self.values);
         let mut next = 0;
-        self.lane.send(last, |buffer, run, blocks| {
+        self.extent_writer.send(last, |buffer, run, blocks| {
             // Runs come in order and so do segments; the last one of a run may go on in the next.
             while let Some((number, segment)) = segments.get(next) {
                 let part = segment.start.max(run.start)..segment.end.min(run.end);
@@ -137,12 +141,12 @@ impl Bundle {
     }
 
     fn send_shared(&mut self, number: usize, memory: Shared) -> Result<()> {
-        if self.lane.filled() > 0 {
+        if self.extent_writer.filled() > 0 {
             self.send(false)?;
         }
-        let core = Arc::clone(self.lane.core());
+        let core = Arc::clone(self.extent_writer.core());
         let Some(value) = self.values.get_mut(number) else { return Ok(()) };
-        self.lane.send_shared(memory, |bytes, run, blocks| {
+        self.extent_writer.send_shared(memory, |bytes, run, blocks| {
             let extent = extent_of(&bytes[run], blocks, value.access);
             core.data.forget(&extent);
             value.staged.extents_mut().push(extent);
@@ -151,7 +155,7 @@ impl Bundle {
 
     /// No more values. Gives their tokens, in the order in which they were added.
     pub fn finish(mut self) -> Result<Vec<StageToken>> {
-        self.lane.check()?;
+        self.extent_writer.check()?;
         self.send(true)?;
         let values = std::mem::take(&mut self.values);
         Ok(values.into_iter().map(|value| StageToken::new(value.length, Arc::new(value.staged))).collect())

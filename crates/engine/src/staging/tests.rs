@@ -6,7 +6,7 @@ use koine_env::SeededRandom;
 use parking_lot::{Condvar, Mutex};
 
 use super::bundle::{Bundle, Part};
-use super::lane::FLIGHTS_MAX;
+use super::extent_writer::IN_FLIGHT_MAX;
 use super::*;
 use crate::device::{AlignedBuffer, Call, Device, Fault, FaultyDevice, MemoryDevice, Times, Trouble, pass_on};
 use crate::{Background, Batch, Engine, FormatOptions, Lifetime, Operation, Options, Payload, Place, SpaceId};
@@ -136,15 +136,15 @@ fn a_stream_goes_on_while_it_is_written_but_not_without_end() {
     let mut stage = engine.stage(StageHint::default()).unwrap();
     device.set_shut(true);
     // One that is being filled, and three on their way.
-    (0..=FLIGHTS_MAX).for_each(|number| stage.write(&piece(number)).unwrap());
-    assert_eq!(stage.lane.in_flight(), FLIGHTS_MAX);
+    (0..=IN_FLIGHT_MAX).for_each(|number| stage.write(&piece(number)).unwrap());
+    assert_eq!(stage.extent_writer.in_flight(), IN_FLIGHT_MAX);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             stage.write(&piece(9)).unwrap();
             stage
         });
         // The fifth finds no buffer until a write has returned.
-        while engine.usage().free > free - (FLIGHTS_MAX as u64 + 1) * MIB as u64 {
+        while engine.usage().free > free - (IN_FLIGHT_MAX as u64 + 1) * MIB as u64 {
             std::thread::yield_now();
         }
         assert!(!writer.is_finished());

@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flight::{leave, write};
-use super::lane::Lane;
+use super::extent_writer::ExtentWriter;
+use super::in_flight::{leave, write};
 use super::{CHUNK_LOG2_RANDOM, CHUNK_LOG2_SEQUENTIAL, extent_of};
 use crate::address::BlockRange;
 use crate::buffers::{BUFFER_LEN, Lent};
@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
 use crate::extent::Extent;
-use crate::space::{Class, Spot};
+use crate::space::{Class, PlacementHint};
 use crate::stage::{Access, StageHint, StageToken};
 use crate::staged::{Staged, Target, Unwritten};
 
@@ -31,10 +31,10 @@ pub(super) const TURN: usize = 0;
 pub(super) const KEPT_MAX: usize = 4;
 
 impl Unwritten {
-    /// What a lane has placed, unless enough is kept already.
+    /// What a extent_writer has placed, unless enough is kept already.
     pub fn keep(
         core: &Core,
-        lane: &mut Lane,
+        extent_writer: &mut ExtentWriter,
         name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
     ) -> Result<Option<Self>> {
         let kept = Arc::clone(&core.kept);
@@ -42,7 +42,7 @@ impl Unwritten {
         if Arc::strong_count(&kept) > KEPT_MAX + 1 {
             return Ok(None);
         }
-        let (buffer, targets) = lane.keep(name)?;
+        let (buffer, targets) = extent_writer.keep(name)?;
         Ok(Some(Unwritten { buffer, targets, _kept: Some(kept) }))
     }
 
@@ -78,12 +78,12 @@ pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Op
     buffer[..data.len()].copy_from_slice(data);
     buffer[data.len()..].fill(0);
     let class = if hint.reserved { Class::Promised } else { Class::Data };
-    let spot = Spot { turn: TURN, lifetime: hint.lifetime };
+    let placement_hint = PlacementHint { turn: TURN, lifetime: hint.lifetime };
     // Its drop gives back what was taken, should the next part find no room.
     let mut staged = Staged::begun(core.next_stage(), core.as_stage_owner());
     let (mut targets, mut at, mut rest) = (Vec::with_capacity(1), 0, data);
     while !rest.is_empty() {
-        let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, spot)?;
+        let run = core.allocate(rest.len().div_ceil(BLOCK_LEN) as u32, class, placement_hint)?;
         let (part, after) = rest.split_at(rest.len().min(run.count as usize * BLOCK_LEN));
         let extent = extent_of(part, run, hint.access);
         staged.extents_mut().push(extent.clone());

@@ -41,7 +41,7 @@ pub struct Sending {
     nodes: u64,
 }
 
-/// Where the telling of a source stands.
+/// Where the completing of a source stands.
 enum Place {
     Begin,
     /// Keys from here on are to be compared, after those that wait.

@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
+use super::chunked_array::ChunkedArray;
 use super::node::{Body, Entries};
-use super::run::Run;
-use super::{Child, Node, NodeSource, Tree, Weight};
+use super::{Child, DirtySize, Node, NodeSource, Tree};
 use crate::Result;
 use crate::address::Generation;
 use crate::tree::value::{Content, Frozen, Pending, Piece, Record, Value, block_of};
@@ -19,8 +19,8 @@ use crate::tree::value::{Content, Frozen, Pending, Piece, Record, Value, block_o
 pub struct Copied {
     /// Nodes that need a place at the next checkpoint.
     pub nodes: u64,
-    /// Their weight ([`Node::weight`]).
-    pub weight: Weight,
+    /// Their dirty_size ([`Node::dirty_size`]).
+    pub dirty_size: DirtySize,
     /// Bytes of pending pieces, as many times as they are held now.
     pub bytes: u64,
     /// Pieces on the device that are too young to be shared silently: each is named once more than before.
@@ -32,7 +32,7 @@ impl Tree {
     pub fn unwritten(&self, most: usize) -> usize {
         fn below(child: &Child, most: usize) -> usize {
             let Child::Memory(node) = child else { return 0 };
-            if node.fate.is_placed() {
+            if node.placement.is_placed() {
                 return 0;
             }
             let mut count = 1;
@@ -86,15 +86,15 @@ impl Branching<'_> {
                 let level = node.level.checked_sub(1);
                 let children: Result<Vec<_>> =
                     run.iter().map(|(key, child)| Ok((key.clone(), self.child(child, level)?))).collect();
-                Entries::Inner(Run::from_sorted(children?))
+                Entries::Inner(ChunkedArray::from_sorted(children?))
             }
             Entries::Leaf(run) => {
                 let entries = run.iter().map(|(key, value)| (key.clone(), self.value(value))).collect();
-                Entries::Leaf(Run::from_sorted(entries))
+                Entries::Leaf(ChunkedArray::from_sorted(entries))
             }
         };
         let node = Node::new(node.level, entries, node.born());
-        self.copied.weight += node.weight();
+        self.copied.dirty_size += node.dirty_size();
         Ok(Child::Memory(Arc::new(node)))
     }
 
@@ -121,7 +121,7 @@ impl Branching<'_> {
                 self.copied.named_again.push(block_of(frozen.blob));
                 return Piece::Frozen(Frozen { birth: self.birth, ..*frozen });
             }
-            Piece::Pending(pending) => match pending.fate.placed() {
+            Piece::Pending(pending) => match pending.placement.placed() {
                 Some(extent) => extent,
                 None => {
                     self.copied.bytes += pending.bytes.len() as u64;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::chunked_array::Spot;
 use super::look::ChildRef;
-use super::run::Spot;
 use super::value::{Held, Value};
 use super::{Node, NodeSource, Tree};
 use crate::{KeyRange, Result};

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::chunked_array::{ChunkedArray, Spot};
 use super::entry::entry_len;
 use super::layout::ENTRY_HEAD_LEN;
 use super::node::{Body, Entries, Size, SplitAt, childless, not_open};
 use super::remove::Taking;
-use super::run::{Run, Spot};
-use super::{Child, Node, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, Weight, load};
+use super::{Child, DirtySize, Node, NodeSource, TREE_KEY_LEN_MAX, TREE_VALUE_LEN_MAX, Tree, load};
 use crate::address::{Generation, NodeRef};
 use crate::tree::value::Value;
 use crate::{Error, Result, Version};
 
 /// What a node weighs that is not there.
-const NOTHING: Weight = Weight { memory_len: 0, inner_len: 0, device_len: 0 };
+const NOTHING: DirtySize = DirtySize { memory_len: 0, inner_len: 0, device_len: 0 };
 
 /// One or more changes that are kept or dropped together.
 pub struct Edit<'a> {
@@ -29,10 +29,10 @@ pub struct Edit<'a> {
     pub replaced: Vec<Replaced>,
     /// The commit that it is for.
     pub by: Version,
-    /// What nodes without a place have come to weigh more ([`Node::weight`]); those in `replaced` are still in it.
-    pub gained: Weight,
+    /// What nodes without a place have come to weigh more ([`Node::dirty_size`]); those in `replaced` are still in it.
+    pub gained: DirtySize,
     /// What they have come to weigh less.
-    pub lost: Weight,
+    pub lost: DirtySize,
     /// Nodes born up to here are reached by an older branch point too; to be set for each tree.
     pub shared: Generation,
     /// Nodes that left the tree but not that branch point: not to be freed.
@@ -42,12 +42,12 @@ pub struct Edit<'a> {
 impl<'a> Edit<'a> {
     /// Without changes, for commit `by`.
     pub fn new(source: &'a dyn NodeSource, by: Version) -> Self {
-        let (gained, lost) = (Weight::default(), Weight::default());
+        let (gained, lost) = (DirtySize::default(), DirtySize::default());
         Edit { source, replaced: Vec::new(), by, gained, lost, shared: Generation::default(), dead: Vec::new() }
     }
 
     /// A node was made, or has changed.
-    pub(super) fn weigh(&mut self, before: Weight, after: Weight) {
+    pub(super) fn weigh(&mut self, before: DirtySize, after: DirtySize) {
         self.gained += after;
         self.lost += before;
     }
@@ -82,11 +82,11 @@ impl Replaced {
         }
     }
 
-    /// The weight of a node in memory, and the commit that made it.
-    pub fn weight(&self) -> (Weight, Version) {
+    /// The dirty_size of a node in memory, and the commit that made it.
+    pub fn dirty_size(&self) -> (DirtySize, Version) {
         match self {
-            Replaced::Node(node) => (node.weight(), node.born()),
-            Replaced::Stored(_) => (Weight::default(), Version(0)),
+            Replaced::Node(node) => (node.dirty_size(), node.born()),
+            Replaced::Stored(_) => (DirtySize::default(), Version(0)),
         }
     }
 }
@@ -105,8 +105,8 @@ impl Tree {
             )));
         }
         let Some(root) = &mut self.root else {
-            let leaf = Node::new(0, Entries::Leaf(Run::from_sorted(vec![(key, value)])), edit.by);
-            edit.weigh(NOTHING, leaf.weight());
+            let leaf = Node::new(0, Entries::Leaf(ChunkedArray::from_sorted(vec![(key, value)])), edit.by);
+            edit.weigh(NOTHING, leaf.dirty_size());
             self.root = Some(Child::Memory(Arc::new(leaf)));
             self.len = 1;
             return Ok(None);
@@ -136,10 +136,10 @@ impl Tree {
         let node = own(root, None, edit)?;
         let upper = remove_from(node, edit, taking)?;
         let emptied = node.is_empty();
-        let weight = node.weight();
+        let dirty_size = node.dirty_size();
         self.grow(edit, upper);
         if emptied {
-            edit.weigh(weight, NOTHING);
+            edit.weigh(dirty_size, NOTHING);
             self.root = None;
         }
         self.shrink(edit)?;
@@ -153,8 +153,8 @@ impl Tree {
         let Some(lower) = self.root.take() else { return };
         let level = upper.level + 1;
         let children = vec![(Bytes::new(), lower), (separator, Child::Memory(Arc::new(upper)))];
-        let root = Node::new(level, Entries::Inner(Run::from_sorted(children)), edit.by);
-        edit.weigh(NOTHING, root.weight());
+        let root = Node::new(level, Entries::Inner(ChunkedArray::from_sorted(children)), edit.by);
+        edit.weigh(NOTHING, root.dirty_size());
         self.root = Some(Child::Memory(Arc::new(root)));
     }
 
@@ -182,8 +182,8 @@ impl Tree {
             };
             debug_assert!(level > 0);
             // Makes sure that the root that goes is reported if anybody saw it.
-            let weight = own(child, None, edit)?.weight();
-            edit.weigh(weight, NOTHING);
+            let dirty_size = own(child, None, edit)?.dirty_size();
+            edit.weigh(dirty_size, NOTHING);
             self.root = only;
             taken = true;
         }
@@ -198,14 +198,14 @@ pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'
             let node = load(edit.source, at, level)?;
             Some(if node.level == 0 { Node::over(*at, edit.source, edit.by)? } else { node.successor(edit.by)? })
         }
-        Child::Memory(node) => match node.fate.placed() {
+        Child::Memory(node) => match node.placement.placed() {
             Some(at) if node.level == 0 => Some(Node::over(at, edit.source, edit.by)?),
             None if Arc::get_mut(node).is_some() => None,
             _ => Some(node.successor(edit.by)?),
         },
     };
     if let Some(successor) = successor {
-        edit.weigh(NOTHING, successor.weight());
+        edit.weigh(NOTHING, successor.dirty_size());
         let before = std::mem::replace(child, Child::Memory(Arc::new(successor)));
         edit.replace(before);
     }
@@ -221,19 +221,19 @@ pub(super) fn own<'c>(child: &'c mut Child, level: Option<u8>, edit: &mut Edit<'
 fn own_whole(child: &mut Child, level: Option<u8>, edit: &mut Edit<'_>) -> Result<()> {
     let source = edit.source;
     let node = own(child, level, edit)?;
-    let before = node.weight();
+    let before = node.dirty_size();
     node.open_up(source)?;
-    let after = node.weight();
+    let after = node.dirty_size();
     edit.weigh(before, after);
     Ok(())
 }
 
 fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -> Result<Inserted> {
     let mut at = SplitAt::Middle;
-    let before = node.weight();
+    let before = node.dirty_size();
     let old = match &mut node.body {
         Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
-        Body::Patch(patch) => {
+        Body::DeltaLeaf(patch) => {
             let (new_len, key_len) = (entry_len(&key, &value), key.len());
             let changed = patch.put(edit.source, key, value)?;
             if let Some(old) = &changed.old {
@@ -273,12 +273,17 @@ fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -
         }
     };
     let upper = split_if_full(node, edit, at)?;
-    edit.weigh(before, node.weight());
+    edit.weigh(before, node.dirty_size());
     Ok((old, upper))
 }
 
 /// Puts the neighbour of a split child behind it; says whether it is the last child now.
-pub(super) fn put_upper(run: &mut Run<Child>, size: &mut Size, child: Spot, upper: Option<(Bytes, Node)>) -> bool {
+pub(super) fn put_upper(
+    run: &mut ChunkedArray<Child>,
+    size: &mut Size,
+    child: Spot,
+    upper: Option<(Bytes, Node)>,
+) -> bool {
     let (Some((separator, upper)), Some(after)) = (upper, run.after(child)) else { return false };
     let upper = Child::Memory(Arc::new(upper));
     size.add(entry_len(&separator, &upper));
@@ -293,27 +298,27 @@ pub(super) fn split_if_full(node: &mut Node, edit: &mut Edit<'_>, at: SplitAt) -
     }
     node.open_up(edit.source)?;
     let upper = node.split(at);
-    edit.weigh(NOTHING, upper.as_ref().map_or(NOTHING, |upper| upper.1.weight()));
+    edit.weigh(NOTHING, upper.as_ref().map_or(NOTHING, |upper| upper.1.dirty_size()));
     Ok(upper)
 }
 
 fn remove_from(node: &mut Node, edit: &mut Edit<'_>, taking: &mut Taking<'_>) -> Result<Option<(Bytes, Node)>> {
-    let before = node.weight();
+    let before = node.dirty_size();
     match &mut node.body {
         Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
-        Body::Patch(patch) => taking.take_from_patch(patch, &mut node.size, edit.source)?,
+        Body::DeltaLeaf(patch) => taking.take_from_patch(patch, &mut node.size, edit.source)?,
         Body::Open(Entries::Leaf(run)) => taking.take_from_run(run, &mut node.size)?,
         Body::Open(Entries::Inner(run)) => {
             let spot = run.find_covering(taking.first()).unwrap_or(run.start());
             let child = run.get_mut(spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
             let child = own(child, node.level.checked_sub(1), edit)?;
             let upper = remove_from(child, edit, taking)?;
-            let (emptied, small, weight) = (child.is_empty(), child.is_small(), child.weight());
+            let (emptied, small, dirty_size) = (child.is_empty(), child.is_small(), child.dirty_size());
             if upper.is_some() {
                 // A longer separator from a rebalance below made it too long.
                 put_upper(run, &mut node.size, spot, upper);
             } else if emptied {
-                edit.weigh(weight, NOTHING);
+                edit.weigh(dirty_size, NOTHING);
                 drop_child(run, spot);
                 node.measure();
             } else if small {
@@ -322,12 +327,12 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, taking: &mut Taking<'_>) ->
         }
     }
     let upper = split_if_full(node, edit, SplitAt::Middle)?;
-    edit.weigh(before, node.weight());
+    edit.weigh(before, node.dirty_size());
     Ok(upper)
 }
 
 /// Takes an empty child away; the first separator stays empty.
-fn drop_child(run: &mut Run<Child>, spot: Spot) {
+fn drop_child(run: &mut ChunkedArray<Child>, spot: Spot) {
     run.remove(spot);
     run.rename_first(Bytes::new());
 }
@@ -353,14 +358,14 @@ fn rebalance(node: &mut Node, edit: &mut Edit<'_>, small: Spot) -> Result<()> {
     };
     let lower = run.get_mut(lower_spot).map(|entry| &mut entry.1).ok_or_else(childless)?;
     let lower = own(lower, level, edit)?;
-    edit.weigh(lower.weight() + upper.weight(), NOTHING);
+    edit.weigh(lower.dirty_size() + upper.dirty_size(), NOTHING);
     lower.append(separator, upper);
     let upper = if lower.is_too_full_to_join() { lower.split(SplitAt::Middle) } else { None };
-    edit.weigh(NOTHING, lower.weight());
+    edit.weigh(NOTHING, lower.dirty_size());
     if let Some((separator, upper)) = upper
         && let Some(after) = run.after(lower_spot)
     {
-        edit.weigh(NOTHING, upper.weight());
+        edit.weigh(NOTHING, upper.dirty_size());
         run.insert(after, separator, Child::Memory(Arc::new(upper)));
     }
     node.measure();

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 
+use super::delta_leaf::Exchanged;
 use super::edit::{own, put_upper, split_if_full};
 use super::entry::entry_len;
 use super::layout::ENTRY_HEAD_LEN;
 use super::node::{Body, Entries, Node, SplitAt, childless, not_open};
-use super::patch::Exchanged;
 use super::value::Value;
 use super::{Edit, Tree};
 use crate::Result;
@@ -39,11 +39,11 @@ fn exchange_in(
     value: Value,
     is_like: &dyn Fn(&Value) -> bool,
 ) -> Result<(Exchanged, Upper)> {
-    let before = node.weight();
+    let before = node.dirty_size();
     let new_len = entry_len(key, &value);
     let exchanged = match &mut node.body {
         Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
-        Body::Patch(patch) => patch.exchange(edit.source, key, value, is_like)?,
+        Body::DeltaLeaf(patch) => patch.exchange(edit.source, key, value, is_like)?,
         Body::Open(Entries::Leaf(run)) => match run.find(key).ok().and_then(|spot| run.get_mut(spot)) {
             Some(entry) if is_like(&entry.1) => Exchanged::Old(std::mem::replace(&mut entry.1, value)),
             _ => Exchanged::Not(value),
@@ -67,10 +67,10 @@ fn exchange_in(
 fn finish(
     node: &mut Node,
     edit: &mut Edit<'_>,
-    before: super::Weight,
+    before: super::DirtySize,
     exchanged: Exchanged,
 ) -> Result<(Exchanged, Upper)> {
     let upper = split_if_full(node, edit, SplitAt::Middle)?;
-    edit.weigh(before, node.weight());
+    edit.weigh(before, node.dirty_size());
     Ok((exchanged, upper))
 }

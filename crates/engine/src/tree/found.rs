@@ -17,7 +17,7 @@ use crate::tree::value::Value;
 
 /// What the header of a node says, before anything is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub(crate) struct UnverifiedHeader {
     /// Where it says that it is, and its checksum.
     pub at: NodeRef,
     /// Whose it is.
@@ -30,9 +30,9 @@ pub(crate) struct Claim {
     pub is_root: bool,
 }
 
-impl Claim {
+impl UnverifiedHeader {
     /// Reads a header at the front of a block; `None` where no node begins.
-    pub fn read(block: &[u8], start_block: u64) -> Option<Claim> {
+    pub fn read(block: &[u8], start_block: u64) -> Option<UnverifiedHeader> {
         let mut reader = Reader::new(block);
         if reader.u32().ok()? != NODE_MAGIC {
             return None;
@@ -46,7 +46,13 @@ impl Claim {
         let cut = Version(reader.u64().ok()?);
         let length = NODE_HEADER_LEN.checked_add(payload_len).filter(|length| *length <= NODE_LEN_MAX)?;
         let blocks = length.div_ceil(BLOCK_LEN) as u16;
-        Some(Claim { at: NodeRef { start_block, blocks, checksum, birth }, store, space, cut, is_root: root == 1 })
+        Some(UnverifiedHeader {
+            at: NodeRef { start_block, blocks, checksum, birth },
+            store,
+            space,
+            cut,
+            is_root: root == 1,
+        })
     }
 
     /// Verifies the bytes of the node against what it says of itself.
@@ -83,11 +89,11 @@ mod tests {
     fn a_claim_is_total() {
         for length in [0usize, 3, 16, 47, 48, 4096] {
             let mut block = vec![0xff; length];
-            assert_eq!(Claim::read(&block, 1), None);
+            assert_eq!(UnverifiedHeader::read(&block, 1), None);
             if let Some(magic) = block.get_mut(..4) {
                 magic.copy_from_slice(&NODE_MAGIC.to_le_bytes());
             }
-            assert_eq!(Claim::read(&block, 1), None, "too long a node of {length} bytes");
+            assert_eq!(UnverifiedHeader::read(&block, 1), None, "too long a node of {length} bytes");
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::chunked_array::Spot;
+use super::delta_leaf::DeltaLeaf;
 use super::node::{Body, Entries, childless, not_open};
-use super::patch::Patch;
-use super::run::Spot;
 use super::value::Held;
 use super::{Child, Node, NodeSource, load};
 use crate::Result;
@@ -42,14 +42,14 @@ pub(super) enum Below<'a> {
     /// In this child.
     Child(ChildRef<'a>),
     /// In the stored leaf under this patch, as far as it is not gone.
-    Base(&'a Patch),
+    Base(&'a DeltaLeaf),
 }
 
 impl Node {
     /// One step on the way to a key.
     #[inline]
     pub(super) fn below(&self, key: &[u8]) -> Result<Below<'_>> {
-        if let Body::Patch(patch) = &self.body {
+        if let Body::DeltaLeaf(patch) = &self.body {
             return Ok(match patch.change(key) {
                 Some(value) => Below::Here(Some(Held::Value(value))),
                 None => Below::Base(patch),
@@ -70,7 +70,7 @@ impl Node {
             Body::Open(Entries::Leaf(run)) => run.find(key),
             Body::Open(Entries::Inner(run)) => run.find(key),
             Body::Merged(merged) => merged.find(key).map(Spot::at).map_err(Spot::at),
-            Body::Patch(_) => Err(Spot::at(0)),
+            Body::DeltaLeaf(_) => Err(Spot::at(0)),
         }
     }
 
@@ -92,7 +92,7 @@ impl Node {
     pub(super) fn end(&self) -> Spot {
         match &self.body {
             Body::Packed(_) | Body::Merged(_) => Spot::at(self.len()),
-            Body::Patch(_) => Spot::at(0),
+            Body::DeltaLeaf(_) => Spot::at(0),
             Body::Open(Entries::Leaf(run)) => run.end(),
             Body::Open(Entries::Inner(run)) => run.end(),
         }
@@ -104,7 +104,7 @@ impl Node {
         match &self.body {
             Body::Packed(packed) => (spot.index() < packed.len()).then(|| Spot::at(spot.index() + 1)),
             Body::Merged(merged) => (spot.index() < merged.len()).then(|| Spot::at(spot.index() + 1)),
-            Body::Patch(_) => None,
+            Body::DeltaLeaf(_) => None,
             Body::Open(Entries::Leaf(run)) => run.after(spot),
             Body::Open(Entries::Inner(run)) => run.after(spot),
         }
@@ -115,7 +115,7 @@ impl Node {
     pub(super) fn before(&self, spot: Spot) -> Option<Spot> {
         match &self.body {
             Body::Packed(_) | Body::Merged(_) => spot.index().checked_sub(1).map(Spot::at),
-            Body::Patch(_) => None,
+            Body::DeltaLeaf(_) => None,
             Body::Open(Entries::Leaf(run)) => run.before(spot),
             Body::Open(Entries::Inner(run)) => run.before(spot),
         }
@@ -127,7 +127,7 @@ impl Node {
         match &self.body {
             Body::Packed(packed) => (spot.index() < packed.len()).then(|| packed.key(spot.index())),
             Body::Merged(merged) => (spot.index() < merged.len()).then(|| merged.key(spot.index())),
-            Body::Patch(_) => None,
+            Body::DeltaLeaf(_) => None,
             Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| entry.0.as_ref()),
             Body::Open(Entries::Inner(run)) => run.get(spot).map(|entry| entry.0.as_ref()),
         }
@@ -138,7 +138,7 @@ impl Node {
         match &self.body {
             Body::Packed(packed) => packed.key_bytes(spot.index()),
             Body::Merged(merged) => merged.key_bytes(spot.index()),
-            Body::Patch(_) => Bytes::new(),
+            Body::DeltaLeaf(_) => Bytes::new(),
             Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| entry.0.clone()).unwrap_or_default(),
             Body::Open(Entries::Inner(run)) => run.get(spot).map(|entry| entry.0.clone()).unwrap_or_default(),
         }
@@ -151,7 +151,7 @@ impl Node {
             Body::Packed(packed) => (spot.index() < packed.len()).then(|| Held::Stored(packed.held(spot.index()))),
             Body::Open(Entries::Leaf(run)) => run.get(spot).map(|entry| Held::Value(&entry.1)),
             Body::Merged(merged) => merged.held(spot.index()),
-            Body::Open(Entries::Inner(_)) | Body::Patch(_) => None,
+            Body::Open(Entries::Inner(_)) | Body::DeltaLeaf(_) => None,
         }
     }
 
@@ -165,7 +165,7 @@ impl Node {
                 Some((_, Child::Disk(at))) => Ok(ChildRef::Disk(*at)),
                 None => Err(childless()),
             },
-            Body::Open(Entries::Leaf(_)) | Body::Merged(_) | Body::Patch(_) => Err(childless()),
+            Body::Open(Entries::Leaf(_)) | Body::Merged(_) | Body::DeltaLeaf(_) => Err(childless()),
         }
     }
 
@@ -176,7 +176,7 @@ impl Node {
             Body::Packed(packed) if self.level == 0 => Ok(Cow::Owned(Entries::Leaf(packed.open_leaf()?))),
             Body::Packed(packed) => Ok(Cow::Owned(Entries::Inner(packed.open_inner()?))),
             Body::Merged(merged) => Ok(Cow::Owned(Entries::Leaf(merged.open()?))),
-            Body::Patch(_) => Err(not_open()),
+            Body::DeltaLeaf(_) => Err(not_open()),
         }
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::chunked_array::ChunkedArray;
 use super::entry::encode_entry;
-use super::gone::Gone;
-use super::run::Run;
+use super::tombstones::Tombstones;
 use super::value::{Held, Value};
 use super::{Node, node};
 use crate::Result;
@@ -28,7 +28,7 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Puts the two together; `base` is as it was stored.
-    pub(super) fn new(base: Arc<Node>, changes: &Run<Value>, gone: &Gone) -> Result<Merged> {
+    pub(super) fn new(base: Arc<Node>, changes: &ChunkedArray<Value>, gone: &Tombstones) -> Result<Merged> {
         let packed = base.packed()?;
         let is_left = |number: &u16| !gone.contains((*number).into());
         let count = packed.len() as u16;
@@ -110,14 +110,14 @@ impl Merged {
     }
 
     /// All entries, to be changed.
-    pub(super) fn open(&self) -> Result<Run<Value>> {
+    pub(super) fn open(&self) -> Result<ChunkedArray<Value>> {
         let packed = self.base.packed()?;
         let entries = (0..self.len()).map(|index| match self.entry(index) {
             Some(Entry::Put(key, value)) => Ok((key.clone(), value.clone())),
             Some(Entry::Stored(number)) => Ok((packed.key_bytes(number), packed.value(number)?)),
             None => Err(node::not_open()),
         });
-        Ok(Run::from_sorted(entries.collect::<Result<_>>()?))
+        Ok(ChunkedArray::from_sorted(entries.collect::<Result<_>>()?))
     }
 
     /// Appends the stored form of all entries.

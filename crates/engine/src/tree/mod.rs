@@ -1,7 +1,7 @@
 //! The one index of the engine: a copy-on-write B+ tree, in memory and on the device at once.
 //!
 //! A [`Tree`] is a root and a count. A clone of it is a view that never changes, and readers take no
-//! locks. Changed nodes live in memory until a checkpoint writes those of one frozen root
+//! locks. Changed nodes live in memory until a checkpoint writes those of one immutable root
 //! ([`write_dirty`]) and so gives them addresses; the next change of a parent forgets the memory form of
 //! children that were written. A changed leaf is in memory what differs from the stored one (`patch`).
 //!
@@ -15,31 +15,31 @@
 //! - What is read from the device was checked against its parent ([`Node::decode`]).
 
 mod branch;
+mod chunked_array;
 mod cursor;
+mod delta_leaf;
 mod diff;
+mod dirty_size;
 mod edit;
 mod entry;
 mod exchange;
-mod fate;
 mod found;
-mod gone;
 mod layout;
 mod look;
 mod merged;
 mod node;
 mod packed;
-mod patch;
+mod placement;
 mod prune;
 mod remove;
-mod run;
+mod scan;
 mod slice;
 mod stored;
 #[cfg(test)]
 mod tests;
-mod tour;
+mod tombstones;
 pub mod value;
 mod walk;
-mod weight;
 mod write;
 
 use std::sync::Arc;
@@ -48,20 +48,20 @@ use bytes::Bytes;
 
 pub use branch::Copied;
 pub use cursor::{Cursor, EntryAt};
+pub use delta_leaf::Exchanged;
 pub(crate) use diff::{Differences, diff};
+pub use dirty_size::DirtySize;
 pub use edit::{Edit, Replaced};
-pub use fate::Fate;
-pub(crate) use found::Claim;
+pub(crate) use found::UnverifiedHeader;
 pub use layout::{NODE_FORMAT, NODE_HEADER_LEN, NODE_MAGIC, Stamp, StoreId};
 use look::{Below, ChildRef};
 pub use node::Node;
-pub use patch::Exchanged;
+pub use placement::Placement;
 pub use remove::Taken;
+pub(crate) use scan::{Gap, ScanVisitor};
 pub use slice::Stored;
-pub(crate) use tour::{Gap, Tourist};
 pub use value::Held;
 pub use walk::{Visit, Visitor, walk};
-pub use weight::Weight;
 pub use write::{Encoded, NodeSink, unplaced, write_dirty};
 
 use crate::address::{NODE_LEN_MAX, NodeRef};
@@ -105,15 +105,15 @@ impl Child {
     }
 
     /// Its place, or the one that it is going to have.
-    fn promised(&self) -> Option<NodeRef> {
+    fn assigned(&self) -> Option<NodeRef> {
         match self {
-            Child::Memory(node) => node.fate.promised(),
+            Child::Memory(node) => node.placement.assigned(),
             Child::Disk(at) => Some(*at),
         }
     }
 
     fn settles(&self) -> bool {
-        matches!(self, Child::Memory(node) if node.fate.is_placed())
+        matches!(self, Child::Memory(node) if node.placement.is_placed())
     }
 
     fn settle(&mut self) {
@@ -184,8 +184,8 @@ impl Tree {
     }
 
     /// Where the root node was written or is going to be, for who writes what refers to it.
-    pub(crate) fn promised(&self) -> Option<NodeRef> {
-        self.root.as_ref().and_then(Child::promised)
+    pub(crate) fn assigned(&self) -> Option<NodeRef> {
+        self.root.as_ref().and_then(Child::assigned)
     }
 
     /// Whether the two are clones of each other without a change in between (false tells nothing).
@@ -214,7 +214,7 @@ impl Tree {
     /// not be changed any more.
     pub(crate) fn settled(&self) -> Result<Tree> {
         let root = match &self.root {
-            Some(Child::Memory(node)) => match node.fate.placed() {
+            Some(Child::Memory(node)) => match node.placement.placed() {
                 Some(at) if node.level == 0 => Some(Child::Disk(at)),
                 Some(_) => Some(Child::Memory(Arc::new(node.settled()?))),
                 None => Some(Child::Memory(Arc::clone(node))),

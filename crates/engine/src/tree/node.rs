@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - [`Size::encoded_len`] is the sum over the entries and never below what the node takes when stored.
-//! - A successor has a fate of its own; it is another node with the same entries.
+//! - A successor has a placement of its own; it is another node with the same entries.
 //! - A node that was read from the device is packed and has its place. One that is changed is open, or is a patch over
 //!   a stored leaf: such a one is read through [`Node::whole`], or key by key.
 //! - Each successor forgets the memory forms of written things in one further chunk, and in all of them when the node
@@ -11,14 +11,14 @@
 
 use bytes::Bytes;
 
+use super::chunked_array::{ChunkedArray, Spot};
+use super::delta_leaf::DeltaLeaf;
 use super::entry::{Payload, entry_len};
 use super::layout::NODE_HEADER_LEN;
 use super::merged::Merged;
 use super::packed::Packed;
-use super::patch::Patch;
-use super::run::{Run, Spot};
 use super::value::Value;
-use super::{Child, Fate, NodeSource, Weight, load};
+use super::{Child, DirtySize, NodeSource, Placement, load};
 use crate::address::{NODE_LEN_MAX, NodeRef};
 use crate::batch::Version;
 use crate::device::BLOCK_LEN;
@@ -39,7 +39,7 @@ pub struct Node {
     sweep: usize,
     /// The commit that made it; zero where it was read.
     born: Version,
-    pub(super) fate: Fate<NodeRef>,
+    pub(super) placement: Placement<NodeRef>,
 }
 
 /// What the allocator, counts and spare room add to an open node in memory, in bytes, about.
@@ -75,7 +75,7 @@ pub(super) enum Body {
     /// As it was stored.
     Packed(Packed),
     /// A leaf to be changed, as what differs from a stored one.
-    Patch(Patch),
+    DeltaLeaf(DeltaLeaf),
     /// A stored leaf and its changes, to be read.
     Merged(Merged),
 }
@@ -84,9 +84,9 @@ pub(super) enum Body {
 #[derive(Clone)]
 pub(super) enum Entries {
     /// Keys and values.
-    Leaf(Run<Value>),
+    Leaf(ChunkedArray<Value>),
     /// The lowest possible key of each child, and the child.
-    Inner(Run<Child>),
+    Inner(ChunkedArray<Child>),
 }
 
 impl Entries {
@@ -113,13 +113,13 @@ impl std::fmt::Debug for Body {
             Body::Open(Entries::Leaf(run)) => f.debug_list().entries(run.iter()).finish(),
             Body::Open(Entries::Inner(run)) => f.debug_list().entries(run.iter()).finish(),
             Body::Packed(packed) => f.debug_list().entries((0..packed.len()).map(|index| packed.key(index))).finish(),
-            Body::Patch(patch) => f.debug_list().entry(&patch.base()).entries(patch.changes().iter()).finish(),
+            Body::DeltaLeaf(patch) => f.debug_list().entry(&patch.base()).entries(patch.changes().iter()).finish(),
             Body::Merged(merged) => f.debug_list().entries((0..merged.len()).map(|index| merged.key(index))).finish(),
         }
     }
 }
 
-fn run_len<T: Payload>(run: &Run<T>) -> usize {
+fn run_len<T: Payload>(run: &ChunkedArray<T>) -> usize {
     run.iter().map(|entry| entry_len(&entry.0, &entry.1)).sum()
 }
 
@@ -127,39 +127,39 @@ impl Node {
     /// An open node.
     pub(super) fn new(level: u8, entries: Entries, born: Version) -> Self {
         let size = entries.size();
-        Node { level, body: Body::Open(entries), size, sweep: 0, born, fate: Fate::new() }
+        Node { level, body: Body::Open(entries), size, sweep: 0, born, placement: Placement::new() }
     }
 
     /// A node that was read from `at`, or was just written there.
     pub(super) fn stored(level: u8, packed: Packed, encoded_len: usize, at: NodeRef) -> Self {
         let size = Size { count: packed.len(), encoded_len };
-        Node { level, body: Body::Packed(packed), size, sweep: 0, born: Version(0), fate: Fate::at(at) }
+        Node { level, body: Body::Packed(packed), size, sweep: 0, born: Version(0), placement: Placement::at(at) }
     }
 
     /// The leaf that is stored at `at`, taken out.
     pub(super) fn resident(at: NodeRef, entries: Vec<(Bytes, Value)>) -> Self {
-        let leaf = Node::new(0, Entries::Leaf(Run::from_sorted(entries)), Version(0));
-        Node { fate: Fate::at(at), ..leaf }
+        let leaf = Node::new(0, Entries::Leaf(ChunkedArray::from_sorted(entries)), Version(0));
+        Node { placement: Placement::at(at), ..leaf }
     }
 
     /// A leaf to be changed: the one that is stored at `base`, where nobody needs what memory holds of it.
     pub(super) fn over(base: NodeRef, source: &dyn NodeSource, born: Version) -> Result<Node> {
         let size = load(source, &base, Some(0))?.size;
-        let body = Body::Patch(Patch::new(base, source.lease(&base)));
-        Ok(Node { level: 0, body, size, sweep: 0, born, fate: Fate::new() })
+        let body = Body::DeltaLeaf(DeltaLeaf::new(base, source.lease(&base)));
+        Ok(Node { level: 0, body, size, sweep: 0, born, placement: Placement::new() })
     }
 
     /// The same leaf to be read whole, where this one is a patch.
     pub(super) fn whole(&self, source: &dyn NodeSource) -> Result<Option<Node>> {
-        let Body::Patch(patch) = &self.body else { return Ok(None) };
+        let Body::DeltaLeaf(patch) = &self.body else { return Ok(None) };
         let body = Body::Merged(patch.merged(source)?);
-        let fate = self.fate.placed().map_or_else(Fate::new, Fate::at);
-        Ok(Some(Node { level: self.level, body, size: self.size, sweep: 0, born: self.born, fate }))
+        let placement = self.placement.placed().map_or_else(Placement::new, Placement::at);
+        Ok(Some(Node { level: self.level, body, size: self.size, sweep: 0, born: self.born, placement }))
     }
 
     /// Takes out what is stored of a patched leaf: the whole of it is in memory then.
     pub(super) fn open_up(&mut self, source: &dyn NodeSource) -> Result<()> {
-        if let Body::Patch(patch) = &self.body {
+        if let Body::DeltaLeaf(patch) = &self.body {
             self.body = Body::Open(Entries::Leaf(patch.merged(source)?.open()?));
         }
         Ok(())
@@ -186,7 +186,7 @@ impl Node {
             + match &self.body {
                 Body::Open(entries) => self.size.encoded_len + self.size.count * entries.entry_len(),
                 Body::Packed(packed) => packed.memory_len(),
-                Body::Patch(patch) => patch.memory_len(),
+                Body::DeltaLeaf(patch) => patch.memory_len(),
                 Body::Merged(merged) => merged.memory_len(),
             }
     }
@@ -198,13 +198,13 @@ impl Node {
 
     /// Where it was written, if it was.
     pub fn placed(&self) -> Option<NodeRef> {
-        self.fate.placed()
+        self.placement.placed()
     }
 
     /// Says that the newest tree does not hold it from commit `by` on, once; the caller frees the blocks that it gets.
     #[must_use = "the blocks must be freed"]
     pub fn replace(&self, by: Version) -> Option<NodeRef> {
-        self.fate.replace(by)
+        self.placement.replace(by)
     }
 
     /// The first key (of an inner node: its first separator, which is empty).
@@ -218,9 +218,9 @@ impl Node {
     }
 
     /// What a node that has no place yet is counted as until it has one.
-    pub fn weight(&self) -> Weight {
+    pub fn dirty_size(&self) -> DirtySize {
         let memory_len = (self.memory_len() + OPEN_LEN) as u64;
-        Weight {
+        DirtySize {
             memory_len,
             inner_len: if self.level > 0 { memory_len } else { 0 },
             device_len: self.size.encoded_len.next_multiple_of(BLOCK_LEN) as u64,
@@ -255,15 +255,15 @@ impl Node {
 
     /// Another node with the same entries, made by commit `born` to be changed, without what was forgotten of them.
     pub(super) fn successor(&self, born: Version) -> Result<Node> {
-        let written = self.fate.is_placed();
+        let written = self.placement.is_placed();
         let (body, (saved, sweep)) = match &self.body {
-            Body::Patch(patch) => {
+            Body::DeltaLeaf(patch) => {
                 let mut patch = patch.clone();
                 let swept = sweep_run(patch.changes_mut(), self.sweep, written);
                 if swept.0 > 0 {
                     patch.measure();
                 }
-                (Body::Patch(patch), swept)
+                (Body::DeltaLeaf(patch), swept)
             }
             stored => {
                 let mut entries = self.opened()?.into_owned();
@@ -277,14 +277,14 @@ impl Node {
             }
         };
         let size = Size { encoded_len: self.size.encoded_len - saved, ..self.size };
-        Ok(Node { level: self.level, body, size, sweep, born, fate: Fate::new() })
+        Ok(Node { level: self.level, body, size, sweep, born, placement: Placement::new() })
     }
 
     /// The same node without the memory forms of what is written below it: its place, if it has one, is that one's.
     pub(super) fn settled(&self) -> Result<Node> {
         let settled = self.successor(self.born)?;
-        Ok(match self.fate.placed() {
-            Some(at) => Node { fate: Fate::at(at), ..settled },
+        Ok(match self.placement.placed() {
+            Some(at) => Node { placement: Placement::at(at), ..settled },
             None => settled,
         })
     }
@@ -293,7 +293,7 @@ impl Node {
     /// ascending order: the lower part stays full.
     pub(super) fn split(&mut self, at: SplitAt) -> Option<(Bytes, Node)> {
         let (separator, upper) = match &mut self.body {
-            Body::Packed(_) | Body::Patch(_) | Body::Merged(_) => return None,
+            Body::Packed(_) | Body::DeltaLeaf(_) | Body::Merged(_) => return None,
             Body::Open(Entries::Leaf(run)) => {
                 let spot = split_spot(run, at)?;
                 let first = &run.get(spot)?.0;
@@ -355,7 +355,7 @@ pub(super) enum SplitAt {
     Tail,
 }
 
-fn split_spot<T: Payload>(run: &Run<T>, at: SplitAt) -> Option<Spot> {
+fn split_spot<T: Payload>(run: &ChunkedArray<T>, at: SplitAt) -> Option<Spot> {
     let last = run.before(run.end())?;
     if at == SplitAt::Tail && last != run.start() {
         return Some(last);
@@ -386,7 +386,7 @@ fn separator(last: &[u8], first: &[u8]) -> Bytes {
 }
 
 /// Settles one chunk, or all. Returns the stored bytes saved and the next chunk to look at.
-fn sweep_run<T: Payload>(run: &mut Run<T>, sweep: usize, all: bool) -> (usize, usize) {
+fn sweep_run<T: Payload>(run: &mut ChunkedArray<T>, sweep: usize, all: bool) -> (usize, usize) {
     let count = run.chunk_count().max(1);
     let at = sweep % count;
     let chunks = if all { 0..count } else { at..at + 1 };

@@ -14,8 +14,8 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
+use super::chunked_array::ChunkedArray;
 use super::layout::{ENTRY_HEAD_LEN, NODE_HEADER_LEN};
-use super::run::Run;
 use super::slice::Stored;
 use super::value::Value;
 use super::{Child, TREE_KEY_LEN_MAX};
@@ -238,8 +238,8 @@ impl Packed {
     }
 
     /// The values of a leaf, to be changed.
-    pub(super) fn open_leaf(&self) -> Result<Run<Value>> {
-        self.entries().map(Run::from_sorted)
+    pub(super) fn open_leaf(&self) -> Result<ChunkedArray<Value>> {
+        self.entries().map(ChunkedArray::from_sorted)
     }
 
     /// The entries of a leaf, taken out.
@@ -248,9 +248,9 @@ impl Packed {
     }
 
     /// The children of an inner node, to be changed.
-    pub(super) fn open_inner(&self) -> Result<Run<Child>> {
+    pub(super) fn open_inner(&self) -> Result<ChunkedArray<Child>> {
         let entries = (0..self.len()).map(|index| Ok((self.key_bytes(index), Child::Disk(self.child(index)?))));
-        Ok(Run::from_sorted(entries.collect::<Result<_>>()?))
+        Ok(ChunkedArray::from_sorted(entries.collect::<Result<_>>()?))
     }
 }
 

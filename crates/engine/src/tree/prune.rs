@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::edit::own;
 use super::node::childless;
 use super::node::{Body, Entries};
-use super::{Child, Edit, Tree, Weight};
+use super::{Child, DirtySize, Edit, Tree};
 use crate::Result;
 use crate::tree::value::Value;
 
@@ -55,7 +55,7 @@ fn take_down(
     }
     drop(node);
     let node = own(child, level, edit)?;
-    let before = node.weight();
+    let before = node.dirty_size();
     let level = node.level.checked_sub(1);
     let Body::Open(Entries::Inner(run)) = &mut node.body else { return Err(childless()) };
     while *budget > 0
@@ -68,6 +68,6 @@ fn take_down(
     run.rename_first(Bytes::new());
     let gone = run.is_empty();
     node.measure();
-    edit.weigh(before, if gone { Weight::default() } else { node.weight() });
+    edit.weigh(before, if gone { DirtySize::default() } else { node.dirty_size() });
     Ok(gone)
 }

@@ -6,12 +6,12 @@
 
 use bytes::Bytes;
 
+use super::chunked_array::ChunkedArray;
+use super::delta_leaf::DeltaLeaf;
 use super::entry::entry_len;
 use super::layout::ENTRY_HEAD_LEN;
 use super::look::ChildRef;
 use super::node::{Body, Size, childless};
-use super::patch::Patch;
-use super::run::Run;
 use super::value::Value;
 use super::{Edit, Node, NodeSource, Tree, load};
 use crate::Result;
@@ -100,7 +100,7 @@ impl Node {
         };
         let mut own = keys.iter().take(count);
         let holds_any = match &self.body {
-            Body::Patch(patch) => {
+            Body::DeltaLeaf(patch) => {
                 let base = patch.load(source)?;
                 let packed = base.packed()?;
                 own.any(|key| patch.holds(packed, key))
@@ -120,7 +120,7 @@ impl Taking<'_> {
     /// Takes the keys out of a patched leaf of this size.
     pub(super) fn take_from_patch(
         &mut self,
-        patch: &mut Patch,
+        patch: &mut DeltaLeaf,
         size: &mut Size,
         source: &dyn NodeSource,
     ) -> Result<()> {
@@ -137,7 +137,7 @@ impl Taking<'_> {
     }
 
     /// Takes the keys out of a leaf of this size.
-    pub(super) fn take_from_run(&mut self, run: &mut Run<Value>, size: &mut Size) -> Result<()> {
+    pub(super) fn take_from_run(&mut self, run: &mut ChunkedArray<Value>, size: &mut Size) -> Result<()> {
         let (taken, count) = (&mut self.taken, &mut self.count);
         run.remove_sorted(self.keys, &mut |number, (key, old)| {
             size.take(entry_len(key, old));

@@ -21,7 +21,7 @@ use crate::device::BLOCK_LEN;
 use crate::{Error, Result};
 
 impl Node {
-    /// The stored form, padded to whole blocks. All that it refers to must have a place, or be promised one.
+    /// The stored form, padded to whole blocks. All that it refers to must have a place, or be assigned one.
     pub(super) fn encode(&self, stamp: Stamp, space: SpaceId, is_root: bool) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(self.size.encoded_len.next_multiple_of(BLOCK_LEN));
         out.put_u32_le(NODE_MAGIC);
@@ -42,7 +42,7 @@ impl Node {
                 run.iter().try_for_each(|(key, value)| encode_entry(key, value, &mut out, Value::encode))?
             }
             Body::Open(Entries::Inner(run)) => run.iter().try_for_each(|(key, child)| {
-                let at = child.promised().ok_or_else(|| Error::invalid("a node was encoded before its children"))?;
+                let at = child.assigned().ok_or_else(|| Error::invalid("a node was encoded before its children"))?;
                 encode_entry(key, child, &mut out, |_, out| {
                     at.encode(out);
                     Ok(())
@@ -50,7 +50,7 @@ impl Node {
             })?,
             Body::Merged(merged) => merged.encode(&mut out)?,
             // A patch is merged by who writes it; what is packed is written already.
-            Body::Patch(_) | Body::Packed(_) => return Err(not_open()),
+            Body::DeltaLeaf(_) | Body::Packed(_) => return Err(not_open()),
         }
         let payload_len = (out.len() - NODE_HEADER_LEN) as u32;
         if let Some(field) = out.get_mut(12..16) {

@@ -73,23 +73,23 @@ impl Disk {
     }
 
     /// What a commit does once its edit is published.
-    /// Gives the weight of what had no place.
-    fn release(&self, replaced: Vec<Replaced>) -> Weight {
-        let mut weight = Weight::default();
+    /// Gives the dirty_size of what had no place.
+    fn release(&self, replaced: Vec<Replaced>) -> DirtySize {
+        let mut dirty_size = DirtySize::default();
         for gone in &replaced {
             match gone.release(Version(1)) {
                 Some(at) => self.free_node(at),
-                None => weight += gone.weight().0,
+                None => dirty_size += gone.dirty_size().0,
             }
         }
-        weight
+        dirty_size
     }
 
     fn release_value(&self, old: &Value) {
         match old.piece() {
             Some(Piece::Disk(extent)) => self.free_extent(extent),
             Some(Piece::Pending(pending)) => {
-                pending.fate.replace(Version(1)).iter().for_each(|at| self.free_extent(at))
+                pending.placement.replace(Version(1)).iter().for_each(|at| self.free_extent(at))
             }
             _ => {}
         }
@@ -122,7 +122,7 @@ impl NodeSink for Sink<'_> {
         let checksums = vec![7; run_length.div_ceil(4096) as usize].into();
         let birth = Generation(1);
         let extent = Extent { birth, start_block, run_length, skip: 0, length: run_length, chunk_log2: 12, checksums };
-        if pending.fate.place(extent.clone()).is_some() {
+        if pending.placement.place(extent.clone()).is_some() {
             self.0.free_extent(&extent);
         }
         Ok(())
@@ -130,7 +130,7 @@ impl NodeSink for Sink<'_> {
 
     fn write_node(&mut self, mut encoded: Encoded) -> Result<()> {
         let start = self.0.allocate((encoded.bytes().len() / BLOCK_LEN) as u64);
-        encoded.promise(start);
+        encoded.assign(start);
         self.0.nodes.lock().insert(start, encoded.bytes().clone());
         let at = encoded.at();
         let (node, by) = encoded.place();
@@ -169,7 +169,7 @@ impl Visitor for Seen<'_> {
         match value.piece() {
             Some(Piece::Disk(extent)) => self.add(extent.start_block, extent.blocks().count.into()),
             Some(Piece::Pending(pending)) => {
-                if let Some(extent) = pending.fate.placed() {
+                if let Some(extent) = pending.placement.placed() {
                     self.add(extent.start_block, extent.blocks().count.into());
                 }
             }
@@ -231,25 +231,25 @@ fn value_of(kind: u8, len: u16) -> Value {
     }
 }
 
-/// The weight of all nodes of a tree, and of the trees in it, that have no place yet.
-fn unwritten_weight(disk: &Disk, tree: &Tree) -> Weight {
-    fn sum(weights: impl Iterator<Item = Weight>) -> Weight {
-        weights.fold(Weight::default(), |sum, weight| sum + weight)
+/// The dirty_size of all nodes of a tree, and of the trees in it, that have no place yet.
+fn unwritten_weight(disk: &Disk, tree: &Tree) -> DirtySize {
+    fn sum(weights: impl Iterator<Item = DirtySize>) -> DirtySize {
+        weights.fold(DirtySize::default(), |sum, dirty_size| sum + dirty_size)
     }
-    fn below(disk: &Disk, child: &Child) -> Weight {
-        let Child::Memory(node) = child else { return Weight::default() };
+    fn below(disk: &Disk, child: &Child) -> DirtySize {
+        let Child::Memory(node) = child else { return DirtySize::default() };
         if node.placed().is_some() {
-            return Weight::default();
+            return DirtySize::default();
         }
         let whole = child.load(disk, None).unwrap();
         let below = match whole.opened().unwrap().as_ref() {
             node::Entries::Inner(run) => sum(run.iter().map(|entry| below(disk, &entry.1))),
             node::Entries::Leaf(run) => sum(run.iter().map(|entry| match &entry.1 {
                 Value::Root(root) => unwritten_weight(disk, &root.tree),
-                _ => Weight::default(),
+                _ => DirtySize::default(),
             })),
         };
-        node.weight() + below
+        node.dirty_size() + below
     }
-    tree.root.as_ref().map_or(Weight::default(), |root| below(disk, root))
+    tree.root.as_ref().map_or(DirtySize::default(), |root| below(disk, root))
 }

@@ -1,9 +1,9 @@
-//! Writing what a frozen tree has only in memory.
+//! Writing what an immutable tree has only in memory.
 //!
 //! Invariants:
-//! - Children are promised a place, and pieces placed, before the node that refers to them is encoded.
+//! - Children are assigned a place, and pieces placed, before the node that refers to them is encoded.
 //! - What has a place is skipped with all below it: no node is written twice.
-//! - Runs beside edits of newer versions: nodes of a frozen tree never change, and a [`Fate`](super::Fate) settles who frees
+//! - Runs beside edits of newer versions: nodes of an immutable tree never change, and a [`Placement`](super::Placement) settles who frees
 //!   a node that left the newest tree meanwhile.
 //! - After an error, what was placed so far stays placed; the tree can be written again.
 
@@ -21,14 +21,14 @@ use crate::{Error, Piece, Result, Version};
 
 /// Where a checkpoint writes to.
 pub trait NodeSink {
-    /// Writes the bytes of a pending piece and calls `pending.fate.place`; where that names a commit it sees
+    /// Writes the bytes of a pending piece and calls `pending.placement.place`; where that names a commit it sees
     /// to it that the extent is freed in that commit's name. The extent keeps to [`Pending::chunks_max`].
     fn place_value(&mut self, pending: &Pending) -> Result<()>;
 
     /// Where stored leaves come from that are written anew with their changes.
     fn source(&self) -> &dyn NodeSource;
 
-    /// Finds a place for an encoded node, whole blocks, and calls [`Encoded::promise`]. It may write it later,
+    /// Finds a place for an encoded node, whole blocks, and calls [`Encoded::assign`]. It may write it later,
     /// many at once, and calls [`Encoded::place`] when that is done: also where something else failed in between.
     fn write_node(&mut self, encoded: Encoded) -> Result<()>;
 }
@@ -46,22 +46,22 @@ impl Encoded {
         &self.bytes
     }
 
-    /// Where it is going to be written; the first block is as was promised.
+    /// Where it is going to be written; the first block is as was assigned.
     pub fn at(&self) -> NodeRef {
         self.at
     }
 
     /// Says where it is going to be written.
-    pub fn promise(&mut self, start_block: u64) {
+    pub fn assign(&mut self, start_block: u64) {
         self.at.start_block = start_block;
-        self.node.fate.promise(self.at);
+        self.node.placement.assign(self.at);
     }
 
     /// The bytes are on the device. Gives the node as it would be read from there; a version says that the node has left
     /// the newest tree with that commit, and that its blocks are to be freed in that commit's name.
     #[must_use = "a version means that the blocks must be freed"]
     pub fn place(self) -> (Result<Node>, Option<Version>) {
-        let by = self.node.fate.place(self.at);
+        let by = self.node.placement.place(self.at);
         (self.node.written(self.bytes, self.at), by)
     }
 }
@@ -112,7 +112,7 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
             }
         }
         Body::Open(Entries::Leaf(run)) => run.iter().for_each(|(_, value)| unplaced_in(value, out)),
-        Body::Patch(patch) => patch.changes().iter().for_each(|(_, value)| unplaced_in(value, out)),
+        Body::DeltaLeaf(patch) => patch.changes().iter().for_each(|(_, value)| unplaced_in(value, out)),
     }
 }
 
@@ -121,14 +121,14 @@ fn unplaced_in(value: &Value, out: &mut Vec<Arc<Pending>>) {
         // A snapshot's tree is its branch point's, which is met elsewhere.
         (Value::Root(root), _) if root.is_read_only() => {}
         (Value::Root(root), _) => unplaced(&root.tree, out),
-        (_, Some(Piece::Pending(pending))) if !pending.fate.is_placed() => out.push(Arc::clone(pending)),
+        (_, Some(Piece::Pending(pending))) if !pending.placement.is_placed() => out.push(Arc::clone(pending)),
         _ => {}
     }
 }
 
 /// The depth is that of the tree, and of one tree within another, and that within the master tree.
 fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Result<NodeRef> {
-    if let Some(at) = node.fate.promised() {
+    if let Some(at) = node.placement.assigned() {
         return Ok(at);
     }
     match &node.body {
@@ -145,7 +145,7 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
                 write_held(key, value, writing, sink)?;
             }
         }
-        Body::Patch(patch) => {
+        Body::DeltaLeaf(patch) => {
             for (key, value) in patch.changes().iter() {
                 write_held(key, value, writing, sink)?;
             }
@@ -155,7 +155,7 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
     let bytes = whole.as_ref().unwrap_or(node).encode(writing.stamp, writing.space, writing.is_root)?;
     let at = super::layout::reference(&bytes, 0, writing.stamp.birth);
     sink.write_node(Encoded { node: Arc::clone(node), bytes: bytes.into(), at })?;
-    node.fate.promised().ok_or_else(|| Error::invalid("a checkpoint did not place a node"))
+    node.placement.assigned().ok_or_else(|| Error::invalid("a checkpoint did not place a node"))
 }
 
 fn write_held(key: &[u8], value: &Value, writing: Writing, sink: &mut dyn NodeSink) -> Result<()> {
@@ -166,10 +166,10 @@ fn write_held(key: &[u8], value: &Value, writing: Writing, sink: &mut dyn NodeSi
         write_tree(&root.tree, Writing { space, ..writing }, sink)?;
     }
     if let Some(Piece::Pending(pending)) = value.piece()
-        && !pending.fate.is_placed()
+        && !pending.placement.is_placed()
     {
         sink.place_value(pending)?;
-        if !pending.fate.is_placed() {
+        if !pending.placement.is_placed() {
             return Err(Error::invalid("a checkpoint did not place a pending piece"));
         }
     }

@@ -13,7 +13,7 @@ use crate::tree::{NodeSource, Tree};
 pub(crate) fn blocks_of_piece(piece: &Piece) -> u64 {
     match piece {
         Piece::Inline(_) => 0,
-        Piece::Pending(pending) => match pending.fate.placed() {
+        Piece::Pending(pending) => match pending.placement.placed() {
             Some(extent) => u64::from(extent.blocks().count),
             None => pending.bytes.len().div_ceil(BLOCK_LEN) as u64,
         },

@@ -167,7 +167,7 @@ fn many_threads_commit_and_each_finds_what_it_wrote() {
             });
         }
     });
-    assert_eq!(engine.shared().head.lock().untold, 0);
+    assert_eq!(engine.shared().head.lock().uncompleted, 0);
     engine.close().unwrap();
 }
 

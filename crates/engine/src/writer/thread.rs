@@ -46,7 +46,7 @@ impl Core {
         let (mut late, mut idle) = (false, false);
         while self.check_running().is_ok() {
             let waiting = !head.queue.is_empty() && !head.in_flight;
-            let lazy = head.untold == 0 && head.queue_len <= LAZY_LEN_MAX && !head.closing;
+            let lazy = head.uncompleted == 0 && head.queue_len <= LAZY_LEN_MAX && !head.closing;
             if waiting && (late || !lazy) {
                 break;
             }

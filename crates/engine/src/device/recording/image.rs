@@ -45,7 +45,7 @@ enum Style {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Placement {
     Kept,
     Dropped,
     Torn,
@@ -116,7 +116,7 @@ impl<'a> ImageWalker<'a> {
             _ => Style::Mixed,
         };
         let chosen = random.next_u64() % (self.pending.len().max(1) as u64);
-        let mut order: Vec<(usize, Fate)> = self
+        let mut order: Vec<(usize, Placement)> = self
             .pending
             .iter()
             .zip(0u64..)
@@ -152,11 +152,11 @@ impl<'a> ImageWalker<'a> {
         }
     }
 
-    fn apply_in_part(&self, image: &mut Image, position: usize, fate: Fate, random: &SeededRandom) {
+    fn apply_in_part(&self, image: &mut Image, position: usize, fate: Placement, random: &SeededRandom) {
         match (self.recording.events.get(position), fate) {
-            (_, Fate::Dropped) => {}
-            (Some(Event::Write { offset, data }), Fate::Kept) => write(image, *offset, data),
-            (Some(Event::Write { offset, data }), Fate::Torn) => {
+            (_, Placement::Dropped) => {}
+            (Some(Event::Write { offset, data }), Placement::Kept) => write(image, *offset, data),
+            (Some(Event::Write { offset, data }), Placement::Torn) => {
                 // Torn by runs as much as by single units, since both happen.
                 let run = 1 << (random.next_u64() % 6);
                 for (units, index) in data.chunks(UNIT_LEN * run).zip(0u64..) {
@@ -171,20 +171,20 @@ impl<'a> ImageWalker<'a> {
     }
 }
 
-fn fate(style: Style, index: u64, chosen: u64, random: &SeededRandom) -> Fate {
+fn fate(style: Style, index: u64, chosen: u64, random: &SeededRandom) -> Placement {
     match style {
         Style::Mixed => match random.next_u64() % 3 {
-            0 => Fate::Kept,
-            1 => Fate::Dropped,
-            _ => Fate::Torn,
+            0 => Placement::Kept,
+            1 => Placement::Dropped,
+            _ => Placement::Torn,
         },
-        Style::OneDropped if index == chosen => Fate::Dropped,
-        Style::OneDropped | Style::AllKept => Fate::Kept,
-        Style::OneKept if index == chosen => Fate::Kept,
-        Style::OneKept => Fate::Dropped,
-        Style::Prefix if index < chosen => Fate::Kept,
-        Style::Prefix if index == chosen => Fate::Torn,
-        Style::Prefix => Fate::Dropped,
+        Style::OneDropped if index == chosen => Placement::Dropped,
+        Style::OneDropped | Style::AllKept => Placement::Kept,
+        Style::OneKept if index == chosen => Placement::Kept,
+        Style::OneKept => Placement::Dropped,
+        Style::Prefix if index < chosen => Placement::Kept,
+        Style::Prefix if index == chosen => Placement::Torn,
+        Style::Prefix => Placement::Dropped,
     }
 }
 

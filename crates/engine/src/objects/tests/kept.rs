@@ -34,7 +34,7 @@ fn small_writes_are_read_at_once_and_become_one_commit() {
     let end = first.size().unwrap();
     assert_eq!(content(&first), expected[..end as usize]);
     assert_eq!(content(&second), b"abc".repeat(2000));
-    // Past the end, over a hole.
+    // DeferredDrop the end, over a hole.
     first.write(end + 1000, b"far", MEMORY).unwrap();
     let mut buffer = [9; 2000];
     assert_eq!(first.read(end - 1, &mut buffer).unwrap(), 1004);
@@ -83,9 +83,9 @@ fn writes_are_kept_while_a_checkpoint_is_under_way() {
     let object = store.create(0).unwrap();
     store.sync().unwrap();
     let before = commits(&engine);
-    let book = engine.shared().book.lock();
+    let checkpointed = engine.shared().checkpointed.lock();
     (0..100).for_each(|turn| object.write(turn * 5000, &[1; 4096], MEMORY).unwrap());
-    drop(book);
+    drop(checkpointed);
     assert_eq!((commits(&engine), object.size().unwrap()), (before, 99 * 5000 + 4096));
 }
 

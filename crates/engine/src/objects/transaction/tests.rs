@@ -71,7 +71,7 @@ enum Step {
         durability: Durability,
     },
     Drop,
-    /// Past the transaction.
+    /// DeferredDrop the transaction.
     Direct {
         object: usize,
         offset: u64,

@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use super::*;
 
 /// No matter where, from this group on.
-fn spot(turn: usize) -> Spot {
-    Spot { turn, lifetime: Lifetime::Unknown }
+fn placement_hint(turn: usize) -> PlacementHint {
+    PlacementHint { turn, lifetime: Lifetime::Unknown }
 }
 
 /// At the end of the space or at its begin.
-fn kept(lifetime: Lifetime) -> Spot {
-    Spot { turn: 0, lifetime }
+fn kept(lifetime: Lifetime) -> PlacementHint {
+    PlacementHint { turn: 0, lifetime }
 }
 
 #[test]
@@ -48,14 +48,14 @@ fn gives_each_block_once_and_takes_it_back() {
     space.release(GROUP_BLOCKS - 5, 10).unwrap();
     assert_eq!(space.free_blocks(), 60);
     let mut taken = Vec::new();
-    while let Some(range) = space.allocate(7, Class::Data, spot(0)) {
+    while let Some(range) = space.allocate(7, Class::Data, placement_hint(0)) {
         taken.push(range);
     }
     assert_eq!(taken.iter().map(|r| u64::from(r.count)).sum::<u64>(), 60);
     for range in taken {
         space.release(range.start, u64::from(range.count)).unwrap();
     }
-    assert_eq!(space.allocate_exact(50, Class::Data, spot(1)).map(|r| r.start), Some(100));
+    assert_eq!(space.allocate_exact(50, Class::Data, placement_hint(1)).map(|r| r.start), Some(100));
     assert!(space.release(100, 1).is_ok());
     assert!(space.release(100, 1).is_err());
 }
@@ -66,9 +66,9 @@ fn data_leaves_the_reserve() {
         let space = Allocator::new(unit);
         space.release(0, 10).unwrap();
         space.set_reserve(4);
-        assert_eq!(space.allocate(8, Class::Data, spot(0)).map(|r| r.count), Some(6));
-        assert_eq!(space.allocate(1, Class::Data, spot(0)), None);
-        assert_eq!(space.allocate(1, Class::Checkpoint, spot(0)).map(|r| r.count), Some(1));
+        assert_eq!(space.allocate(8, Class::Data, placement_hint(0)).map(|r| r.count), Some(6));
+        assert_eq!(space.allocate(1, Class::Data, placement_hint(0)), None);
+        assert_eq!(space.allocate(1, Class::Checkpoint, placement_hint(0)).map(|r| r.count), Some(1));
     }
 }
 
@@ -80,17 +80,17 @@ fn range(start: u64, count: u32) -> Option<BlockRange> {
 fn data_begins_on_a_boundary_as_long_as_there_is_one() {
     let space = Allocator::new(16);
     space.release(5, 100).unwrap();
-    assert_eq!(space.allocate(20, Class::Data, spot(0)), range(16, 20));
-    assert_eq!(space.allocate(3, Class::Data, spot(0)), range(48, 3));
+    assert_eq!(space.allocate(20, Class::Data, placement_hint(0)), range(16, 20));
+    assert_eq!(space.allocate(3, Class::Data, placement_hint(0)), range(48, 3));
     // So much in a row is only behind no boundary: fewer whole units are preferred.
-    assert_eq!(space.allocate(45, Class::Data, spot(0)), range(64, 32));
+    assert_eq!(space.allocate(45, Class::Data, placement_hint(0)), range(64, 32));
     // No whole unit is left: what has all of it from a boundary on, then the smallest that holds it, then the longest.
-    assert_eq!(space.allocate(9, Class::Data, spot(0)), range(96, 9));
-    assert_eq!(space.allocate(12, Class::Data, spot(0)), range(36, 12));
-    assert_eq!(space.allocate(12, Class::Data, spot(0)), range(51, 12));
-    assert_eq!(space.allocate(12, Class::Data, spot(0)), range(5, 11));
-    assert_eq!(space.allocate(12, Class::Data, spot(0)), range(63, 1));
-    assert_eq!(space.allocate(12, Class::Data, spot(0)), None);
+    assert_eq!(space.allocate(9, Class::Data, placement_hint(0)), range(96, 9));
+    assert_eq!(space.allocate(12, Class::Data, placement_hint(0)), range(36, 12));
+    assert_eq!(space.allocate(12, Class::Data, placement_hint(0)), range(51, 12));
+    assert_eq!(space.allocate(12, Class::Data, placement_hint(0)), range(5, 11));
+    assert_eq!(space.allocate(12, Class::Data, placement_hint(0)), range(63, 1));
+    assert_eq!(space.allocate(12, Class::Data, placement_hint(0)), None);
     assert_eq!(space.free_blocks(), 0);
 }
 
@@ -98,8 +98,8 @@ fn data_begins_on_a_boundary_as_long_as_there_is_one() {
 fn exactly_so_much_begins_on_a_boundary_or_is_not_given() {
     let space = Allocator::new(16);
     space.release(1, 46).unwrap();
-    assert_eq!(space.allocate_exact(32, Class::Data, spot(0)), None);
-    assert_eq!(space.allocate_exact(31, Class::Data, spot(0)), range(16, 31));
+    assert_eq!(space.allocate_exact(32, Class::Data, placement_hint(0)), None);
+    assert_eq!(space.allocate_exact(31, Class::Data, placement_hint(0)), range(16, 31));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_checkpoint_goes_on_in_the_unit_that_the_last_one_has_begun() {
     assert_eq!(Some(first), range(256, 256));
     let rest = BlockRange { start: first.start + 100, count: 156 };
     space.release_packed(rest).unwrap();
-    assert_eq!(space.allocate(10, Class::Data, spot(0)), range(512, 10), "data leaves it alone");
+    assert_eq!(space.allocate(10, Class::Data, placement_hint(0)), range(512, 10), "data leaves it alone");
     assert_eq!(space.allocate_packed(4, 256), Some(rest));
     // What is left of it is not worth a write of its own.
     space.release_packed(BlockRange { start: 450, count: 62 }).unwrap();
@@ -147,13 +147,13 @@ proptest! {
         space.release(3, 394).unwrap();
         let mut taken: Vec<BlockRange> = Vec::new();
         for (what, pick, want, lifetime) in steps {
-            let spot = kept([Lifetime::Unknown, Lifetime::Short, Lifetime::Long][lifetime]);
+            let placement_hint = kept([Lifetime::Unknown, Lifetime::Short, Lifetime::Long][lifetime]);
             let given = match what {
                 0 | 1 => {
                     let want = want.min(free.len().max(1) as u32);
                     let aligned = has_aligned(&free, unit, u64::from(want));
                     prop_assert_eq!(space.has_aligned(u64::from(want)), aligned);
-                    let given = space.allocate(want, Class::Data, spot);
+                    let given = space.allocate(want, Class::Data, placement_hint);
                     prop_assert_eq!(given.is_some(), !free.is_empty(), "a store is full only when nothing is left");
                     if let Some(range) = given {
                         prop_assert!(range.count <= want);
@@ -164,7 +164,7 @@ proptest! {
                     given
                 }
                 2 => {
-                    let given = space.allocate_exact(want, Class::Data, spot);
+                    let given = space.allocate_exact(want, Class::Data, placement_hint);
                     prop_assert!(given.is_none_or(|range| range.count == want && range.start.is_multiple_of(unit)));
                     given
                 }

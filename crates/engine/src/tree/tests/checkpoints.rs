@@ -58,7 +58,7 @@ fn what_was_written_leaves_memory_while_edits_go_on() {
     let mut tree = Tree::new();
     let mut most = 0;
     for round in 0..60u64 {
-        // The frozen root is edited before it is written, so no edit ever meets a root that has its place.
+        // The immutable root is edited before it is written, so no edit ever meets a root that has its place.
         let frozen = tree.clone();
         for number in 0..200u64 {
             let mut next = tree.clone();

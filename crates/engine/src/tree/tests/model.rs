@@ -42,7 +42,7 @@ struct World {
     version: u64,
     long: bool,
     /// What nodes without a place weigh, as edits say.
-    weight: Weight,
+    dirty_size: DirtySize,
 }
 
 impl World {
@@ -58,11 +58,11 @@ impl World {
         let old = next.insert(&mut edit, key.clone(), value.clone()).unwrap();
         assert_eq!(old.as_ref().map(content), self.model.insert(key, content(&value)));
         let gone = self.disk.release(edit.replaced);
-        self.weight = (self.weight + edit.gained).without(edit.lost).without(gone);
+        self.dirty_size = (self.dirty_size + edit.gained).without(edit.lost).without(gone);
         old.iter().for_each(|old| self.disk.release_value(old));
         self.tree = next;
         if self.model.len().is_multiple_of(16) {
-            assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
+            assert_eq!(self.dirty_size, unwritten_weight(&self.disk, &self.tree));
         }
     }
 
@@ -80,7 +80,7 @@ impl World {
         let mut edit = Edit::new(&self.disk, Version(1));
         let exchanged = next.exchange(&mut edit, &key, value.clone(), &is_like).unwrap();
         let gone = self.disk.release(edit.replaced);
-        self.weight = (self.weight + edit.gained).without(edit.lost).without(gone);
+        self.dirty_size = (self.dirty_size + edit.gained).without(edit.lost).without(gone);
         match exchanged {
             Exchanged::Old(old) => {
                 assert_eq!(self.model.insert(key, content(&value)), Some(content(&old)));
@@ -93,7 +93,7 @@ impl World {
             }
         }
         self.tree = next;
-        assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
+        assert_eq!(self.dirty_size, unwritten_weight(&self.disk, &self.tree));
     }
 
     fn remove(&mut self, key: &[u8]) {
@@ -102,11 +102,11 @@ impl World {
         let old = next.remove(&mut edit, key).unwrap();
         assert_eq!(old.as_ref().map(content), self.model.remove(key));
         let gone = self.disk.release(edit.replaced);
-        self.weight = (self.weight + edit.gained).without(edit.lost).without(gone);
+        self.dirty_size = (self.dirty_size + edit.gained).without(edit.lost).without(gone);
         old.iter().for_each(|old| self.disk.release_value(old));
         self.tree = next;
         if self.model.len().is_multiple_of(16) {
-            assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
+            assert_eq!(self.dirty_size, unwritten_weight(&self.disk, &self.tree));
         }
     }
 
@@ -131,10 +131,10 @@ impl World {
         let expected = keys.iter().enumerate().filter_map(|(number, key)| Some((number, self.model.remove(key)?)));
         assert!(expected.eq(told));
         let gone = self.disk.release(edit.replaced);
-        self.weight = (self.weight + edit.gained).without(edit.lost).without(gone);
+        self.dirty_size = (self.dirty_size + edit.gained).without(edit.lost).without(gone);
         taken.iter().for_each(|(_, old)| self.disk.release_value(old));
         self.tree = next;
-        assert_eq!(self.weight, unwritten_weight(&self.disk, &self.tree));
+        assert_eq!(self.dirty_size, unwritten_weight(&self.disk, &self.tree));
     }
 
     /// Changes a clone until a load fails and drops it: nothing may have happened.
@@ -166,7 +166,7 @@ impl World {
         let at = write_dirty(&frozen, stamp(Generation(self.version)), &mut Sink(&self.disk)).unwrap();
         assert_eq!(at, frozen.stored());
         // Nodes that left the tree before they were written were counted off; those that were written go now.
-        self.weight = unwritten_weight(&self.disk, &self.tree);
+        self.dirty_size = unwritten_weight(&self.disk, &self.tree);
         same(&self.disk, &frozen, &model);
         // What was written says the same when nothing of it is in memory.
         if let Some(at) = at {

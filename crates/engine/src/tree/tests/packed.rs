@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::batch::SpaceId;
+use crate::tree::chunked_array::{ChunkedArray, Spot};
 use crate::tree::node::Entries;
-use crate::tree::run::{Run, Spot};
 
 /// A leaf with these keys, as it would be read from the device, and its bytes.
 fn leaf(keys: &BTreeSet<Vec<u8>>) -> Node {
     let entries = keys.iter().map(|key| (Bytes::copy_from_slice(key), Value::Raw(Bytes::copy_from_slice(key))));
-    let open = Node::new(0, Entries::Leaf(Run::from_sorted(entries.collect())), Version(1));
+    let open = Node::new(0, Entries::Leaf(ChunkedArray::from_sorted(entries.collect())), Version(1));
     let bytes = open.encode(stamp(Generation(1)), SpaceId(1), true).unwrap();
     let at = crate::tree::layout::reference(&bytes, 5, Generation(1));
     Node::decode(bytes.into(), &at, STORE).unwrap()

@@ -87,7 +87,7 @@ fn keys_that_are_not_there_copy_nothing() {
     let keys: Vec<Bytes> = (0..900).map(|number| Bytes::from(format!("{number:06}x"))).collect();
     let mut edit = Edit::new(&disk, Version(2));
     assert!(remove_sorted(&mut tree, &mut edit, &keys).unwrap().is_empty());
-    assert!(tree.same(&before) && edit.replaced.is_empty() && edit.gained == Weight::default());
+    assert!(tree.same(&before) && edit.replaced.is_empty() && edit.gained == DirtySize::default());
     assert!(remove_sorted(&mut Tree::new(), &mut edit, &keys).unwrap().is_empty());
     assert!(remove_sorted(&mut tree, &mut edit, &[]).unwrap().is_empty());
 }

@@ -48,7 +48,7 @@ use frozen::FROZEN_LEN;
 pub use frozen::{Frozen, blob_of, block_of};
 pub use head::{Held, HeldBytes, RecordHead};
 
-use super::{Fate, Tree};
+use super::{Placement, Tree};
 use crate::address::{BlockRange, Generation, NODE_REF_LEN, NodeRef};
 use crate::codec::short;
 use crate::extent::{EXTENT_HEAD_LEN, Extent};
@@ -72,13 +72,13 @@ pub struct Pending {
     pub bytes: Bytes,
     /// Where they were written. The extent has the length of `bytes` and at most
     /// [`Pending::chunks_max`] chunks in its run.
-    pub fate: Fate<Extent>,
+    pub placement: Placement<Extent>,
 }
 
 impl Pending {
     /// Bytes that were not written yet.
     pub fn new(bytes: Bytes) -> Self {
-        Pending { bytes, fate: Fate::new() }
+        Pending { bytes, placement: Placement::new() }
     }
 
     /// The most chunks of the run that these bytes may be placed in: room is kept in the leaf for them.
@@ -119,7 +119,7 @@ impl Piece {
     /// Turns a pending piece that was placed meanwhile into the extent it was placed at.
     pub fn settle(&mut self) {
         if let Piece::Pending(pending) = self
-            && let Some(extent) = pending.fate.placed()
+            && let Some(extent) = pending.placement.placed()
         {
             *self = Piece::Disk(extent);
         }
@@ -130,14 +130,14 @@ impl Piece {
     pub fn placed(&self) -> Option<(Generation, BlockRange)> {
         match self {
             Piece::Disk(extent) => Some((extent.birth, extent.blocks())),
-            Piece::Pending(pending) => pending.fate.placed().map(|extent| (extent.birth, extent.blocks())),
+            Piece::Pending(pending) => pending.placement.placed().map(|extent| (extent.birth, extent.blocks())),
             Piece::Frozen(frozen) => Some((frozen.birth, block_of(frozen.blob))),
             Piece::Inline(_) => None,
         }
     }
 
     fn settles(&self) -> bool {
-        matches!(self, Piece::Pending(pending) if pending.fate.is_placed())
+        matches!(self, Piece::Pending(pending) if pending.placement.is_placed())
     }
 
     fn encoded_len(&self) -> usize {
@@ -156,7 +156,7 @@ impl Piece {
                 out.put_slice(bytes);
             }
             Piece::Pending(pending) => {
-                let placed = pending.fate.placed();
+                let placed = pending.placement.placed();
                 let extent =
                     placed.ok_or_else(|| Error::invalid("a pending piece was encoded before it was placed"))?;
                 if extent.checksums.len() > pending.chunks_max() || extent.length as usize != pending.bytes.len() {
@@ -276,8 +276,8 @@ impl SpaceRoot {
         }
         if !self.tree.is_empty() {
             out.put_u64_le(self.tree.len());
-            let promised = self.tree.promised();
-            promised.ok_or_else(|| Error::invalid("a root was encoded before its nodes"))?.encode(out);
+            let assigned = self.tree.assigned();
+            assigned.ok_or_else(|| Error::invalid("a root was encoded before its nodes"))?.encode(out);
         }
         Ok(())
     }

@@ -113,7 +113,7 @@ fn a_pending_piece_needs_its_place_and_keeps_its_room() {
     let birth = Generation(4);
     let extent =
         Extent { birth, start_block: 9, run_length: 10_000, skip: 0, length: 10_000, chunk_log2: 12, checksums };
-    assert_eq!(pending.fate.place(extent.clone()), None);
+    assert_eq!(pending.placement.place(extent.clone()), None);
     assert_eq!(value.encoded_len(), room);
     let mut stored = Vec::new();
     value.encode(&mut stored).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::submit::{Set, Submitted};
-use super::{Gather, Next};
+use super::{Next, WriteBuffer};
 use crate::batch::{Batch, Condition, Operation, Payload};
 use crate::error::{Error, ErrorKind, Refusal, Result};
 use crate::objects::hint::Hint;
@@ -18,7 +18,7 @@ pub(super) struct Parts {
     parts: Vec<(u64, Payload)>,
 }
 
-impl Gather {
+impl WriteBuffer {
     /// Whether a write of so many bytes may be kept.
     pub fn takes(&self, length: usize) -> bool {
         self.budget.takes(length, || self.room_for_writes())

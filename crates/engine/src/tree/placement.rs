@@ -1,8 +1,8 @@
 //! Where a thing that is born in memory goes, and who frees its place.
 //!
-//! Two sides meet at a [`Fate`] without a common lock: a checkpoint that writes a frozen root, and
+//! Two sides meet at a [`Placement`] without a common lock: a checkpoint that writes an immutable root, and
 //! commits that go on changing newer ones. Invariants:
-//! - A thing is placed at most once and replaced at most once. Its place may be promised before, to who writes
+//! - A thing is placed at most once and replaced at most once. Its place may be assigned before, to who writes
 //!   what refers to it; for everybody else it counts when its bytes are there to be read.
 //! - Of the two sides exactly the later one learns the placement it must free: `place` says so when
 //!   the thing had been replaced, `replace` when it had been placed.
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::batch::Version;
 
 /// The meeting point of the side that writes a thing and the side that stops needing it.
-pub struct Fate<T>(Mutex<State<T>>);
+pub struct Placement<T>(Mutex<State<T>>);
 
 struct State<T> {
     place: Option<T>,
@@ -29,26 +29,26 @@ impl<T: Clone> State<T> {
     }
 }
 
-impl<T: Clone> Fate<T> {
+impl<T: Clone> Placement<T> {
     /// Neither placed nor replaced.
     pub fn new() -> Self {
-        Fate(Mutex::new(State { place: None, is_placed: false, replaced: None }))
+        Placement(Mutex::new(State { place: None, is_placed: false, replaced: None }))
     }
 
     /// Placed from the start: for things that were read from the device.
     pub fn at(place: T) -> Self {
-        Fate(Mutex::new(State { place: Some(place), is_placed: true, replaced: None }))
+        Placement(Mutex::new(State { place: Some(place), is_placed: true, replaced: None }))
     }
 
     /// Says where the thing is going to be written.
-    pub fn promise(&self, place: T) {
+    pub fn assign(&self, place: T) {
         let mut state = self.0.lock();
-        debug_assert!(state.place.is_none(), "promised twice");
+        debug_assert!(state.place.is_none(), "assigned twice");
         state.place = Some(place);
     }
 
     /// Where the thing was or is going to be written, if that is known.
-    pub fn promised(&self) -> Option<T> {
+    pub fn assigned(&self) -> Option<T> {
         self.0.lock().place.clone()
     }
 
@@ -83,16 +83,16 @@ impl<T: Clone> Fate<T> {
     }
 }
 
-impl<T: Clone> Default for Fate<T> {
+impl<T: Clone> Default for Placement<T> {
     fn default() -> Self {
-        Fate::new()
+        Placement::new()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Fate<T> {
+impl<T: fmt::Debug> fmt::Debug for Placement<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.0.lock();
-        f.debug_struct("Fate")
+        f.debug_struct("Placement")
             .field("place", &state.place)
             .field("is_placed", &state.is_placed)
             .field("replaced", &state.replaced)
@@ -106,23 +106,23 @@ mod tests {
 
     #[test]
     fn exactly_the_later_side_frees() {
-        let fate = Fate::new();
-        assert_eq!(fate.place(7), None);
-        assert_eq!(fate.replace(Version(1)), Some(7));
+        let placement = Placement::new();
+        assert_eq!(placement.place(7), None);
+        assert_eq!(placement.replace(Version(1)), Some(7));
 
-        let fate = Fate::new();
-        assert_eq!(fate.replace(Version(2)), None);
-        assert_eq!(fate.place(8), Some(Version(2)));
-        assert_eq!(fate.placed(), Some(8));
+        let placement = Placement::new();
+        assert_eq!(placement.replace(Version(2)), None);
+        assert_eq!(placement.place(8), Some(Version(2)));
+        assert_eq!(placement.placed(), Some(8));
     }
 
     #[test]
     fn a_promise_is_no_place_yet() {
-        let fate = Fate::new();
-        fate.promise(7);
-        assert_eq!((fate.promised(), fate.placed(), fate.is_placed()), (Some(7), None, false));
-        assert_eq!(fate.replace(Version(1)), None);
-        assert_eq!(fate.place(7), Some(Version(1)));
-        assert_eq!((fate.promised(), fate.placed()), (Some(7), Some(7)));
+        let placement = Placement::new();
+        placement.assign(7);
+        assert_eq!((placement.assigned(), placement.placed(), placement.is_placed()), (Some(7), None, false));
+        assert_eq!(placement.replace(Version(1)), None);
+        assert_eq!(placement.place(7), Some(Version(1)));
+        assert_eq!((placement.assigned(), placement.placed()), (Some(7), Some(7)));
     }
 }

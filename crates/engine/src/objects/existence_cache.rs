@@ -55,12 +55,12 @@ struct Word {
     known: u64,
     there: u64,
     unseen: u64,
-    /// Gathered changes that are not visible.
+    /// Buffered changes that are not visible.
     pins: u64,
 }
 
 /// What is known of the numbers of one part of the table.
-pub struct Known {
+pub struct ExistenceCache {
     words: ByNumber<Word>,
     /// The keys of `words`, oldest first.
     order: VecDeque<u64>,
@@ -75,10 +75,10 @@ fn set(word: &mut u64, bit: u64, to: bool) {
     *word = if to { *word | bit } else { *word & !bit };
 }
 
-impl Known {
+impl ExistenceCache {
     /// Of nothing yet; of 64 times so many numbers at most that are not pinned.
-    pub fn new(words_max: usize) -> Known {
-        Known { words: HashMap::default(), order: VecDeque::new(), words_max: words_max.max(1) }
+    pub fn new(words_max: usize) -> ExistenceCache {
+        ExistenceCache { words: HashMap::default(), order: VecDeque::new(), words_max: words_max.max(1) }
     }
 
     fn word(&mut self, key: u64) -> &mut Word {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_is_pinned_stays_and_the_oldest_of_the_others_goes() {
-        let mut known = Known::new(2);
+        let mut known = ExistenceCache::new(2);
         assert_eq!(known.look(5), Presence::Unknown);
         known.gathered(5, true);
         assert_eq!(known.look(5), Presence::There { unseen: true });
@@ -205,7 +205,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_known_is_true(steps in prop::collection::vec((0u64..4, 0u64..40, any::<bool>()), 1..400)) {
-            let mut known = Known::new(3);
+            let mut known = ExistenceCache::new(3);
             // Numbers that are there, and what is on its way.
             let (mut there, mut moving) = (BTreeMap::new(), Vec::new());
             for (verb, at, choice) in steps {

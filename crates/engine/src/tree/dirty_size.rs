@@ -8,7 +8,7 @@ use std::ops::{Add, AddAssign};
 
 /// What nodes and values without a place take, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weight {
+pub struct DirtySize {
     /// In memory, about.
     pub memory_len: u64,
     /// What of that inner nodes take; of a bound, so much of them as is not counted.
@@ -17,10 +17,10 @@ pub struct Weight {
     pub device_len: u64,
 }
 
-impl Weight {
+impl DirtySize {
     /// Without what the other one takes; never below nothing.
-    pub fn without(self, other: Weight) -> Weight {
-        Weight {
+    pub fn without(self, other: DirtySize) -> DirtySize {
+        DirtySize {
             memory_len: self.memory_len.saturating_sub(other.memory_len),
             inner_len: self.inner_len.saturating_sub(other.inner_len),
             device_len: self.device_len.saturating_sub(other.device_len),
@@ -28,25 +28,25 @@ impl Weight {
     }
 
     /// Whether either sum is above that of a bound.
-    pub fn exceeds(&self, bound: Weight) -> bool {
+    pub fn exceeds(&self, bound: DirtySize) -> bool {
         self.counted_len(bound) > bound.memory_len || self.device_len > bound.device_len
     }
 
     /// What of the memory counts against a bound.
-    pub fn counted_len(&self, bound: Weight) -> u64 {
+    pub fn counted_len(&self, bound: DirtySize) -> u64 {
         self.memory_len.saturating_sub(self.inner_len.min(bound.inner_len))
     }
 
     /// Half as much again; no more inner nodes.
-    pub fn and_half(self) -> Weight {
-        Weight { memory_len: self.memory_len / 2 * 3, device_len: self.device_len / 2 * 3, ..self }
+    pub fn with_half(self) -> DirtySize {
+        DirtySize { memory_len: self.memory_len / 2 * 3, device_len: self.device_len / 2 * 3, ..self }
     }
 }
 
-impl Add for Weight {
-    type Output = Weight;
-    fn add(self, other: Weight) -> Weight {
-        Weight {
+impl Add for DirtySize {
+    type Output = DirtySize;
+    fn add(self, other: DirtySize) -> DirtySize {
+        DirtySize {
             memory_len: self.memory_len.saturating_add(other.memory_len),
             inner_len: self.inner_len.saturating_add(other.inner_len),
             device_len: self.device_len.saturating_add(other.device_len),
@@ -54,8 +54,8 @@ impl Add for Weight {
     }
 }
 
-impl AddAssign for Weight {
-    fn add_assign(&mut self, other: Weight) {
+impl AddAssign for DirtySize {
+    fn add_assign(&mut self, other: DirtySize) {
         *self = *self + other;
     }
 }
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn inner_nodes_count_above_a_bound_of_their_own() {
-        let bound = Weight { memory_len: 100, inner_len: 50, device_len: 1000 };
-        let weight = |memory_len, inner_len| Weight { memory_len, inner_len, device_len: 7 };
-        assert!(!weight(150, 50).exceeds(bound) && weight(151, 50).exceeds(bound));
-        assert!(!weight(100, 0).exceeds(bound) && weight(101, 0).exceeds(bound));
-        assert!(weight(170, 170).exceeds(bound), "all of them are inner nodes, and too many");
-        assert!(!weight(200, 60).exceeds(bound.and_half()) && weight(201, 60).exceeds(bound.and_half()));
-        let rest = (weight(150, 50) + weight(10, 5)).without(weight(20, 20));
-        assert_eq!(rest, Weight { memory_len: 140, inner_len: 35, device_len: 7 });
+        let bound = DirtySize { memory_len: 100, inner_len: 50, device_len: 1000 };
+        let dirty_size = |memory_len, inner_len| DirtySize { memory_len, inner_len, device_len: 7 };
+        assert!(!dirty_size(150, 50).exceeds(bound) && dirty_size(151, 50).exceeds(bound));
+        assert!(!dirty_size(100, 0).exceeds(bound) && dirty_size(101, 0).exceeds(bound));
+        assert!(dirty_size(170, 170).exceeds(bound), "all of them are inner nodes, and too many");
+        assert!(!dirty_size(200, 60).exceeds(bound.with_half()) && dirty_size(201, 60).exceeds(bound.with_half()));
+        let rest = (dirty_size(150, 50) + dirty_size(10, 5)).without(dirty_size(20, 20));
+        assert_eq!(rest, DirtySize { memory_len: 140, inner_len: 35, device_len: 7 });
     }
 }

@@ -18,7 +18,7 @@ fn key(style: u8, number: u16) -> Bytes {
     }
 }
 
-fn content(run: &Run<u32>) -> Vec<(Bytes, u32)> {
+fn content(run: &ChunkedArray<u32>) -> Vec<(Bytes, u32)> {
     for head in &run.heads {
         let chunk = &head.chunk;
         assert!(!chunk.slots.is_empty() && chunk.len() <= CHUNK_MAX);
@@ -43,7 +43,7 @@ proptest! {
         keys.dedup();
         let slices: Vec<&[u8]> = keys.iter().map(Bytes::as_ref).collect();
         for shared in [false, true] {
-            let mut run = Run::from_sorted(all.clone());
+            let mut run = ChunkedArray::from_sorted(all.clone());
             let held = shared.then(|| run.clone());
             let mut told = Vec::new();
             run.remove_sorted(&slices, &mut |number, entry| {
@@ -67,7 +67,7 @@ proptest! {
         style in 0u8..4,
     ) {
         let key = |number| key(style, number);
-        let mut run = Run::new();
+        let mut run = ChunkedArray::new();
         let mut model = BTreeMap::new();
         for (number, (what, at)) in steps.iter().enumerate() {
             let held = run.clone();
@@ -92,7 +92,7 @@ proptest! {
         }
         let whole: Vec<_> = model.clone().into_iter().collect();
         prop_assert_eq!(content(&run), whole.clone());
-        prop_assert_eq!(content(&Run::from_sorted(whole.clone())), whole.clone());
+        prop_assert_eq!(content(&ChunkedArray::from_sorted(whole.clone())), whole.clone());
         prop_assert_eq!(run.len(), whole.len());
         for number in 0..300 {
             let below = model.range(..=key(number)).next_back().map(|(key, _)| key.clone());

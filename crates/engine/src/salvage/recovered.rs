@@ -13,7 +13,7 @@ use crate::content::{Reading, piece_bound, piece_range, split_piece_key};
 use crate::error::Result;
 use crate::extent::Extent;
 use crate::tree::value::{BlobId, Content, Piece, Record, Value};
-use crate::tree::{Gap, NodeSource, Tourist, Tree};
+use crate::tree::{Gap, NodeSource, ScanVisitor, Tree};
 
 /// Where the bytes of a part are.
 #[derive(Clone, Debug)]
@@ -69,34 +69,34 @@ pub(super) type Parts = BTreeMap<u64, Part>;
 
 /// A value.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sketch {
+pub(super) struct RecoveredValue {
     pub size: u64,
     pub parts: Parts,
 }
 
-impl Sketch {
+impl RecoveredValue {
     /// A value of these bytes.
-    pub fn of_bytes(bytes: &Bytes) -> Sketch {
+    pub fn of_bytes(bytes: &Bytes) -> RecoveredValue {
         let mut parts = Parts::new();
         if !bytes.is_empty() {
             parts.insert(0, Part::of(Piece::Inline(bytes.clone())));
         }
-        Sketch { size: bytes.len() as u64, parts }
+        RecoveredValue { size: bytes.len() as u64, parts }
     }
 
     /// The value of a record in a tree, and the tree of frozen blobs; what they cannot tell of it is lost.
-    pub fn of_record(record: &Record, tree: &Tree, frozen: &Tree, source: &dyn NodeSource) -> Result<Sketch> {
-        let mut sketch = Sketch { size: record.size, parts: Parts::new() };
+    pub fn of_record(record: &Record, tree: &Tree, frozen: &Tree, source: &dyn NodeSource) -> Result<RecoveredValue> {
+        let mut recovered = RecoveredValue { size: record.size, parts: Parts::new() };
         match &record.content {
             Content::Empty => {}
-            Content::Single(piece) => sketch.write(0, Part::of(piece.clone())),
+            Content::Single(piece) => recovered.write(0, Part::of(piece.clone())),
             Content::Pieces(blob) => {
-                sketch.parts = pieces_of(*blob, tree, source)?;
-                sketch.carve(record.size, u64::MAX);
+                recovered.parts = pieces_of(*blob, tree, source)?;
+                recovered.carve(record.size, u64::MAX);
             }
         }
-        thaw(&mut sketch.parts, frozen, source)?;
-        Ok(sketch)
+        thaw(&mut recovered.parts, frozen, source)?;
+        Ok(recovered)
     }
 
     /// Makes room in `from..to`.
@@ -120,7 +120,7 @@ impl Sketch {
     }
 
     /// Writes a value's bytes at an offset, as the operation does.
-    pub fn write_at(&mut self, at: u64, data: &Sketch) {
+    pub fn write_at(&mut self, at: u64, data: &RecoveredValue) {
         if data.size == 0 {
             return;
         }
@@ -137,19 +137,19 @@ impl Sketch {
     }
 
     /// The bytes `from..to` as a value of their own.
-    pub fn range(&self, from: u64, to: u64) -> Sketch {
-        let mut cut = Sketch { size: to, parts: self.parts.clone() };
+    pub fn range(&self, from: u64, to: u64) -> RecoveredValue {
+        let mut cut = RecoveredValue { size: to, parts: self.parts.clone() };
         cut.carve(0, from);
         cut.carve(to, u64::MAX);
         let parts = cut.parts.into_iter().map(|(at, part)| (at - from, part)).collect();
-        Sketch { size: to - from, parts }
+        RecoveredValue { size: to - from, parts }
     }
 
     /// A value of which only the length is known.
-    pub fn lost(size: u64) -> Sketch {
-        let mut sketch = Sketch { size, parts: Parts::new() };
-        sketch.write(0, Part::lost(size));
-        sketch
+    pub fn lost(size: u64) -> RecoveredValue {
+        let mut recovered = RecoveredValue { size, parts: Parts::new() };
+        recovered.write(0, Part::lost(size));
+        recovered
     }
 
     /// The value as a number of 8 bytes; `None` when it cannot be read.
@@ -193,7 +193,7 @@ fn carve(parts: &mut Parts, from: u64, to: u64) {
 pub(super) fn pieces_of(blob: BlobId, tree: &Tree, source: &dyn NodeSource) -> Result<Parts> {
     let range = piece_range(blob);
     let mut found = Found { blob, parts: Parts::new(), unread: Vec::new() };
-    tree.tour(source, &range.start, range.end.as_deref(), &mut found)?;
+    tree.scan(source, &range.start, range.end.as_deref(), &mut found)?;
     let Found { mut parts, unread, .. } = found;
     for (from, to) in unread {
         fill_lost(&mut parts, from, to);
@@ -254,7 +254,7 @@ struct Found {
     unread: Vec<(u64, u64)>,
 }
 
-impl Tourist for Found {
+impl ScanVisitor for Found {
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
         let (_, offset) = split_piece_key(key)?;
         if let Value::Piece(piece) = value {
@@ -282,9 +282,9 @@ mod tests {
     use super::*;
 
     /// The same value byte by byte: `None` is lost.
-    fn plain(sketch: &Sketch) -> Vec<Option<u8>> {
-        let mut out = vec![Some(0); sketch.size as usize];
-        for (at, part) in &sketch.parts {
+    fn plain(recovered: &RecoveredValue) -> Vec<Option<u8>> {
+        let mut out = vec![Some(0); recovered.size as usize];
+        for (at, part) in &recovered.parts {
             for offset in 0..part.length {
                 out[(at + offset) as usize] = match &part.source {
                     Source::Piece(Piece::Inline(bytes)) => Some(bytes[offset as usize]),
@@ -295,8 +295,12 @@ mod tests {
         out
     }
 
-    fn data(bytes: &[u8], lost: bool) -> Sketch {
-        if lost { Sketch::lost(bytes.len() as u64) } else { Sketch::of_bytes(&Bytes::copy_from_slice(bytes)) }
+    fn data(bytes: &[u8], lost: bool) -> RecoveredValue {
+        if lost {
+            RecoveredValue::lost(bytes.len() as u64)
+        } else {
+            RecoveredValue::of_bytes(&Bytes::copy_from_slice(bytes))
+        }
     }
 
     proptest! {
@@ -304,43 +308,43 @@ mod tests {
         fn behaves_as_a_vector_of_known_and_lost_bytes(
             steps in prop::collection::vec((0u8..4, 0u64..60, prop::collection::vec(1u8.., 0..30), any::<bool>()), 1..30),
         ) {
-            let mut sketch = Sketch::default();
+            let mut recovered = RecoveredValue::default();
             let mut model: Vec<Option<u8>> = Vec::new();
             for (kind, at, bytes, lost) in steps {
                 let known: Vec<Option<u8>> = bytes.iter().map(|byte| (!lost).then_some(*byte)).collect();
                 let from = at as usize;
                 match kind {
                     0 => {
-                        sketch.write_at(at, &data(&bytes, lost));
+                        recovered.write_at(at, &data(&bytes, lost));
                         if !bytes.is_empty() {
                             model.resize(model.len().max(from + bytes.len()), Some(0));
                             model[from..from + bytes.len()].copy_from_slice(&known);
                         }
                     }
                     1 => {
-                        sketch.truncate(at);
+                        recovered.truncate(at);
                         model.resize(from, Some(0));
                     }
                     2 => {
                         let from = from.min(model.len());
                         let to = (from + bytes.len()).min(model.len());
-                        sketch = sketch.range(from as u64, to as u64);
+                        recovered = recovered.range(from as u64, to as u64);
                         model = model[from..to].to_vec();
                     }
                     _ => {
                         // What a leaf that cannot be read may have told of: only gaps are lost by it.
                         let to = (from + bytes.len()).min(model.len());
-                        let covered = |at: usize| sketch.parts.iter().any(|(start, part)| {
+                        let covered = |at: usize| recovered.parts.iter().any(|(start, part)| {
                             (*start as usize..(*start + part.length) as usize).contains(&at)
                         });
                         let gaps: Vec<usize> = (from..to).filter(|at| !covered(*at)).collect();
                         if from < to {
-                            fill_lost(&mut sketch.parts, from as u64, to as u64);
+                            fill_lost(&mut recovered.parts, from as u64, to as u64);
                         }
                         gaps.into_iter().for_each(|at| model[at] = None);
                     }
                 }
-                prop_assert_eq!(plain(&sketch), model.clone());
+                prop_assert_eq!(plain(&recovered), model.clone());
             }
         }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The most threads of a store's crew: as many calls of the device under way as keep one busy.
+/// The most threads of a store's io_pool: as many calls of the device under way as keep one busy.
 pub const CREW_MAX: usize = 4;
 /// An idle thread ends after so long.
 const IDLE: Duration = Duration::from_secs(3);
@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(3);
 pub type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    /// The number of this thread where it is one of a crew, else 0. The caller's own thread is not asked for its id: what
+    /// The number of this thread where it is one of a io_pool, else 0. The caller's own thread is not asked for its id: what
     /// the standard library would keep for that is left behind when a program in C ends.
     static MEMBER: Cell<u64> = const { Cell::new(0) };
 }
@@ -45,16 +45,16 @@ struct Shared {
 }
 
 /// The threads of one store.
-pub struct Crew {
+pub struct IoPool {
     shared: Arc<Shared>,
 }
 
-impl Crew {
-    /// A crew; one that is not to have threads leaves all work to its callers.
-    pub fn new(with_threads: bool) -> Crew {
-        let crew = Crew { shared: Arc::default() };
-        crew.shared.state.lock().closed = !with_threads;
-        crew
+impl IoPool {
+    /// A io_pool; one that is not to have threads leaves all work to its callers.
+    pub fn new(with_threads: bool) -> IoPool {
+        let io_pool = IoPool { shared: Arc::default() };
+        io_pool.shared.state.lock().closed = !with_threads;
+        io_pool
     }
 
     /// Has a job done, soon or before this returns.
@@ -97,7 +97,7 @@ impl Crew {
         let mut state = self.shared.state.lock();
         state.closed = true;
         self.shared.work.notify_all();
-        // One of the crew may have dropped the last handle of the store: it does not wait for itself.
+        // One of the io_pool may have dropped the last handle of the store: it does not wait for itself.
         let here = MEMBER.get();
         while state.threads.iter().any(|thread| *thread != here) {
             self.shared.ended.wait(&mut state);
@@ -105,9 +105,9 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for IoPool {
     fn drop(&mut self) {
-        // Not waited for: this may be one of the crew that drops the last handle of a store.
+        // Not waited for: this may be one of the io_pool that drops the last handle of a store.
         self.shared.state.lock().closed = true;
         self.shared.work.notify_all();
     }
@@ -148,21 +148,21 @@ mod tests {
 
     #[test]
     fn everything_is_done_when_it_is_closed() {
-        let (crew, done) = (Crew::new(true), Arc::new(AtomicUsize::new(0)));
+        let (io_pool, done) = (IoPool::new(true), Arc::new(AtomicUsize::new(0)));
         for number in 0..200 {
             let done = Arc::clone(&done);
-            crew.run(Box::new(move || {
+            io_pool.run(Box::new(move || {
                 done.fetch_add(1, Ordering::SeqCst);
                 assert!(number % 50 != 7, "a job that panics harms no other");
             }));
         }
-        assert!(crew.is_at_work() && crew.shared.state.lock().threads.len() <= CREW_MAX);
-        crew.close();
+        assert!(io_pool.is_at_work() && io_pool.shared.state.lock().threads.len() <= CREW_MAX);
+        io_pool.close();
         assert_eq!(done.load(Ordering::SeqCst), 200);
-        assert!(crew.shared.state.lock().threads.is_empty());
+        assert!(io_pool.shared.state.lock().threads.is_empty());
         // From then on the caller does it.
         let after = Arc::clone(&done);
-        crew.run(Box::new(move || {
+        io_pool.run(Box::new(move || {
             after.fetch_add(1, Ordering::SeqCst);
         }));
         assert_eq!(done.load(Ordering::SeqCst), 201);
@@ -170,37 +170,37 @@ mod tests {
 
     #[test]
     fn jobs_run_beside_each_other() {
-        let crew = Crew::new(true);
+        let io_pool = IoPool::new(true);
         let meeting = Arc::new(std::sync::Barrier::new(CREW_MAX));
         for _ in 0..CREW_MAX {
             let meeting = Arc::clone(&meeting);
-            crew.run(Box::new(move || {
+            io_pool.run(Box::new(move || {
                 meeting.wait();
             }));
         }
-        crew.close();
+        io_pool.close();
     }
 
     #[test]
     fn one_of_the_crew_can_close_it() {
-        let crew = Arc::new(Crew::new(true));
+        let io_pool = Arc::new(IoPool::new(true));
         let (tell, told) = std::sync::mpsc::channel();
-        let other = Arc::clone(&crew);
-        crew.run(Box::new(move || {
+        let other = Arc::clone(&io_pool);
+        io_pool.run(Box::new(move || {
             other.close();
             tell.send(()).unwrap();
         }));
         told.recv().unwrap();
-        crew.close();
+        io_pool.close();
     }
 
     #[test]
     fn without_threads_the_caller_works() {
-        let crew = Crew::new(false);
+        let io_pool = IoPool::new(false);
         let caller = std::thread::current().id();
         let (tell, told) = std::sync::mpsc::channel();
-        crew.run(Box::new(move || tell.send(std::thread::current().id()).unwrap()));
+        io_pool.run(Box::new(move || tell.send(std::thread::current().id()).unwrap()));
         assert_eq!(told.try_recv(), Ok(caller));
-        assert!(!crew.is_at_work());
+        assert!(!io_pool.is_at_work());
     }
 }

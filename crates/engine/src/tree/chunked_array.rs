@@ -1,7 +1,7 @@
 //! The sorted entries of one node, in shared pieces.
 //!
 //! A node of 16 KiB holds hundreds of entries; copying it whole for each change would cost hundreds
-//! of counts on cold cache lines. A [`Run`] keeps them in chunks of a few dozen behind `Arc`s, so
+//! of counts on cold cache lines. A [`ChunkedArray`] keeps them in chunks of a few dozen behind `Arc`s, so
 //! that a copy shares all chunks and a change copies one. Beside each entry, and beside each chunk for its
 //! first one, stand eight bytes of the key, so that a search looks at one key at its end and not at one a step.
 //!
@@ -28,15 +28,15 @@ const _: () = assert!(CHUNK_MAX <= u64::BITS as usize);
 
 /// A sorted sequence that is cheap to copy.
 #[derive(Clone)]
-pub(super) struct Run<T> {
+pub(super) struct ChunkedArray<T> {
     /// Of the first keys of all chunks.
     common: Common,
-    heads: Vec<Head<T>>,
+    heads: Vec<CommitState<T>>,
 }
 
 /// A chunk and the prefix of its first key.
 #[derive(Clone)]
-struct Head<T> {
+struct CommitState<T> {
     prefix: u64,
     chunk: Arc<Chunk<T>>,
 }
@@ -60,10 +60,10 @@ impl Spot {
     }
 }
 
-impl<T: Clone> Run<T> {
+impl<T: Clone> ChunkedArray<T> {
     /// Without entries.
     pub(super) fn new() -> Self {
-        Run { common: Common::default(), heads: Vec::new() }
+        ChunkedArray { common: Common::default(), heads: Vec::new() }
     }
 
     /// From entries in ascending order.
@@ -71,9 +71,9 @@ impl<T: Clone> Run<T> {
         let mut heads = Vec::with_capacity(entries.len().div_ceil(CHUNK_MAX));
         let mut rest = entries.into_iter().peekable();
         while rest.peek().is_some() {
-            heads.push(Head { prefix: 0, chunk: Arc::new(Chunk::of(rest.by_ref().take(CHUNK_MAX))) });
+            heads.push(CommitState { prefix: 0, chunk: Arc::new(Chunk::of(rest.by_ref().take(CHUNK_MAX))) });
         }
-        let mut run = Run { common: Common::default(), heads };
+        let mut run = ChunkedArray { common: Common::default(), heads };
         run.note();
         run
     }
@@ -121,7 +121,8 @@ impl<T: Clone> Run<T> {
             Ordering::Greater => self.heads.len(),
             Ordering::Equal => {
                 let prefix = self.common.prefix(key);
-                let order = |head: &Head<T>| head.prefix.cmp(&prefix).then_with(|| head.chunk.first_key().cmp(key));
+                let order =
+                    |head: &CommitState<T>| head.prefix.cmp(&prefix).then_with(|| head.chunk.first_key().cmp(key));
                 self.heads.partition_point(|head| order(head).is_le())
             }
         }
@@ -317,14 +318,14 @@ impl<T: Clone> Run<T> {
     }
 
     /// Cuts off all entries after a spot.
-    pub(super) fn split_off(&mut self, spot: Spot) -> Run<T> {
-        let mut upper = Run { common: self.common, heads: Vec::new() };
+    pub(super) fn split_off(&mut self, spot: Spot) -> ChunkedArray<T> {
+        let mut upper = ChunkedArray { common: self.common, heads: Vec::new() };
         let Some(len) = self.chunk(spot.chunk).map(Chunk::len) else { return upper };
         upper.heads.reserve(self.heads.len() - spot.chunk + 1);
         let cut = len > spot.index && spot.index > 0;
         if cut {
             let chunk = writable(&mut self.heads[spot.chunk].chunk).split_off(spot.index);
-            upper.heads.push(Head { prefix: 0, chunk: Arc::new(chunk) });
+            upper.heads.push(CommitState { prefix: 0, chunk: Arc::new(chunk) });
         }
         let keep = if spot.index > 0 { spot.chunk + 1 } else { spot.chunk };
         upper.heads.extend(self.heads.drain(keep..));
@@ -333,7 +334,7 @@ impl<T: Clone> Run<T> {
     }
 
     /// Adds the entries of a run whose keys are all above those of this one.
-    pub(super) fn append(&mut self, upper: Run<T>) {
+    pub(super) fn append(&mut self, upper: ChunkedArray<T>) {
         let seam = self.heads.len();
         self.heads.extend(upper.heads);
         self.note();
@@ -362,7 +363,7 @@ impl<T: Clone> Run<T> {
     }
 
     fn insert_chunk(&mut self, at: usize, chunk: Chunk<T>) {
-        self.heads.insert(at, Head { prefix: 0, chunk: Arc::new(chunk) });
+        self.heads.insert(at, CommitState { prefix: 0, chunk: Arc::new(chunk) });
         self.note_head(at);
     }
 

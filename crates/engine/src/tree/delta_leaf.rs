@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::gone::Gone;
+use super::chunked_array::ChunkedArray;
 use super::packed::Packed;
-use super::run::Run;
+use super::tombstones::Tombstones;
 use super::value::{Held, Value};
 use super::{Node, NodeSource, load, merged::Merged, node};
 use crate::Result;
@@ -27,13 +27,13 @@ const CHANGE_LEN: usize = size_of::<(Bytes, Value)>();
 
 /// The changes of a leaf.
 #[derive(Clone)]
-pub(super) struct Patch {
+pub(super) struct DeltaLeaf {
     base: NodeRef,
     _lease: Arc<Lease>,
     /// What was put.
-    changes: Run<Value>,
+    changes: ChunkedArray<Value>,
     /// What of the stored leaf was taken away. An entry that was put since stays in here.
-    gone: Gone,
+    gone: Tombstones,
     /// Bytes of keys and values, and what stands around them.
     memory_len: usize,
 }
@@ -55,10 +55,10 @@ pub enum Exchanged {
     Not(Value),
 }
 
-impl Patch {
+impl DeltaLeaf {
     /// No change of the leaf at `base`.
-    pub(super) fn new(base: NodeRef, lease: Arc<Lease>) -> Patch {
-        Patch { base, _lease: lease, changes: Run::new(), gone: Gone::default(), memory_len: 0 }
+    pub(super) fn new(base: NodeRef, lease: Arc<Lease>) -> DeltaLeaf {
+        DeltaLeaf { base, _lease: lease, changes: ChunkedArray::new(), gone: Tombstones::default(), memory_len: 0 }
     }
 
     /// The leaf that it changes.
@@ -67,12 +67,12 @@ impl Patch {
     }
 
     /// What was put, by key.
-    pub(super) fn changes(&self) -> &Run<Value> {
+    pub(super) fn changes(&self) -> &ChunkedArray<Value> {
         &self.changes
     }
 
     /// What was put, to forget what was written of it.
-    pub(super) fn changes_mut(&mut self) -> &mut Run<Value> {
+    pub(super) fn changes_mut(&mut self) -> &mut ChunkedArray<Value> {
         &mut self.changes
     }
 

@@ -3,19 +3,19 @@
 //! Invariants:
 //! - What waits takes at most half as much again as its bound; the bound follows what is free now.
 //! - Room for what the bound of the smallest store of this length allows is kept back as the reserve, room for what waits
-//!   beyond that by [`Allocator::set_table`](crate::space::Allocator::set_table): data never takes what a checkpoint needs.
+//!   beyond that by [`Allocator::set_beyond_reserve`](crate::space::Allocator::set_beyond_reserve): data never takes what a checkpoint needs.
 
 use std::time::Duration;
 
 use crate::batch::Version;
 use crate::checkpoint::RUN_BLOCKS;
-use crate::checkpoint_state::Book;
-use crate::commit_state::Head;
+use crate::checkpoint_state::CheckpointState;
+use crate::commit_state::CommitState;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
 use crate::space::Class;
-use crate::tree::Weight;
+use crate::tree::DirtySize;
 
 /// The longest that a commit waits for a checkpoint that has room left for it.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
@@ -46,39 +46,39 @@ fn pause_before(taken: u64, most: u64, paced: u64) -> Duration {
 
 impl Core {
     /// What may wait for a checkpoint now.
-    pub(crate) fn table(&self, head: &Head) -> Weight {
-        self.limits.table_with(head.table, self.allocator.free_blocks() * BLOCK_LEN as u64)
+    pub(crate) fn dirty_budget(&self, head: &CommitState) -> DirtySize {
+        self.limits.dirty_budget_with(head.dirty_budget, self.allocator.free_blocks() * BLOCK_LEN as u64)
     }
 
     /// How long the next commit waits, while a checkpoint is under way and the room for what comes meanwhile runs out: longer
     /// and longer, rather than not at all and then for the end of the checkpoint.
-    pub(crate) fn pause(&self, head: &Head) -> Option<Duration> {
-        if head.frozen == Version(0) {
+    pub(crate) fn pause(&self, head: &CommitState) -> Option<Duration> {
+        if head.checkpoint_cut == Version(0) {
             return None;
         }
-        let (dirty, table, ring_len) = (head.dirty, self.table(head), self.ring.length());
-        let most = table.and_half();
+        let (dirty, budget, ring_len) = (head.dirty, self.dirty_budget(head), self.ring.length());
+        let most = budget.with_half();
         let log_len = head.sealed.position.0.saturating_sub(head.tail.0);
-        let pause = pause_before(dirty.counted_len(most), most.memory_len, PACED_LEN.min(table.memory_len / 2))
-            .max(pause_before(dirty.device_len, most.device_len, PACED_LEN.min(table.device_len / 2)))
+        let pause = pause_before(dirty.counted_len(most), most.memory_len, PACED_LEN.min(budget.memory_len / 2))
+            .max(pause_before(dirty.device_len, most.device_len, PACED_LEN.min(budget.device_len / 2)))
             .max(pause_before(log_len, ring_len, PACED_LEN.min(ring_len / PACED_RING_SHARE)));
         Some(pause).filter(|pause| *pause >= PAUSE_MIN)
     }
 
     /// Keeps from data what the next checkpoint is going to write and the reserve has no room for.
-    pub(crate) fn keep_for_table(&self, head: &Head) {
-        let beyond = head.dirty.device_len.saturating_sub(head.table.device_len);
-        self.allocator.set_table(beyond / BLOCK_LEN as u64);
+    pub(crate) fn keep_for_dirty_budget(&self, head: &CommitState) {
+        let beyond = head.dirty.device_len.saturating_sub(head.dirty_budget.device_len);
+        self.allocator.set_beyond_reserve(beyond / BLOCK_LEN as u64);
     }
 
     /// Makes the store larger where a checkpoint would find no room, or came for want of room alone: the next one then
     /// writes more changes with each node. Where the store cannot grow what there is has to do.
-    pub(crate) fn grow_for_table(&self) -> Result<()> {
+    pub(crate) fn grow_for_dirty_budget(&self) -> Result<()> {
         if self.lacks_room() == Room::Enough {
             return Ok(());
         }
         // What only the older root needs, before the file becomes longer.
-        self.give_up_older(&mut self.book.lock())?;
+        self.give_up_older(&mut self.checkpointed.lock())?;
         match self.lacks_room() {
             Room::Enough => Ok(()),
             Room::Later(blocks) => self.grow(blocks).map(drop),
@@ -88,32 +88,32 @@ impl Core {
 
     /// Whether the next checkpoint finds room, and the one after it.
     fn lacks_room(&self) -> Room {
-        let (dirty, table, log_len) = {
+        let (dirty, budget, log_len) = {
             let head = self.head.lock();
-            (head.dirty, self.table(&head), head.sealed.position.0.saturating_sub(head.cut_at.0))
+            (head.dirty, self.dirty_budget(&head), head.sealed.position.0.saturating_sub(head.cut_at.0))
         };
         let blocks = dirty.device_len / BLOCK_LEN as u64;
         let need = blocks + u64::from(RUN_BLOCKS);
         let room_alone =
-            dirty.counted_len(table) < table.memory_len / 2 && log_len < self.limits.checkpoint_log_len / 2;
+            dirty.counted_len(budget) < budget.memory_len / 2 && log_len < self.limits.checkpoint_log_len / 2;
         if !self.allocator.admits(need, Class::Checkpoint) {
             Room::Now(need)
-        } else if dirty.device_len > table.device_len && room_alone {
+        } else if dirty.device_len > budget.device_len && room_alone {
             Room::Later(blocks)
         } else {
             Room::Enough
         }
     }
 
-    /// What is kept back from data: 3%, and what one checkpoint of a full table may write.
-    pub(crate) fn set_reserve(&self, book: &Book) {
-        let blocks = book.newest.blocks;
-        let table = self.limits.table(blocks * BLOCK_LEN as u64);
-        let written = 2 * table.device_len / BLOCK_LEN as u64;
+    /// What is kept back from data: 3%, and what one checkpoint of a full budget may write.
+    pub(crate) fn set_reserve(&self, checkpointed: &CheckpointState) {
+        let blocks = checkpointed.newest.blocks;
+        let budget = self.limits.dirty_budget(blocks * BLOCK_LEN as u64);
+        let written = 2 * budget.device_len / BLOCK_LEN as u64;
         self.allocator.set_reserve((blocks * 3 / 100).max(written.min(blocks / 8)));
         let mut head = self.head.lock();
-        head.table = table;
-        self.keep_for_table(&head);
+        head.dirty_budget = budget;
+        self.keep_for_dirty_budget(&head);
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) const PROMISES: SpaceId = SpaceId(9);
 
 /// What is promised, in memory.
 #[derive(Default)]
-pub(crate) struct Promises {
+pub(crate) struct Reservations {
     books: Mutex<Books>,
     any: AtomicBool,
     /// One promise is given at a time.
@@ -47,7 +47,7 @@ impl Books {
     }
 }
 
-impl Promises {
+impl Reservations {
     /// Whether anybody has any.
     pub(crate) fn are_any(&self) -> bool {
         self.any.load(Ordering::Acquire)
@@ -61,7 +61,7 @@ impl Promises {
         self.books.lock().left.get(at).map_or(0, |left| u64::try_from(*left).unwrap_or(0))
     }
 
-    /// Adds to what is left for keys, or ends their promises; gives what all have now.
+    /// Adds to what is left for keys, or ends their reservations; gives what all have now.
     pub(crate) fn change(&self, changes: impl IntoIterator<Item = (Place, Option<i64>)>) -> u64 {
         let mut books = self.books.lock();
         changes.into_iter().for_each(|(whose, delta)| books.change(whose, delta));

@@ -1,6 +1,6 @@
-//! Runs of a stage while the crew writes them.
+//! Runs of a stage while the io_pool writes them.
 //!
-//! Invariant: a flight always lands, when nobody uses its memory any more: with its buffer, or with what went wrong; also when its writer panicked.
+//! Invariant: a in_flight always lands, when nobody uses its memory any more: with its buffer, or with what went wrong; also when its writer panicked.
 
 use std::sync::Arc;
 
@@ -63,60 +63,60 @@ pub fn leave(core: &Core, buffer: Lent, targets: Vec<Target>) -> Option<Lent> {
 }
 
 #[derive(Default)]
-struct Runway {
+struct Completion {
     landed: Mutex<Option<Result<Option<Lent>>>>,
     told: Condvar,
 }
 
 /// Memory on its way to the device.
-pub struct Flight {
-    runway: Arc<Runway>,
+pub struct InFlightWrite {
+    completion: Arc<Completion>,
 }
 
-impl Flight {
+impl InFlightWrite {
     /// Hands memory over to be written.
-    pub fn begin(core: &Arc<Core>, memory: Memory, targets: Vec<Target>) -> Flight {
-        let runway = Arc::new(Runway::default());
-        let mut pilot = Pilot(Some(Arc::clone(&runway)));
+    pub fn begin(core: &Arc<Core>, memory: Memory, targets: Vec<Target>) -> InFlightWrite {
+        let completion = Arc::new(Completion::default());
+        let mut guard = CompletionGuard(Some(Arc::clone(&completion)));
         let worker = Arc::clone(core);
-        core.crew.run(Box::new(move || {
+        core.io_pool.run(Box::new(move || {
             let written = targets.iter().try_for_each(|target| write(&worker, target, memory.bytes()));
             let buffer = memory.into_lent();
-            pilot.land(written.map(|()| buffer.and_then(|buffer| leave(&worker, buffer, targets))));
+            guard.land(written.map(|()| buffer.and_then(|buffer| leave(&worker, buffer, targets))));
         }));
-        Flight { runway }
+        InFlightWrite { completion }
     }
 
     /// Whether there is nothing to wait for.
-    pub fn has_landed(&self) -> bool {
-        self.runway.landed.lock().is_some()
+    pub fn is_done(&self) -> bool {
+        self.completion.landed.lock().is_some()
     }
 
     /// Waits for it; gives the buffer that was lent, unless the cache of data has it now.
     pub fn land(self) -> Result<Option<Lent>> {
-        let mut landed = self.runway.landed.lock();
+        let mut landed = self.completion.landed.lock();
         loop {
             match landed.take() {
                 Some(outcome) => return outcome,
-                None => self.runway.told.wait(&mut landed),
+                None => self.completion.told.wait(&mut landed),
             }
         }
     }
 }
 
 /// Whoever writes. Tells of a panic by being dropped before it has landed.
-struct Pilot(Option<Arc<Runway>>);
+struct CompletionGuard(Option<Arc<Completion>>);
 
-impl Pilot {
+impl CompletionGuard {
     fn land(&mut self, outcome: Result<Option<Lent>>) {
-        if let Some(runway) = self.0.take() {
-            *runway.landed.lock() = Some(outcome);
-            runway.told.notify_one();
+        if let Some(completion) = self.0.take() {
+            *completion.landed.lock() = Some(outcome);
+            completion.told.notify_one();
         }
     }
 }
 
-impl Drop for Pilot {
+impl Drop for CompletionGuard {
     fn drop(&mut self) {
         if self.0.is_some() {
             self.land(Err(Error::new(ErrorKind::Stopped, "a writer of the store panicked")));

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Gather, Gathered};
+use super::{Buffered, WriteBuffer};
 use crate::batch::{BATCH_OPERATIONS_MAX, Batch, Durability, Operation, Payload, Place};
 use crate::error::{Error, ErrorKind};
 use crate::objects::layout::{SPACE, Setting};
@@ -29,7 +29,7 @@ const ROOM_SHARE: u64 = 2;
 /// What was gathered up to a moment.
 pub(super) struct Set {
     /// Creations and deletions, in the order of calls.
-    pub operations: Vec<Gathered>,
+    pub operations: Vec<Buffered>,
     /// How many of them came before the first write.
     pub before_writes: usize,
     /// What was written, and to which objects.
@@ -38,7 +38,7 @@ pub(super) struct Set {
 
 impl Set {
     /// The operations that are in one commit with the writes.
-    pub fn with_writes(&self) -> &[Gathered] {
+    pub fn with_writes(&self) -> &[Buffered] {
         self.operations.get(self.before_writes..).unwrap_or_default()
     }
 }
@@ -51,7 +51,7 @@ pub(super) struct Submitted {
     pub why: Option<Error>,
 }
 
-impl Gather {
+impl WriteBuffer {
     /// Submits a set. Where it has writes this returns once they are visible, or lost.
     pub(super) fn submit_set(&self, set: &mut Set, pending: &Pending) {
         let mut done = Submitted::default();
@@ -71,7 +71,7 @@ impl Gather {
     }
 
     /// Submits creations and deletions, in as many commits as it takes.
-    pub(super) fn submit_split(&self, operations: &[Gathered], done: &mut Submitted) {
+    pub(super) fn submit_split(&self, operations: &[Buffered], done: &mut Submitted) {
         let mut rest = operations;
         while !rest.is_empty() {
             let (part, after) = rest.split_at(self.commit_len(rest));
@@ -82,7 +82,7 @@ impl Gather {
 
     /// How many of these one commit takes: as the log allows, and no more creations than there surely is room for, so
     /// that no store grows, and none is refused, for many together.
-    fn commit_len(&self, operations: &[Gathered]) -> usize {
+    fn commit_len(&self, operations: &[Buffered]) -> usize {
         let core = self.engine.shared();
         let most = operations.len().min(COMMIT_MAX).min(core.limits.group_len_max / OPERATION_LEN).max(1);
         let room = usize::try_from(core.allocator.free_blocks() / ROOM_SHARE).unwrap_or(COMMIT_MAX).max(RETRY);
@@ -90,7 +90,7 @@ impl Gather {
         creations.nth(room).map_or(most, |(at, _)| at)
     }
 
-    fn submit_part(&self, part: &[Gathered], done: &mut Submitted) {
+    fn submit_part(&self, part: &[Buffered], done: &mut Submitted) {
         let (created, deleted) = sorted(part);
         match self.try_both(&created, &deleted, done) {
             Some(error) if error.kind() == ErrorKind::Full && !created.is_empty() => {
@@ -148,7 +148,7 @@ impl Gather {
 }
 
 /// The numbers of the objects that operations create, and of those that they delete; sorted.
-pub(super) fn sorted(part: &[Gathered]) -> (Vec<u64>, Vec<u64>) {
+pub(super) fn sorted(part: &[Buffered]) -> (Vec<u64>, Vec<u64>) {
     let of = |creates| {
         let wanted = part.iter().filter(|gathered| gathered.creates == creates);
         let mut numbers: Vec<u64> = wanted.map(|gathered| gathered.number).collect();

@@ -1,15 +1,15 @@
-//! Bytes on their way to fresh blocks: gathered in a buffer, given blocks, and written by the crew while the next
+//! Bytes on their way to fresh blocks: gathered in a buffer, given blocks, and written by the io_pool while the next
 //! buffer is filled.
 //!
 //! Invariants:
 //! - Blocks are named to the caller before they are written, so that a failure gives them back.
-//! - What was taken and not named is given back when the lane is dropped, and that waits for the writes under way.
+//! - What was taken and not named is given back when the extent_writer is dropped, and that waits for the writes under way.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::flight::{Flight, Memory, Shared, leave, write};
+use super::in_flight::{InFlightWrite, Memory, Shared, leave, write};
 use super::unwritten::TURN;
 use crate::address::BlockRange;
 use crate::buffers::{BUFFER_LEN, Lent};
@@ -17,19 +17,19 @@ use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::extent::Extent;
-use crate::space::{Class, Spot};
+use crate::space::{Class, PlacementHint};
 use crate::stage::Lifetime;
 use crate::staged::Target;
 
 /// The longest run of data, in bytes: what is written at once.
 const RUN_LEN_MAX: usize = BUFFER_LEN;
-/// Runs of one lane that are written at once.
-pub const FLIGHTS_MAX: usize = 3;
-/// A lane of known length takes up to this many blocks at once, so that its runs lie one after the other: 16 MiB.
+/// Runs of one extent_writer that are written at once.
+pub const IN_FLIGHT_MAX: usize = 3;
+/// A extent_writer of known length takes up to this many blocks at once, so that its runs lie one after the other: 16 MiB.
 const TAKE_BLOCKS_MAX: u64 = 1 << 12;
 
 /// Bytes on their way to fresh blocks.
-pub struct Lane {
+pub struct ExtentWriter {
     core: Arc<Core>,
     class: Class,
     /// How many bytes come at most, where that is known.
@@ -38,24 +38,24 @@ pub struct Lane {
     filled: usize,
     /// Bytes that have their place.
     placed: u64,
-    spot: Spot,
+    placement_hint: PlacementHint,
     /// Blocks that were taken and are not used yet.
     taken: BlockRange,
     /// Runs that are written at the moment, oldest first.
-    flights: VecDeque<Flight>,
+    in_flight_writes: VecDeque<InFlightWrite>,
     /// What went wrong: nothing can come after it.
     failed: Option<Error>,
 }
 
-impl Lane {
+impl ExtentWriter {
     /// Without a byte yet. `reserved`: it may take from space that was set aside.
-    pub fn new(core: Arc<Core>, expected: Option<u64>, reserved: bool, lifetime: Lifetime) -> Lane {
+    pub fn new(core: Arc<Core>, expected: Option<u64>, reserved: bool, lifetime: Lifetime) -> ExtentWriter {
         let class = if reserved { Class::Promised } else { Class::Data };
         let first = expected.map_or(RUN_LEN_MAX, |length| length.min(RUN_LEN_MAX as u64) as usize);
         let capacity = first.next_multiple_of(BLOCK_LEN).max(BLOCK_LEN);
         let lent = if capacity == BUFFER_LEN { core.buffers.lend() } else { None };
-        Lane {
-            spot: Spot { turn: core.allocator.next_turn(), lifetime },
+        ExtentWriter {
+            placement_hint: PlacementHint { turn: core.allocator.next_turn(), lifetime },
             core,
             class,
             expected,
@@ -63,7 +63,7 @@ impl Lane {
             filled: 0,
             placed: 0,
             taken: BlockRange { start: 0, count: 0 },
-            flights: VecDeque::new(),
+            in_flight_writes: VecDeque::new(),
             failed: None,
         }
     }
@@ -103,15 +103,16 @@ impl Lane {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        while self.flights.front().is_some_and(Flight::has_landed) {
+        while self.in_flight_writes.front().is_some_and(InFlightWrite::is_done) {
             self.land()?;
         }
-        self.core.check_running()
+        // Kept: a write under way may fail for another reason, and every call gives the first.
+        self.core.check_running().inspect_err(|error| self.failed = Some(error.clone()))
     }
 
     /// How many runs are being written.
     pub fn in_flight(&self) -> usize {
-        self.flights.len()
+        self.in_flight_writes.len()
     }
 
     /// Nothing can come after this.
@@ -121,13 +122,13 @@ impl Lane {
 
     /// Waits for the oldest write that is under way; gives its buffer, if it had one, for the next.
     fn land(&mut self) -> Result<Option<Lent>> {
-        let Some(flight) = self.flights.pop_front() else { return Ok(None) };
-        flight.land().inspect_err(|error| self.failed = Some(error.clone()))
+        let Some(in_flight) = self.in_flight_writes.pop_front() else { return Ok(None) };
+        in_flight.land().inspect_err(|error| _ = self.failed.get_or_insert_with(|| error.clone()))
     }
 
     /// Waits for every write that is under way.
-    pub fn land_all(&mut self) -> Result<()> {
-        while !self.flights.is_empty() {
+    pub fn finish_all(&mut self) -> Result<()> {
+        while !self.in_flight_writes.is_empty() {
             self.land()?;
         }
         Ok(())
@@ -147,10 +148,10 @@ impl Lane {
                 done = end;
             }
             self.placed += bytes.len() as u64;
-            if !self.core.crew.is_at_work() {
+            if !self.core.io_pool.is_at_work() {
                 return targets.iter().try_for_each(|target| write(&self.core, target, bytes)).map(|()| None);
             }
-            while self.flights.len() >= FLIGHTS_MAX {
+            while self.in_flight_writes.len() >= IN_FLIGHT_MAX {
                 self.land()?;
             }
             Ok(Some(targets))
@@ -158,7 +159,7 @@ impl Lane {
         match place() {
             Ok(None) => Ok(()),
             Ok(Some(targets)) => {
-                self.flights.push_back(Flight::begin(&self.core, Memory::Shared(memory), targets));
+                self.in_flight_writes.push_back(InFlightWrite::begin(&self.core, Memory::Shared(memory), targets));
                 Ok(())
             }
             Err(error) => {
@@ -175,7 +176,7 @@ impl Lane {
         last: bool,
         name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
     ) -> Result<()> {
-        let done = self.send_buffer(last, name).and_then(|()| if last { self.land_all() } else { Ok(()) });
+        let done = self.send_buffer(last, name).and_then(|()| if last { self.finish_all() } else { Ok(()) });
         done.inspect_err(|error| self.failed = Some(error.clone()))
     }
 
@@ -184,7 +185,7 @@ impl Lane {
         &mut self,
         name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
     ) -> Result<(Lent, Vec<Target>)> {
-        self.spot.turn = TURN;
+        self.placement_hint.turn = TURN;
         let targets = self.place(name).inspect_err(|error| self.failed = Some(error.clone()))?;
         Ok((std::mem::replace(&mut self.buffer, Lent::own(0)), targets))
     }
@@ -217,11 +218,11 @@ impl Lane {
         name: impl FnMut(&[u8], Range<usize>, BlockRange) -> Option<Extent>,
     ) -> Result<()> {
         let targets = self.place(name)?;
-        let next = if last || !self.core.crew.is_at_work() { None } else { self.next_buffer()? };
+        let next = if last || !self.core.io_pool.is_at_work() { None } else { self.next_buffer()? };
         match next {
             Some(next) => {
                 let full = std::mem::replace(&mut self.buffer, next);
-                self.flights.push_back(Flight::begin(&self.core, Memory::Lent(full), targets));
+                self.in_flight_writes.push_back(InFlightWrite::begin(&self.core, Memory::Lent(full), targets));
                 Ok(())
             }
             None => {
@@ -238,12 +239,12 @@ impl Lane {
     /// A buffer to go on with while the full one is written, if there is one.
     fn next_buffer(&mut self) -> Result<Option<Lent>> {
         loop {
-            if self.flights.len() < FLIGHTS_MAX
+            if self.in_flight_writes.len() < IN_FLIGHT_MAX
                 && let Some(next) = self.core.buffers.lend()
             {
                 return Ok(Some(next));
             }
-            if self.flights.is_empty() {
+            if self.in_flight_writes.is_empty() {
                 return Ok(None);
             }
             if let Some(buffer) = self.land()? {
@@ -259,8 +260,9 @@ impl Lane {
             self.give_back()?;
         }
         if self.taken.count == 0 {
-            self.taken =
-                self.take_ahead(blocks, done).map_or_else(|| self.core.allocate(blocks, self.class, self.spot), Ok)?;
+            self.taken = self
+                .take_ahead(blocks, done)
+                .map_or_else(|| self.core.allocate(blocks, self.class, self.placement_hint), Ok)?;
         }
         let count = blocks.min(self.taken.count);
         let range = BlockRange { start: self.taken.start, count };
@@ -279,15 +281,15 @@ impl Lane {
         self.core.check_running().ok()?;
         let need = self.expected?.saturating_sub(self.placed + done as u64).div_ceil(BLOCK_LEN as u64);
         let want = need.min(TAKE_BLOCKS_MAX) as u32;
-        if want <= blocks { None } else { self.core.allocator.allocate_exact(want, Class::Data, self.spot) }
+        if want <= blocks { None } else { self.core.allocator.allocate_exact(want, Class::Data, self.placement_hint) }
     }
 }
 
-impl Drop for Lane {
+impl Drop for ExtentWriter {
     fn drop(&mut self) {
         // Nobody else may get the blocks before the last write to them is over.
-        while let Some(flight) = self.flights.pop_front() {
-            drop(flight.land());
+        while let Some(in_flight) = self.in_flight_writes.pop_front() {
+            drop(in_flight.land());
         }
         if let Err(error) = self.give_back() {
             self.core.fail(&error);

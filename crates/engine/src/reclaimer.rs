@@ -1,4 +1,4 @@
-//! The reaper: gives the space of dropped trees back, a part in each commit, in the background. Its thread also reads
+//! The reclaimer: gives the space of dropped trees back, a part in each commit, in the background. Its thread also reads
 //! spaces through that want a filter.
 //!
 //! Invariant: a part is small, so that commits of others go in between.
@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::error::{ErrorKind, Result};
 use crate::log::record::Step;
 use crate::options::Background;
-use crate::ticket::is_telling;
+use crate::ticket::is_completing;
 
 /// Leaves taken down in one commit: some milliseconds of work.
 const LEAVES_A_PART: u32 = 64;
@@ -26,12 +26,12 @@ impl Core {
     }
 
     /// Takes a part down of what was dropped; false when there is nothing.
-    pub(crate) fn reap(self: &Arc<Core>) -> Result<bool> {
+    pub(crate) fn reclaim(self: &Arc<Core>) -> Result<bool> {
         if self.read_only || !self.has_dropped()? {
             return Ok(false);
         }
         let leaves = if self.background == Background::Manual { LEAVES_A_STEP } else { LEAVES_A_PART };
-        let ticket = self.submit_step(Step::Reap { leaves }, Durability::Memory);
+        let ticket = self.submit_step(Step::Reclaim { leaves }, Durability::Memory);
         if self.background == Background::Threads {
             ticket.wait()?;
         }
@@ -40,13 +40,13 @@ impl Core {
 
     /// Takes a part down because somebody needs the room; false when there is nothing, or when this thread may not wait.
     pub(crate) fn reap_for_room(self: &Arc<Core>) -> Result<bool> {
-        Ok(!is_telling() && self.reap()?)
+        Ok(!is_completing() && self.reclaim()?)
     }
 
-    /// The reaper's thread.
-    pub(crate) fn run_reaper(self: Arc<Core>) {
+    /// The reclaimer's thread.
+    pub(crate) fn run_reclaimer(self: Arc<Core>) {
         loop {
-            match self.reap().and_then(|reaped| Ok(self.build_filter()? || reaped)) {
+            match self.reclaim().and_then(|reaped| Ok(self.build_filter()? || reaped)) {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(error) if error.kind() == ErrorKind::Stopped => return,
@@ -57,7 +57,7 @@ impl Core {
             if head.closing || self.check_running().is_err() {
                 return;
             }
-            self.reap_work.wait_for(&mut head, Duration::from_secs(1));
+            self.reclaim_work.wait_for(&mut head, Duration::from_secs(1));
             if head.closing || self.check_running().is_err() {
                 return;
             }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::sketch::{Parts, Sketch, fill_lost, pieces_of};
+use super::recovered::{Parts, RecoveredValue, fill_lost, pieces_of};
 use crate::batch::{KeyRange, Operation, Payload, Place, Sources, SpaceId, after_prefix};
 use crate::content::{Reading, as_record, record_key, record_range, user_key};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +19,7 @@ use crate::log::record::{Outcome, Record, Step};
 use crate::staged::Staged;
 use crate::state::{FROZEN, STAGES};
 use crate::tree::value::{BlobId, Piece, Value};
-use crate::tree::{Gap, Tourist, Tree};
+use crate::tree::{Gap, ScanVisitor, Tree};
 
 /// What is known of a key.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(super) enum Known {
     /// It is not there.
     Absent,
     /// It is there.
-    Value(Sketch),
+    Value(RecoveredValue),
     /// Whether it is there, and with what, cannot be told.
     Unknown,
 }
@@ -38,7 +38,7 @@ pub(super) enum Layer {
     /// They were deleted.
     Gone,
     /// What they are now cannot be told.
-    Fog,
+    Unknown,
 }
 
 /// A space.
@@ -59,13 +59,13 @@ impl Space {
     }
 
     /// A space of which nothing is known.
-    fn fog() -> Space {
-        Space { layers: vec![(KeyRange::all(), Layer::Fog)], ..Space::default() }
+    fn unknown() -> Space {
+        Space { layers: vec![(KeyRange::all(), Layer::Unknown)], ..Space::default() }
     }
 }
 
 /// All spaces.
-pub(super) struct World<'a> {
+pub(super) struct SalvageState<'a> {
     pub reading: Reading<'a>,
     pub spaces: BTreeMap<SpaceId, Space>,
     /// Spaces that an unreadable part of the master tree may have named.
@@ -84,9 +84,9 @@ fn not_there(what: &str) -> Error {
     Error::damaged(format!("the log names {what} that is not there"))
 }
 
-impl<'a> World<'a> {
-    pub fn new(reading: Reading<'a>) -> World<'a> {
-        World {
+impl<'a> SalvageState<'a> {
+    pub fn new(reading: Reading<'a>) -> SalvageState<'a> {
+        SalvageState {
             reading,
             spaces: BTreeMap::new(),
             spaces_lost: Vec::new(),
@@ -114,7 +114,7 @@ impl<'a> World<'a> {
             if self.dropped.contains(&space) || !self.spaces_lost.iter().any(hidden) {
                 return Err(not_there(&format!("space {}", space.0)));
             }
-            self.spaces.insert(space, Space::fog());
+            self.spaces.insert(space, Space::unknown());
         }
         self.spaces.get_mut(&space).ok_or_else(|| not_there("a space"))
     }
@@ -133,12 +133,14 @@ impl<'a> World<'a> {
         }
         match space.layer(&at.key) {
             Some(Layer::Gone) => return Ok(Known::Absent),
-            Some(Layer::Fog) => return Ok(Known::Unknown),
+            Some(Layer::Unknown) => return Ok(Known::Unknown),
             None => {}
         }
         match space.base.get(reading.source, &record_key(&at.key)).map(|found| found.map(as_record)) {
             Ok(None) => Ok(Known::Absent),
-            Ok(Some(Ok(record))) => Ok(Known::Value(Sketch::of_record(&record, &space.base, &frozen, reading.source)?)),
+            Ok(Some(Ok(record))) => {
+                Ok(Known::Value(RecoveredValue::of_record(&record, &space.base, &frozen, reading.source)?))
+            }
             Ok(Some(Err(error))) | Err(error) => unreadable(error).map(|()| Known::Unknown),
         }
     }
@@ -155,7 +157,7 @@ impl<'a> World<'a> {
             // Nothing that a reader sees has changed; where the old pieces are gone the new ones are what there is.
             Step::Relocate { at, offset, data } => self.relocate(at, *offset, data),
             // What was dropped is gone already.
-            Step::Reap { .. } => Ok(()),
+            Step::Reclaim { .. } => Ok(()),
             Step::StageDrop { stage } => {
                 self.stages.insert(*stage, Parts::new());
                 Ok(())
@@ -165,7 +167,7 @@ impl<'a> World<'a> {
 
     fn relocate(&mut self, at: &Place, offset: u64, data: &Payload) -> Result<()> {
         let data = self.payload(data)?;
-        self.change(at, |sketch| sketch.write_at(offset, &data))
+        self.change(at, |recovered| recovered.write_at(offset, &data))
     }
 
     fn slab(&mut self, stage: u64, offset: u64, extents: &[Extent]) {
@@ -182,33 +184,33 @@ impl<'a> World<'a> {
     }
 
     /// The bytes that a commit brought.
-    fn payload(&self, payload: &Payload) -> Result<Sketch> {
+    fn payload(&self, payload: &Payload) -> Result<RecoveredValue> {
         match payload {
-            Payload::Bytes(bytes) => Ok(Sketch::of_bytes(bytes)),
+            Payload::Bytes(bytes) => Ok(RecoveredValue::of_bytes(bytes)),
             Payload::Stage(token) => {
                 let staged = token.content_ref::<Staged>().ok_or_else(|| not_there("a stage"))?;
                 let mut parts = if staged.spilled() > 0 { self.stage(staged.id()) } else { Parts::new() };
                 // Stages have no holes: what no slab tells of is lost.
                 fill_lost(&mut parts, 0, staged.spilled());
                 add_extents(&mut parts, staged.spilled(), staged.extents());
-                Ok(Sketch { size: token.length(), parts })
+                Ok(RecoveredValue { size: token.length(), parts })
             }
         }
     }
 
     /// Changes a value; an unknown one stays unknown.
-    fn change(&mut self, at: &Place, act: impl FnOnce(&mut Sketch)) -> Result<()> {
-        if let Some(Known::Value(sketch)) = self.space(at.space)?.touched.get_mut(&at.key) {
-            act(sketch);
+    fn change(&mut self, at: &Place, act: impl FnOnce(&mut RecoveredValue)) -> Result<()> {
+        if let Some(Known::Value(recovered)) = self.space(at.space)?.touched.get_mut(&at.key) {
+            act(recovered);
             return Ok(());
         }
-        let mut sketch = match self.get(at)? {
+        let mut recovered = match self.get(at)? {
             Known::Unknown => return self.set(at, Known::Unknown),
-            Known::Absent => Sketch::default(),
-            Known::Value(sketch) => sketch,
+            Known::Absent => RecoveredValue::default(),
+            Known::Value(recovered) => recovered,
         };
-        act(&mut sketch);
-        self.set(at, Known::Value(sketch))
+        act(&mut recovered);
+        self.set(at, Known::Value(recovered))
     }
 
     fn operation(&mut self, operation: &Operation) -> Result<()> {
@@ -219,16 +221,16 @@ impl<'a> World<'a> {
             }
             Operation::WriteAt { at, offset, data } => {
                 let data = self.payload(data)?;
-                self.change(at, |sketch| sketch.write_at(*offset, &data))
+                self.change(at, |recovered| recovered.write_at(*offset, &data))
             }
             Operation::Append { at, data } => {
                 let data = self.payload(data)?;
-                self.change(at, |sketch| sketch.write_at(sketch.size, &data))
+                self.change(at, |recovered| recovered.write_at(recovered.size, &data))
             }
             Operation::Truncate { at, length } => match self.get(at)? {
                 // Its length is known now, its bytes are not.
-                Known::Unknown => self.set(at, Known::Value(Sketch::lost(*length))),
-                _ => self.change(at, |sketch| sketch.truncate(*length)),
+                Known::Unknown => self.set(at, Known::Value(RecoveredValue::lost(*length))),
+                _ => self.change(at, |recovered| recovered.truncate(*length)),
             },
             Operation::Delete { at } => self.set(at, Known::Absent),
             Operation::DeleteRange { space, range } => self.delete_range(*space, range),
@@ -279,17 +281,17 @@ impl<'a> World<'a> {
                 Some(source.range(start, start.saturating_add(length)))
             }
             // So much is known of the source: it was long enough.
-            _ if length != u64::MAX => Some(Sketch::lost(length)),
+            _ if length != u64::MAX => Some(RecoveredValue::lost(length)),
             _ => None,
         };
         match part {
-            Some(part) => self.change(to.0, |sketch| sketch.write_at(to.1, &part)),
+            Some(part) => self.change(to.0, |recovered| recovered.write_at(to.1, &part)),
             None => self.set(to.0, Known::Unknown),
         }
     }
 
     fn concatenate(&mut self, sources: &[Place], target: &Place, fate: Sources) -> Result<()> {
-        let mut whole = Some(Sketch::default());
+        let mut whole = Some(RecoveredValue::default());
         for source in sources {
             match (present(self.get(source)?)?, &mut whole) {
                 (Known::Value(value), Some(whole)) => whole.write_at(whole.size, &value),
@@ -306,13 +308,13 @@ impl<'a> World<'a> {
     fn add_counter(&mut self, at: &Place, delta: i64) -> Result<()> {
         let before = match self.get(at)? {
             Known::Absent => Some(0),
-            Known::Value(sketch) => sketch.number(&self.reading),
+            Known::Value(recovered) => recovered.number(&self.reading),
             Known::Unknown => None,
         };
         let after = before.and_then(|before| before.checked_add(delta));
         let value = match after {
-            Some(after) => Sketch::of_bytes(&Bytes::copy_from_slice(&after.to_le_bytes())),
-            None => Sketch::lost(8),
+            Some(after) => RecoveredValue::of_bytes(&Bytes::copy_from_slice(&after.to_le_bytes())),
+            None => RecoveredValue::lost(8),
         };
         self.set(at, Known::Value(value))
     }
@@ -324,8 +326,8 @@ impl<'a> World<'a> {
         let space = self.space(id)?;
         let mut keys = Keys { keys: Vec::new(), gaps: false };
         let stored = record_range(&range);
-        space.base.tour(reading.source, &stored.start, stored.end.as_deref(), &mut keys)?;
-        let fog = space.layers.iter().any(|(other, layer)| *layer == Layer::Fog && other.overlaps(&range));
+        space.base.scan(reading.source, &stored.start, stored.end.as_deref(), &mut keys)?;
+        let unknown = space.layers.iter().any(|(other, layer)| *layer == Layer::Unknown && other.overlaps(&range));
         let Keys { keys, gaps } = keys;
         let touched: Vec<Bytes> = space.touched.keys().filter(|key| range.contains(key)).cloned().collect();
         let all: BTreeSet<Bytes> = keys.into_iter().chain(touched).collect();
@@ -339,10 +341,10 @@ impl<'a> World<'a> {
         let space = self.space(id)?;
         space.touched.retain(|key, _| !range.contains(key));
         space.layers.push((range, Layer::Gone));
-        if gaps || fog {
+        if gaps || unknown {
             // Keys that nobody can read have come here, perhaps over what was known.
             space.touched.retain(|key, _| !target.contains(key));
-            space.layers.push((target, Layer::Fog));
+            space.layers.push((target, Layer::Unknown));
         }
         for (key, known) in moved {
             match known {
@@ -357,13 +359,13 @@ impl<'a> World<'a> {
 }
 
 fn add_extents(parts: &mut Parts, offset: u64, extents: &[Extent]) {
-    let mut sketch = Sketch { size: u64::MAX, parts: std::mem::take(parts) };
+    let mut recovered = RecoveredValue { size: u64::MAX, parts: std::mem::take(parts) };
     let mut at = offset;
     for extent in extents {
         let piece = Piece::Disk(extent.clone());
-        at += sketch.put_piece(at, piece);
+        at += recovered.put_piece(at, piece);
     }
-    *parts = sketch.parts;
+    *parts = recovered.parts;
 }
 
 /// A source that a commit of the log has used must have been there.
@@ -388,7 +390,7 @@ struct Keys {
     gaps: bool,
 }
 
-impl Tourist for Keys {
+impl ScanVisitor for Keys {
     fn entry(&mut self, key: &Bytes, _: &Value) -> Result<bool> {
         self.keys.push(user_key(key));
         Ok(true)

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use crate::address::Generation;
 use crate::apply::branch::{JOINED, dead_range, decode_dead};
-use crate::apply::edition::Edition;
 use crate::apply::frozen::decode_buried;
+use crate::apply::write_transaction::WriteTransaction;
 use crate::error::Result;
 use crate::state::{DEAD, DROPPED};
 use crate::tree::value::{Content, Lineage, Piece, Record, SpaceRoot, Value, block_of};
@@ -32,9 +32,9 @@ enum Row {
     Move(u64),
 }
 
-impl Edition<'_> {
+impl WriteTransaction<'_> {
     /// Takes up to about `leaves` leaves away of the first root that was dropped; nothing when there is none.
-    pub(super) fn reap(&mut self, leaves: u32) -> Result<()> {
+    pub(super) fn reclaim(&mut self, leaves: u32) -> Result<()> {
         let Some(space) = self.find_space(DROPPED)? else { return Ok(()) };
         let tree = space.tree.clone();
         let Some((key, value)) = tree.first_at_or_after(self.source(), &[])? else { return Ok(()) };

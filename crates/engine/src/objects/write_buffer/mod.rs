@@ -64,7 +64,7 @@ const ROOM: u64 = 512;
 
 /// A creation or a deletion.
 #[derive(Clone, Copy, Debug)]
-pub struct Gathered {
+pub struct Buffered {
     /// Of this object.
     pub number: u64,
     /// Whether it creates; else it deletes.
@@ -74,7 +74,7 @@ pub struct Gathered {
 /// What is gathered at the moment.
 #[derive(Default)]
 struct Open {
-    operations: Vec<Gathered>,
+    operations: Vec<Buffered>,
     /// Objects with writes.
     nodes: Vec<Arc<Node>>,
     /// How many operations there were at the first write.
@@ -95,9 +95,9 @@ struct Open {
 #[derive(Default)]
 struct Turn {
     /// Memory for what is gathered next.
-    spare: Vec<Gathered>,
+    spare: Vec<Buffered>,
     /// What was submitted and is not known to be visible, oldest first.
-    unseen: VecDeque<(Arc<Pending>, Vec<Gathered>)>,
+    unseen: VecDeque<(Arc<Pending>, Vec<Buffered>)>,
 }
 
 /// What is to be done once no lock is held.
@@ -115,8 +115,8 @@ pub enum Next {
 }
 
 /// Gathers for one store.
-pub struct Gather {
-    me: Weak<Gather>,
+pub struct WriteBuffer {
+    me: Weak<WriteBuffer>,
     engine: Arc<Engine>,
     table: Arc<Table>,
     /// Where the store's file is, if it has one of its own.
@@ -135,11 +135,11 @@ pub struct Gather {
     lost: Mutex<Option<Error>>,
 }
 
-impl Gather {
+impl WriteBuffer {
     /// For an engine without objects.
-    pub fn new(engine: Arc<Engine>, table: Arc<Table>, path: Option<PathBuf>) -> Arc<Gather> {
+    pub fn new(engine: Arc<Engine>, table: Arc<Table>, path: Option<PathBuf>) -> Arc<WriteBuffer> {
         let limits = *engine.limits();
-        Arc::new_cyclic(|me| Gather {
+        Arc::new_cyclic(|me| WriteBuffer {
             me: Weak::clone(me),
             engine,
             table,
@@ -157,7 +157,7 @@ impl Gather {
     }
 
     /// Starts the thread that submits.
-    pub fn start(self: &Arc<Gather>) -> Result<()> {
+    pub fn start(self: &Arc<WriteBuffer>) -> Result<()> {
         if self.is_manual() {
             return Ok(());
         }
@@ -224,7 +224,7 @@ impl Gather {
     /// Adds the creation (or deletion) of one object, whose shard of the table the caller has locked.
     pub fn push(&self, number: u64, creates: bool) -> (Arc<Pending>, Next) {
         let mut open = self.open.lock();
-        open.operations.push(Gathered { number, creates });
+        open.operations.push(Buffered { number, creates });
         let with_writes = if open.nodes.is_empty() { 0 } else { open.operations.len() - open.before_writes };
         let (pending, first) = open.begin(&self.me);
         let next = match open.operations.len() {
@@ -387,7 +387,7 @@ impl Gather {
 
 impl Open {
     /// What is gathered, begun if nothing is.
-    fn begin(&mut self, gather: &Weak<Gather>) -> (Arc<Pending>, Next) {
+    fn begin(&mut self, gather: &Weak<WriteBuffer>) -> (Arc<Pending>, Next) {
         if self.pending.is_none() {
             self.since = Some(Instant::now());
         }

@@ -2,7 +2,7 @@
 
 /// Entries, by number. None takes no memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct Tombstones {
     words: Box<[u64]>,
 }
 
@@ -10,7 +10,7 @@ fn split(number: usize) -> (usize, u64) {
     (number / 64, 1 << (number % 64))
 }
 
-impl Gone {
+impl Tombstones {
     /// Whether an entry is among them.
     #[inline]
     pub(super) fn contains(&self, number: usize) -> bool {
@@ -48,7 +48,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_set(count in 1usize..300, numbers in prop::collection::vec(0usize..300, 0..200)) {
-            let mut gone = Gone::default();
+            let mut gone = Tombstones::default();
             prop_assert_eq!(gone.memory_len(), 0);
             let mut model = BTreeSet::new();
             for number in numbers {

@@ -25,8 +25,8 @@ pub struct Gap {
     pub error: Error,
 }
 
-/// What [`super::Tree::tour`] reports to. `false` ends the tour.
-pub trait Tourist {
+/// What [`super::Tree::scan`] reports to. `false` ends the scan.
+pub trait ScanVisitor {
     /// A stored node, before it is loaded (which `in_memory` says is not needed).
     fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<bool> {
         let _ = (at, in_memory);
@@ -36,34 +36,34 @@ pub trait Tourist {
     /// An entry of a leaf.
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool>;
 
-    /// A part that cannot be read; the tour goes on after it.
+    /// A part that cannot be read; the scan goes on after it.
     fn gap(&mut self, gap: Gap) -> Result<bool>;
 }
 
-/// The tour of one tree.
-struct Tour<'a> {
+/// The scan of one tree.
+struct TreeScan<'a> {
     from: &'a [u8],
     end: Option<&'a [u8]>,
     source: &'a dyn NodeSource,
-    tourist: &'a mut dyn Tourist,
+    visitor: &'a mut dyn ScanVisitor,
 }
 
 impl Tree {
     /// Reports nodes and entries of the keys in `from..end`, in order, and what cannot be read with the keys
-    /// that it may have held. Gives false when the tourist ended it.
-    pub fn tour(
+    /// that it may have held. Gives false when the visitor ended it.
+    pub fn scan(
         &self,
         source: &dyn NodeSource,
         from: &[u8],
         end: Option<&[u8]>,
-        tourist: &mut dyn Tourist,
+        visitor: &mut dyn ScanVisitor,
     ) -> Result<bool> {
         let Some(root) = &self.root else { return Ok(true) };
-        Tour { from, end, source, tourist }.child(root, None, &[], None)
+        TreeScan { from, end, source, visitor }.child(root, None, &[], None)
     }
 }
 
-impl Tour<'_> {
+impl TreeScan<'_> {
     /// The depth is that of the tree: a stored child's level is verified to be one less.
     fn child(&mut self, child: &Child, level: Option<u8>, lowest: &[u8], end: Option<&[u8]>) -> Result<bool> {
         if end.is_some_and(|end| end <= self.from) || self.end.is_some_and(|last| last <= lowest) {
@@ -71,7 +71,7 @@ impl Tour<'_> {
         }
         let at = child.stored();
         if let Some(at) = &at
-            && !self.tourist.node(at, matches!(child, Child::Memory(_)))?
+            && !self.visitor.node(at, matches!(child, Child::Memory(_)))?
         {
             return Ok(false);
         }
@@ -89,14 +89,14 @@ impl Tour<'_> {
             Ok(node) => node,
             Err(error) => {
                 let (start, end) = (Bytes::copy_from_slice(lowest), end.map(Bytes::copy_from_slice));
-                return self.tourist.gap(Gap { at, start, end, error });
+                return self.visitor.gap(Gap { at, start, end, error });
             }
         };
         let entries = match node.opened() {
             Ok(entries) => entries,
             Err(error) => {
                 let (start, end) = (Bytes::copy_from_slice(lowest), end.map(Bytes::copy_from_slice));
-                return self.tourist.gap(Gap { at, start, end, error });
+                return self.visitor.gap(Gap { at, start, end, error });
             }
         };
         match entries.as_ref() {
@@ -105,7 +105,7 @@ impl Tour<'_> {
                     if key.as_ref() < self.from || self.end.is_some_and(|end| end <= key.as_ref()) {
                         continue;
                     }
-                    if !self.tourist.entry(key, value)? {
+                    if !self.visitor.entry(key, value)? {
                         return Ok(false);
                     }
                 }

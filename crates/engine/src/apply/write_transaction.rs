@@ -1,6 +1,6 @@
 //! The working copy of the state that one commit changes.
 //!
-//! Invariant: until [`Edition::finish`] nothing outside is touched; a dropped edition is a rollback.
+//! Invariant: until [`WriteTransaction::finish`] nothing outside is touched; a dropped write_transaction is a rollback.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::requests;
 use crate::staged::Staged;
 use crate::state::{REQUESTS, State, space_key};
 use crate::tree::value::{BlobId, Lineage, Pending, SpaceRoot, Value};
-use crate::tree::{Edit, Exchanged, NodeSource, Replaced, Taken, Weight};
+use crate::tree::{DirtySize, Edit, Exchanged, NodeSource, Replaced, Taken};
 
 /// A space in the working copy.
 struct Working {
@@ -48,7 +48,7 @@ pub struct Counters {
 }
 
 /// One commit on its way.
-pub struct Edition<'a> {
+pub struct WriteTransaction<'a> {
     base: State,
     version: Version,
     device: &'a dyn Device,
@@ -67,7 +67,7 @@ pub struct Edition<'a> {
     pub(super) taken: Vec<Arc<Staged>>,
     pub(super) bytes_in_memory: u64,
     /// Something was let go of that is to be taken down by and by.
-    pub(super) buried: bool,
+    pub(super) has_dropped: bool,
     filters: &'a Filters,
     membership: Vec<Membership>,
 }
@@ -89,18 +89,18 @@ pub struct Applied {
     /// Keys changed.
     pub changes: ChangeSet,
     /// What nodes without a place weigh more than before; those in `replaced` are still in it.
-    pub gained: Weight,
+    pub gained: DirtySize,
     /// What they weigh less.
-    pub lost: Weight,
+    pub lost: DirtySize,
     /// Bytes of values outside of nodes that only memory and the ring hold.
     pub bytes_in_memory: u64,
     /// Something waits to be taken down.
-    pub buried: bool,
+    pub has_dropped: bool,
     /// How it changed which keys are there.
     pub membership: Vec<Membership>,
 }
 
-impl<'a> Edition<'a> {
+impl<'a> WriteTransaction<'a> {
     /// A working copy of `base` for commit `version`.
     pub fn new(
         base: &State,
@@ -110,8 +110,8 @@ impl<'a> Edition<'a> {
         source: &'a dyn NodeSource,
         device: &'a dyn Device,
         filters: &'a Filters,
-    ) -> Edition<'a> {
-        Edition {
+    ) -> WriteTransaction<'a> {
+        WriteTransaction {
             base: base.clone(),
             version,
             device,
@@ -128,7 +128,7 @@ impl<'a> Edition<'a> {
             changes: Vec::new(),
             taken: Vec::new(),
             bytes_in_memory: 0,
-            buried: false,
+            has_dropped: false,
             filters,
             membership: Vec::new(),
         }
@@ -322,7 +322,7 @@ impl<'a> Edition<'a> {
             gained: self.edit.gained,
             lost: self.edit.lost,
             bytes_in_memory: self.bytes_in_memory,
-            buried: self.buried,
+            has_dropped: self.has_dropped,
             membership: self.membership,
         })
     }
