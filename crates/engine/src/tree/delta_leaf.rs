@@ -2,10 +2,10 @@
 //!
 //! A commit that changes one entry of a stored leaf holds that entry in memory, not the leaf: what did not change
 //! is read through the cache of nodes, and a checkpoint puts both together. Thirty changes spread over thirty leaves
-//! so weigh thirty entries until then ([decision 0018](../../../../docs/decisions/0018-patches-over-stored-leaves.md)).
+//! so weigh thirty entries until then ([decision 0018](../../../../docs/decisions/0018-delta leaves-over-stored-leaves.md)).
 //!
 //! Invariants:
-//! - The stored leaf stays readable while a patch over it lives ([`Lease`]), also when nothing stored needs it.
+//! - The stored leaf stays readable while a delta over it lives ([`Lease`]), also when nothing stored needs it.
 //! - A key holds what was put since; else what the stored leaf says, unless that entry is gone.
 //! - What was taken away is a bit each: thousands of deletions spread over as many leaves copy no keys.
 
@@ -33,7 +33,7 @@ pub(super) struct DeltaLeaf {
     /// What was put.
     changes: ChunkedArray<Value>,
     /// What of the stored leaf was taken away. An entry that was put since stays in here.
-    gone: Tombstones,
+    tombstones: Tombstones,
     /// Bytes of keys and values, and what stands around them.
     memory_len: usize,
 }
@@ -58,7 +58,13 @@ pub enum Exchanged {
 impl DeltaLeaf {
     /// No change of the leaf at `base`.
     pub(super) fn new(base: NodeRef, lease: Arc<Lease>) -> DeltaLeaf {
-        DeltaLeaf { base, _lease: lease, changes: ChunkedArray::new(), gone: Tombstones::default(), memory_len: 0 }
+        DeltaLeaf {
+            base,
+            _lease: lease,
+            changes: ChunkedArray::new(),
+            tombstones: Tombstones::default(),
+            memory_len: 0,
+        }
     }
 
     /// The leaf that it changes.
@@ -78,7 +84,7 @@ impl DeltaLeaf {
 
     /// What it takes in memory, in bytes.
     pub(super) fn memory_len(&self) -> usize {
-        self.memory_len + self.gone.memory_len()
+        self.memory_len + self.tombstones.memory_len()
     }
 
     /// Counts anew what it takes in memory.
@@ -96,7 +102,7 @@ impl DeltaLeaf {
     /// What a key holds for which nothing was put; `packed` is what is stored of the leaf.
     #[inline]
     pub(super) fn stored<'p>(&self, packed: &'p Packed, key: &[u8]) -> Option<Held<'p>> {
-        let index = packed.find(key).ok().filter(|index| !self.gone.contains(*index))?;
+        let index = packed.find(key).ok().filter(|index| !self.tombstones.contains(*index))?;
         Some(Held::Stored(packed.held(index)))
     }
 
@@ -118,7 +124,7 @@ impl DeltaLeaf {
                 let base = self.load(source)?;
                 let packed = base.packed()?;
                 let (old, is_last) = match packed.find(&key) {
-                    Ok(index) if self.gone.contains(index) => (None, false),
+                    Ok(index) if self.tombstones.contains(index) => (None, false),
                     Ok(index) => (Some(packed.value(index)?), false),
                     Err(index) => (None, index == packed.len() && self.changes.is_end(spot)),
                 };
@@ -150,7 +156,7 @@ impl DeltaLeaf {
             Err(spot) => {
                 let base = self.load(source)?;
                 let packed = base.packed()?;
-                let Some(index) = packed.find(key).ok().filter(|index| !self.gone.contains(*index)) else {
+                let Some(index) = packed.find(key).ok().filter(|index| !self.tombstones.contains(*index)) else {
                     return Ok(Exchanged::Not(value));
                 };
                 let old = packed.value(index)?;
@@ -173,10 +179,10 @@ impl DeltaLeaf {
                 self.memory_len = self.memory_len.saturating_sub(change_len(&key, &value));
                 Some(value)
             }
-            (Err(_), Some(index)) if !self.gone.contains(index) => Some(packed.value(index)?),
+            (Err(_), Some(index)) if !self.tombstones.contains(index) => Some(packed.value(index)?),
             (Err(_), _) => None,
         };
-        stored.iter().for_each(|index| self.gone.add(*index, packed.len()));
+        stored.iter().for_each(|index| self.tombstones.add(*index, packed.len()));
         Ok(old)
     }
 
@@ -187,7 +193,7 @@ impl DeltaLeaf {
 
     /// The leaf with its changes.
     pub(super) fn merged(&self, source: &dyn NodeSource) -> Result<Merged> {
-        Merged::new(self.load(source)?, &self.changes, &self.gone)
+        Merged::new(self.load(source)?, &self.changes, &self.tombstones)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What changes take until a checkpoint has placed them.
 //!
-//! Two sums that differ: a patch over a leaf of 16 KiB takes little memory and, at the checkpoint, a leaf's blocks.
+//! Two sums that differ: a delta over a leaf of 16 KiB takes little memory and, at the checkpoint, a leaf's blocks.
 //!
 //! Inner nodes are bounded apart: in a large store changes anywhere open all of them, which a checkpoint ends for a moment only.
 

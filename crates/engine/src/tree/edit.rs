@@ -233,9 +233,9 @@ fn insert_into(node: &mut Node, edit: &mut Edit<'_>, key: Bytes, value: Value) -
     let before = node.dirty_size();
     let old = match &mut node.body {
         Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
-        Body::DeltaLeaf(patch) => {
+        Body::DeltaLeaf(delta) => {
             let (new_len, key_len) = (entry_len(&key, &value), key.len());
-            let changed = patch.put(edit.source, key, value)?;
+            let changed = delta.put(edit.source, key, value)?;
             if let Some(old) = &changed.old {
                 node.size.take(ENTRY_HEAD_LEN + key_len + old.encoded_len());
             }
@@ -306,7 +306,7 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, taking: &mut Taking<'_>) ->
     let before = node.dirty_size();
     match &mut node.body {
         Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
-        Body::DeltaLeaf(patch) => taking.take_from_patch(patch, &mut node.size, edit.source)?,
+        Body::DeltaLeaf(delta) => taking.take_from_patch(delta, &mut node.size, edit.source)?,
         Body::Open(Entries::Leaf(run)) => taking.take_from_run(run, &mut node.size)?,
         Body::Open(Entries::Inner(run)) => {
             let spot = run.find_covering(taking.first()).unwrap_or(run.start());

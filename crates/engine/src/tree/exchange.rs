@@ -43,7 +43,7 @@ fn exchange_in(
     let new_len = entry_len(key, &value);
     let exchanged = match &mut node.body {
         Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
-        Body::DeltaLeaf(patch) => patch.exchange(edit.source, key, value, is_like)?,
+        Body::DeltaLeaf(delta) => delta.exchange(edit.source, key, value, is_like)?,
         Body::Open(Entries::Leaf(run)) => match run.find(key).ok().and_then(|spot| run.get_mut(spot)) {
             Some(entry) if is_like(&entry.1) => Exchanged::Old(std::mem::replace(&mut entry.1, value)),
             _ => Exchanged::Not(value),

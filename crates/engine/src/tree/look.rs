@@ -1,7 +1,7 @@
 //! Reading a node, whichever form its entries have.
 //!
 //! Invariants:
-//! - A patch is looked through key by key ([`Node::below`]); everything else goes through [`ChildRef::load`], which gives it whole.
+//! - A delta is looked through key by key ([`Node::below`]); everything else goes through [`ChildRef::load`], which gives it whole.
 //! - A [`Spot`] is of use with the node it came from only. Nothing here copies keys or values unless its name says so.
 
 use std::borrow::Cow;
@@ -41,7 +41,7 @@ pub(super) enum Below<'a> {
     Here(Option<Held<'a>>),
     /// In this child.
     Child(ChildRef<'a>),
-    /// In the stored leaf under this patch, as far as it is not gone.
+    /// In the stored leaf under this delta, as far as it is not gone.
     Base(&'a DeltaLeaf),
 }
 
@@ -49,10 +49,10 @@ impl Node {
     /// One step on the way to a key.
     #[inline]
     pub(super) fn below(&self, key: &[u8]) -> Result<Below<'_>> {
-        if let Body::DeltaLeaf(patch) = &self.body {
-            return Ok(match patch.change(key) {
+        if let Body::DeltaLeaf(delta) = &self.body {
+            return Ok(match delta.change(key) {
                 Some(value) => Below::Here(Some(Held::Value(value))),
-                None => Below::Base(patch),
+                None => Below::Base(delta),
             });
         }
         if self.level == 0 {

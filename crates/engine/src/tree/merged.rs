@@ -1,4 +1,4 @@
-//! A stored leaf and its changes, to be read as one leaf: made for who goes through a patched leaf, or writes it.
+//! A stored leaf and its changes, to be read as one leaf: made for who goes through a delta leaf, or writes it.
 //!
 //! Invariant: `order` names every entry that is there once, in the order of keys.
 
@@ -28,9 +28,9 @@ pub(super) struct Merged {
 
 impl Merged {
     /// Puts the two together; `base` is as it was stored.
-    pub(super) fn new(base: Arc<Node>, changes: &ChunkedArray<Value>, gone: &Tombstones) -> Result<Merged> {
+    pub(super) fn new(base: Arc<Node>, changes: &ChunkedArray<Value>, tombstones: &Tombstones) -> Result<Merged> {
         let packed = base.packed()?;
-        let is_left = |number: &u16| !gone.contains((*number).into());
+        let is_left = |number: &u16| !tombstones.contains((*number).into());
         let count = packed.len() as u16;
         let mut order = Vec::with_capacity(packed.len() + changes.len());
         let mut put: Vec<(Bytes, Value)> = Vec::with_capacity(changes.len());

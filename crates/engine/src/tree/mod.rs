@@ -3,7 +3,7 @@
 //! A [`Tree`] is a root and a count. A clone of it is a view that never changes, and readers take no
 //! locks. Changed nodes live in memory until a checkpoint writes those of one immutable root
 //! ([`write_dirty`]) and so gives them addresses; the next change of a parent forgets the memory form of
-//! children that were written. A changed leaf is in memory what differs from the stored one (`patch`).
+//! children that were written. A changed leaf is in memory what differs from the stored one (`delta`).
 //!
 //! Invariants:
 //! - A node that more than one tree, cursor or checkpoint can reach is never changed, only copied.
@@ -265,7 +265,7 @@ impl Tree {
             match node.below(key)? {
                 Below::Here(held) => return see(held),
                 Below::Child(next) => (child, level) = (next, node.level().checked_sub(1)),
-                Below::Base(patch) => return see(patch.stored(patch.load(source)?.packed()?, key)),
+                Below::Base(delta) => return see(delta.stored(delta.load(source)?.packed()?, key)),
             }
         };
         loop {

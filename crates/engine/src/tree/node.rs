@@ -3,7 +3,7 @@
 //! Invariants:
 //! - [`Size::encoded_len`] is the sum over the entries and never below what the node takes when stored.
 //! - A successor has a placement of its own; it is another node with the same entries.
-//! - A node that was read from the device is packed and has its place. One that is changed is open, or is a patch over
+//! - A node that was read from the device is packed and has its place. One that is changed is open, or is a delta over
 //!   a stored leaf: such a one is read through [`Node::whole`], or key by key.
 //! - Each successor forgets the memory forms of written things in one further chunk, and in all of them when the node
 //!   itself was written (then all below it was). So what a checkpoint wrote does not stay
@@ -113,7 +113,7 @@ impl std::fmt::Debug for Body {
             Body::Open(Entries::Leaf(run)) => f.debug_list().entries(run.iter()).finish(),
             Body::Open(Entries::Inner(run)) => f.debug_list().entries(run.iter()).finish(),
             Body::Packed(packed) => f.debug_list().entries((0..packed.len()).map(|index| packed.key(index))).finish(),
-            Body::DeltaLeaf(patch) => f.debug_list().entry(&patch.base()).entries(patch.changes().iter()).finish(),
+            Body::DeltaLeaf(delta) => f.debug_list().entry(&delta.base()).entries(delta.changes().iter()).finish(),
             Body::Merged(merged) => f.debug_list().entries((0..merged.len()).map(|index| merged.key(index))).finish(),
         }
     }
@@ -149,18 +149,18 @@ impl Node {
         Ok(Node { level: 0, body, size, sweep: 0, born, placement: Placement::new() })
     }
 
-    /// The same leaf to be read whole, where this one is a patch.
+    /// The same leaf to be read whole, where this one is a delta.
     pub(super) fn whole(&self, source: &dyn NodeSource) -> Result<Option<Node>> {
-        let Body::DeltaLeaf(patch) = &self.body else { return Ok(None) };
-        let body = Body::Merged(patch.merged(source)?);
+        let Body::DeltaLeaf(delta) = &self.body else { return Ok(None) };
+        let body = Body::Merged(delta.merged(source)?);
         let placement = self.placement.placed().map_or_else(Placement::new, Placement::at);
         Ok(Some(Node { level: self.level, body, size: self.size, sweep: 0, born: self.born, placement }))
     }
 
-    /// Takes out what is stored of a patched leaf: the whole of it is in memory then.
+    /// Takes out what is stored of a delta leaf: the whole of it is in memory then.
     pub(super) fn open_up(&mut self, source: &dyn NodeSource) -> Result<()> {
-        if let Body::DeltaLeaf(patch) = &self.body {
-            self.body = Body::Open(Entries::Leaf(patch.merged(source)?.open()?));
+        if let Body::DeltaLeaf(delta) = &self.body {
+            self.body = Body::Open(Entries::Leaf(delta.merged(source)?.open()?));
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Node {
             + match &self.body {
                 Body::Open(entries) => self.size.encoded_len + self.size.count * entries.entry_len(),
                 Body::Packed(packed) => packed.memory_len(),
-                Body::DeltaLeaf(patch) => patch.memory_len(),
+                Body::DeltaLeaf(delta) => delta.memory_len(),
                 Body::Merged(merged) => merged.memory_len(),
             }
     }
@@ -257,13 +257,13 @@ impl Node {
     pub(super) fn successor(&self, born: Version) -> Result<Node> {
         let written = self.placement.is_placed();
         let (body, (saved, sweep)) = match &self.body {
-            Body::DeltaLeaf(patch) => {
-                let mut patch = patch.clone();
-                let swept = sweep_run(patch.changes_mut(), self.sweep, written);
+            Body::DeltaLeaf(delta) => {
+                let mut delta = delta.clone();
+                let swept = sweep_run(delta.changes_mut(), self.sweep, written);
                 if swept.0 > 0 {
-                    patch.measure();
+                    delta.measure();
                 }
-                (Body::DeltaLeaf(patch), swept)
+                (Body::DeltaLeaf(delta), swept)
             }
             stored => {
                 let mut entries = self.opened()?.into_owned();

@@ -100,10 +100,10 @@ impl Node {
         };
         let mut own = keys.iter().take(count);
         let holds_any = match &self.body {
-            Body::DeltaLeaf(patch) => {
-                let base = patch.load(source)?;
+            Body::DeltaLeaf(delta) => {
+                let base = delta.load(source)?;
                 let packed = base.packed()?;
-                own.any(|key| patch.holds(packed, key))
+                own.any(|key| delta.holds(packed, key))
             }
             _ => own.any(|key| self.find(key).is_ok()),
         };
@@ -117,17 +117,17 @@ impl Taking<'_> {
         self.keys.first().copied().unwrap_or_default()
     }
 
-    /// Takes the keys out of a patched leaf of this size.
+    /// Takes the keys out of a delta leaf of this size.
     pub(super) fn take_from_patch(
         &mut self,
-        patch: &mut DeltaLeaf,
+        delta: &mut DeltaLeaf,
         size: &mut Size,
         source: &dyn NodeSource,
     ) -> Result<()> {
-        let base = patch.load(source)?;
+        let base = delta.load(source)?;
         let packed = base.packed()?;
         for (number, key) in self.keys.iter().enumerate() {
-            if let Some(old) = patch.take(packed, key)? {
+            if let Some(old) = delta.take(packed, key)? {
                 size.take(ENTRY_HEAD_LEN + key.len() + old.encoded_len());
                 self.count += 1;
                 (self.taken)(number, old)?;

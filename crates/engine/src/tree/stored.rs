@@ -49,7 +49,7 @@ impl Node {
                 })
             })?,
             Body::Merged(merged) => merged.encode(&mut out)?,
-            // A patch is merged by who writes it; what is packed is written already.
+            // A delta is merged by who writes it; what is packed is written already.
             Body::DeltaLeaf(_) | Body::Packed(_) => return Err(not_open()),
         }
         let payload_len = (out.len() - NODE_HEADER_LEN) as u32;

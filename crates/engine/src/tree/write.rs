@@ -112,7 +112,7 @@ fn unplaced_below(node: &Arc<Node>, out: &mut Vec<Arc<Pending>>) {
             }
         }
         Body::Open(Entries::Leaf(run)) => run.iter().for_each(|(_, value)| unplaced_in(value, out)),
-        Body::DeltaLeaf(patch) => patch.changes().iter().for_each(|(_, value)| unplaced_in(value, out)),
+        Body::DeltaLeaf(delta) => delta.changes().iter().for_each(|(_, value)| unplaced_in(value, out)),
     }
 }
 
@@ -145,8 +145,8 @@ fn write_node(node: &Arc<Node>, writing: Writing, sink: &mut dyn NodeSink) -> Re
                 write_held(key, value, writing, sink)?;
             }
         }
-        Body::DeltaLeaf(patch) => {
-            for (key, value) in patch.changes().iter() {
+        Body::DeltaLeaf(delta) => {
+            for (key, value) in delta.changes().iter() {
                 write_held(key, value, writing, sink)?;
             }
         }
