@@ -9,7 +9,7 @@ use koine_engine::{
     Batch, Commit, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, Ticket, Version,
 };
 
-use crate::seam::{Glance, Kv, Level, Profile, Stage, Usage, View, Watch};
+use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch};
 
 /// A store whose calls are all `Unsupported`.
 #[derive(Debug)]
@@ -23,7 +23,6 @@ impl Closed {
         Closed {
             profile: Profile {
                 name: "closed",
-                level: Level::Blob,
                 key_len_max: 0,
                 batch_operations_max: 0,
                 batch_bytes_max: 0,

@@ -19,8 +19,8 @@ use koine_engine::{
 use crate::check::check_batch;
 use crate::copies;
 use crate::seam::{
-    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, Level, Profile, ReadNow, SpaceEntry, Stage,
-    Stat, Usage, View, Watch, WatchEvent,
+    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, Profile, ReadNow, SpaceEntry, Stage, Stat,
+    Usage, View, Watch, WatchEvent,
 };
 
 /// Values up to this length go through the log; longer ones are better placed by a stage.
@@ -44,7 +44,6 @@ impl EngineKv {
         let limits = engine.limits();
         let profile = Profile {
             name: "engine",
-            level: Level::Full,
             key_len_max: KEY_LEN_MAX,
             batch_operations_max: BATCH_OPERATIONS_MAX,
             batch_bytes_max: limits.batch_bytes_max,

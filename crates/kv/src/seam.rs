@@ -16,24 +16,11 @@ use koine_engine::{Batch, Commit, Durability, KeyRange, Result, SpaceId, StageHi
 /// A value of at most so many bytes always comes with its [`Entry`].
 pub const ENTRY_VALUE_LEN_MAX: u64 = 1024;
 
-/// What a back end can do as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Values only, no conditions (a directory, an object store).
-    Blob,
-    /// Conditions and changes of one key at a time.
-    Cas,
-    /// Everything of the seam.
-    Full,
-}
-
 /// What a back end is and what it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// For people: `memory`, `engine`, ….
     pub name: &'static str,
-    /// What it can do as a whole.
-    pub level: Level,
     /// The longest key, in bytes.
     pub key_len_max: usize,
     /// The most operations of a batch; also the most conditions.

@@ -23,7 +23,7 @@ use koine_engine::{Error, ErrorKind, KeyRange, SpaceId, Version};
 
 use self::spaces::Copier;
 use self::state::{Position, State};
-use crate::seam::{Direction, Kv, Level, SpaceEntry, View};
+use crate::seam::{Direction, Kv, SpaceEntry, View};
 
 /// Where the destination remembers how far a copy has come.
 pub const STATE_SPACE: SpaceId = SpaceId(31);
@@ -229,10 +229,6 @@ pub fn copy(
     options: &CopyOptions,
     progress: &mut dyn FnMut(&CopyProgress),
 ) -> CopyResult<Copied> {
-    if destination.profile().level != Level::Full {
-        let error = Error::new(ErrorKind::Unsupported, "it has no batches of many keys, and could not be gone on with");
-        return Err(CopyError::Destination { what: "looking at it".into(), error });
-    }
     let view = source.view().source(|| "taking a view".into())?;
     let spaces = spaces_of(&*view, options).source(|| "listing its spaces".into())?;
     let mut state = begin(destination, options)?;

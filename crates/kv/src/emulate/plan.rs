@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, KeyRange, Operation, Payload, Place, Result};
+use koine_engine::{Error, ErrorKind, KeyRange, Operation, Payload, Place, Result, SpaceId};
 
 use super::SOLE;
 use super::draft::{Beneath, Draft, Effect};
+use crate::seam::{Direction, View};
 
 /// How a wrapper writes values down.
 pub(super) trait Writer {
@@ -215,4 +216,14 @@ impl<W: Writer> Plan<W> {
         self.out.push(operation);
         Ok(())
     }
+}
+
+/// All keys of a range, in order.
+pub(crate) fn keys(view: &dyn View, space: SpaceId, range: &KeyRange) -> Result<Vec<Bytes>> {
+    let mut cursor = view.cursor(space, range.clone(), Direction::Forward)?;
+    let mut keys = Vec::new();
+    while let Some(entry) = cursor.next()? {
+        keys.push(entry.key);
+    }
+    Ok(keys)
 }

@@ -37,7 +37,7 @@ use self::state::{Draft, State};
 use self::view::MemoryView;
 use self::watch::{HistoryWatch, Remembers};
 use crate::check::check_batch;
-use crate::seam::{Glance, Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch, get_by_view};
 
 /// How a store in memory is made.
 #[derive(Clone, Debug)]
@@ -153,7 +153,6 @@ impl MemoryKv {
     pub fn new(options: MemoryOptions) -> Self {
         let profile = Profile {
             name: "memory",
-            level: Level::Full,
             key_len_max: options.key_len_max,
             batch_operations_max: options.batch_operations_max,
             batch_bytes_max: options.batch_bytes_max,

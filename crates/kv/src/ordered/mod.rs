@@ -36,7 +36,7 @@ use crate::emulate::plan::one_space;
 use crate::emulate::{SOLE, Spaces, Split, SplitOptions};
 use crate::memory::history::History;
 use crate::memory::watch::{HistoryWatch, Remembers};
-use crate::seam::{Direction, Glance, Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Direction, Glance, Kv, Profile, Stage, Usage, View, Watch, get_by_view};
 
 /// How many outcomes of requests are remembered.
 const OUTCOMES_MAX: u64 = 65_536;
@@ -216,7 +216,6 @@ impl<O: Ordered> OrderedKv<O> {
         let next_outcome = outcome::load(&snapshot, &mut history)?;
         let profile = Profile {
             name,
-            level: Level::Full,
             key_len_max: KEY_LEN_MAX + KEY_ROOM,
             batch_operations_max: BATCH_OPERATIONS_MAX,
             batch_bytes_max: BATCH_BYTES_MAX,

@@ -12,7 +12,7 @@ use super::Snapshot;
 use super::format::{KEYS, map_key};
 use crate::emulate::SOLE;
 use crate::emulate::draft::Beneath;
-use crate::emulate::plan::{one_space, prefixed};
+use crate::emulate::plan::{keys, one_space, prefixed};
 use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
 use crate::sparse::Value;
 
@@ -209,12 +209,7 @@ impl<S: Snapshot> Beneath for Values<S> {
     }
 
     fn keys(&self, space: SpaceId, range: &KeyRange) -> Result<Vec<Bytes>> {
-        let mut cursor = self.0.cursor(space, range.clone(), Direction::Forward)?;
-        let mut keys = Vec::new();
-        while let Some(entry) = cursor.next()? {
-            keys.push(entry.key);
-        }
-        Ok(keys)
+        keys(&*self.0, space, range)
     }
 
     fn payload(&self, payload: &Payload) -> Result<Value> {

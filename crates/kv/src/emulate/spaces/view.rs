@@ -13,8 +13,7 @@ use super::{CATALOGUE, COPY, HEAD_LEN, SNAPSHOT, StagedBelow, catalogue_key, id,
 use crate::emulate::SOLE;
 use crate::emulate::cursor::{Translate, Translated};
 use crate::emulate::draft::Beneath;
-use crate::emulate::partial::keys;
-use crate::emulate::plan::unprefixed;
+use crate::emulate::plan::{keys, unprefixed};
 use crate::emulate::token::Staged;
 use crate::pass_on;
 use crate::seam::{Cursor, Direction, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
