@@ -111,7 +111,7 @@ impl Kv for Plain {
         self.submit(batch, durability).wait()
     }
 
-    pass_on!(Kv, memory: profile, view, get, glance, watch, usage, sync, close);
+    pass_on!(Kv, memory: profile, view, lookup, watch, usage, sync, close);
 }
 
 const NOTHING: Lacks = Lacks { values_over: usize::MAX, stages: false };

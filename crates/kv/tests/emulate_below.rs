@@ -34,7 +34,7 @@ impl Kv for Shared {
         Ok(())
     }
 
-    pass_on!(Kv, memory: profile, view, get, glance, stage, watch, usage, sync);
+    pass_on!(Kv, memory: profile, view, lookup, stage, watch, usage, sync);
 }
 
 fn memory() -> Arc<MemoryKv> {

@@ -21,7 +21,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
@@ -37,7 +36,7 @@ use self::state::{Draft, State};
 use self::view::MemoryView;
 use self::watch::{HistoryWatch, Remembers};
 use crate::check::check_batch;
-use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// How a store in memory is made.
 #[derive(Clone, Debug)]
@@ -158,7 +157,7 @@ impl MemoryKv {
             batch_bytes_max: options.batch_bytes_max,
             inline_len_best: options.batch_bytes_max.min(64 << 10),
             durable: false,
-            glances: true,
+            reads_at_once: true,
         };
         let history = History::new(options.changes_max, options.outcomes_max);
         let shared = Shared {
@@ -283,18 +282,10 @@ impl Kv for MemoryKv {
         Ok(Arc::new(MemoryView::new(Arc::clone(&self.shared.open()?.state))))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.glance(space, key, 0, usize::MAX)? {
-            Glance::Absent => Ok(None),
-            Glance::Part(_, value) => Ok(Some(value)),
-            Glance::Unknown => get_by_view(self, space, key),
-        }
-    }
-
     /// Without a view: a commit meanwhile need not copy what one would share.
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
         let slot = self.shared.open()?.state.slot(space, key).cloned();
-        Ok(slot.map_or(Glance::Absent, |slot| slot.glance(offset, length)))
+        Ok(slot.map_or(Lookup::Absent, |slot| slot.lookup(offset, length, wait)))
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -36,7 +36,7 @@ use crate::emulate::plan::one_space;
 use crate::emulate::{SOLE, Spaces, Split, SplitOptions};
 use crate::memory::history::History;
 use crate::memory::watch::{HistoryWatch, Remembers};
-use crate::seam::{Direction, Glance, Kv, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Direction, Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// How many outcomes of requests are remembered.
 const OUTCOMES_MAX: u64 = 65_536;
@@ -221,7 +221,7 @@ impl<O: Ordered> OrderedKv<O> {
             batch_bytes_max: BATCH_BYTES_MAX,
             inline_len_best: VALUE_LEN_MAX,
             durable: true,
-            glances: false,
+            reads_at_once: false,
         };
         let newest = Arc::new(OrderedView::new(map.snapshot()?, version));
         let inner =
@@ -341,12 +341,8 @@ impl<O: Ordered> Kv for OrderedKv<O> {
         Ok(Arc::clone(&self.shared.open()?.newest) as Arc<dyn View>)
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        get_by_view(self, space, key)
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
-        self.view()?.glance(space, key, offset, length)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        self.view()?.lookup(space, key, offset, length, wait)
     }
 
     fn stage(&self, _hint: StageHint) -> Result<Box<dyn Stage>> {

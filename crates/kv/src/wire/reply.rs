@@ -104,7 +104,7 @@ impl Welcome {
             inline_len_best,
             durable,
             // They are told by the other side, after a while.
-            glances: false,
+            reads_at_once: false,
         };
         Ok(Welcome { proof, profile })
     }

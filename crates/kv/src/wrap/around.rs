@@ -8,15 +8,28 @@ use bytes::Bytes;
 use koine_engine::{Batch, Commit, KeyRange, Operation, Payload, Result, SpaceId, StageToken};
 
 use super::calls::Call;
-use crate::seam::{Cursor, Direction, Entry, Glance, ReadNow, SpaceEntry, Stage, Stat, Usage, View, Watch, WatchEvent};
+use crate::seam::{Cursor, Direction, Entry, Lookup, SpaceEntry, Stage, Usage, View, Wait, Watch, WatchEvent};
 
 /// What a wrapper does about a call.
 pub(super) trait Around: Send + Sync + 'static {
     /// Makes the call, which is `body`: once, never, or several times.
     fn around<T: Carried>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<T>;
 
-    /// `read_now`, which must not wait.
-    fn read_now(&self, body: impl FnMut() -> Result<ReadNow>) -> Result<ReadNow>;
+    /// As `around`, of a call that may not wait; `None` where what is done about it would.
+    fn at_once<T: Carried>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<Option<T>>;
+
+    /// A read that may wait or not; `None` where what is done about it would and may not.
+    fn reading<T: Carried>(&self, call: Call, wait: Wait, body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+        match wait {
+            Wait::Allowed => self.around(call, body).map(Some),
+            Wait::Never => self.at_once(call, body),
+        }
+    }
+
+    /// A look-up of a view or of a store.
+    fn lookup(&self, wait: Wait, body: impl FnMut() -> Result<Lookup>) -> Result<Lookup> {
+        Ok(self.reading(Call::Lookup, wait, body)?.unwrap_or(Lookup::WouldWait))
+    }
 
     /// The cursor of a view.
     fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: Walk) -> Result<Box<dyn Cursor>>;
@@ -51,33 +64,24 @@ impl<A> AroundView<A> {
 impl<A: Around> View for AroundView<A> {
     crate::pass_on!(View, inner: version, keep);
 
-    fn has_space(&self, space: SpaceId) -> Result<bool> {
-        self.around.around(Call::HasSpace, || self.inner.has_space(space))
-    }
-
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
         self.around.around(Call::Spaces, || self.inner.spaces(from, most))
     }
 
-    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
-        self.around.around(Call::Stat, || self.inner.stat(space, key))
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        self.around.lookup(wait, || self.inner.lookup(space, key, offset, length, wait))
     }
 
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.around.around(Call::Read, || self.inner.read(space, key, offset, buffer))
-    }
-
-    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
-        self.around.read_now(|| self.inner.read_now(space, key, offset, buffer))
-    }
-
-    /// What it does about a read may take a while.
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
-    }
-
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        self.around.around(Call::Bytes, || self.inner.bytes(space, key, offset, length))
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> Result<Option<usize>> {
+        let read = || self.inner.read_into(space, key, offset, buffer, wait);
+        Ok(self.around.reading(Call::Read, wait, read)?.flatten())
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
@@ -116,19 +120,23 @@ impl Carried for Option<Entry> {
     }
 }
 
-impl Carried for ReadNow {
+impl Carried for Option<usize> {
+    fn carried(&self) -> u64 {
+        self.as_ref().map_or(0, Carried::carried)
+    }
+}
+
+impl Carried for Lookup {
     fn carried(&self) -> u64 {
         match self {
-            ReadNow::Read(count) => *count as u64,
-            ReadNow::WouldBlock => 0,
+            Lookup::Found(_, bytes) => bytes.carried(),
+            Lookup::Absent | Lookup::WouldWait => 0,
         }
     }
 }
 
 impl Carried for () {}
-impl Carried for bool {}
 impl Carried for Vec<SpaceEntry> {}
-impl Carried for Option<Stat> {}
 impl Carried for Option<WatchEvent> {}
 impl Carried for Usage {}
 impl Carried for Commit {}

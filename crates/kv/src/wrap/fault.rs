@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use koine_engine::{
     Batch, Commit, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, StageToken, Ticket, Version,
 };
@@ -18,7 +17,7 @@ use parking_lot::Mutex;
 
 use super::around::{Around, AroundView, Carried, Walk};
 use super::calls::{Call, Calls};
-use crate::seam::{Cursor, Entry, Glance, Kv, ReadNow, Stage, Usage, View, Watch, WatchEvent};
+use crate::seam::{Cursor, Entry, Kv, Lookup, Stage, Usage, View, Wait, Watch, WatchEvent};
 
 /// What goes wrong, and how often. Of a call at most one thing does.
 #[derive(Clone, Debug)]
@@ -181,8 +180,8 @@ impl Around for Shared {
         self.stop(call, body)
     }
 
-    fn read_now(&self, body: impl FnMut() -> Result<ReadNow>) -> Result<ReadNow> {
-        self.stop(Call::ReadNow, body)
+    fn at_once<T: Carried>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+        self.stop(call, body).map(Some)
     }
 
     fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: Walk) -> Result<Box<dyn Cursor>> {
@@ -199,13 +198,8 @@ impl Kv for Fault {
         Ok(Arc::new(AroundView::new(inner, Arc::clone(&self.shared))))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.shared.stop(Call::Get, || self.inner.get(space, key))
-    }
-
-    /// What it does about a read may take a while: it is done about the calls of a view.
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        self.shared.lookup(wait, || self.inner.lookup(space, key, offset, length, wait))
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -33,7 +33,7 @@ mod plain {
     }
 
     impl Kv for Plain {
-        pass_on!(Kv, inner: profile, get, glance, submit, commit, usage, sync, close);
+        pass_on!(Kv, inner: profile, lookup, submit, commit, usage, sync, close);
 
         fn view(&self) -> Result<Arc<dyn View>> {
             Ok(Arc::new(PlainView { inner: self.inner.view()? }))
@@ -49,7 +49,7 @@ mod plain {
     }
 
     impl View for PlainView {
-        pass_on!(View, inner: version, keep, has_space, spaces, stat, read, read_now, glance, bytes);
+        pass_on!(View, inner: version, keep, spaces, lookup, read_into);
 
         fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
             Ok(Box::new(PlainOwned { inner: self.inner.cursor(space, range, direction)? }))

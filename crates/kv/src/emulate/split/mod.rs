@@ -134,8 +134,7 @@ impl SplitEmulation {
     }
 
     fn look(&self, below: &Arc<dyn View>) -> SplitView {
-        let (piece_len, head_len) = (self.options.piece_len as u64, self.options.inline_len + INLINE_HEADER_LEN);
-        SplitView { below: Arc::clone(below), piece_len, head_len }
+        SplitView { below: Arc::clone(below), piece_len: self.options.piece_len as u64 }
     }
 }
 

@@ -10,7 +10,8 @@ use koine_engine::{Commit, Place, Result};
 use super::line::{Line, is_loss};
 use super::link::Asked;
 use super::slot::Outcome;
-use super::{get, whole};
+use super::{newest, part_of};
+use crate::seam::Lookup;
 use crate::wire::reply::take_commit;
 
 /// A request under way.
@@ -36,10 +37,17 @@ struct Got {
 impl Pending<Option<Bytes>> {
     pub(super) fn get(line: Arc<Line>, at: Place, asked: Asked) -> Self {
         let finish = |got: &Got, outcome: Outcome| match outcome {
-            Err(error) if is_loss(&error) => get(&got.line, &got.at),
-            outcome => whole(&got.line, &got.at, outcome),
+            Err(error) if is_loss(&error) => newest(&got.line, &got.at, 0, usize::MAX).map(value),
+            outcome => part_of(&got.line, &got.at, (0, usize::MAX), outcome).map(value),
         };
         Pending { asked, finish: Finish::Of(finish, Got { line, at }) }
+    }
+}
+
+fn value(found: Lookup) -> Option<Bytes> {
+    match found {
+        Lookup::Found(_, value) => Some(value),
+        Lookup::Absent | Lookup::WouldWait => None,
     }
 }
 

@@ -10,7 +10,6 @@ mod gate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use koine_engine::{Batch, Commit, Durability, KeyRange, Result, SpaceId, StageHint, Ticket, Version};
 use koine_env::{Clock, SystemClock};
 
@@ -18,7 +17,7 @@ use self::gate::{Flow, Gate, Permit, Quota};
 use super::around::{Around, AroundView, Carried, Walk, inline_len};
 use super::calls::Call;
 use crate::check::check_batch;
-use crate::seam::{Cursor, Entry, Glance, Kv, Profile, ReadNow, Stage, Usage, View, Watch};
+use crate::seam::{Cursor, Entry, Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// So much in a second, and so much at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +118,16 @@ impl Shared {
         }
     }
 
+    /// A request that reads and may not wait; `None` where its turn is not now.
+    fn at_once<T: Carried>(&self, mut go: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+        let Ok(_places) = self.enter(0, Duration::ZERO) else {
+            return Ok(None);
+        };
+        let outcome = go();
+        self.pay(&outcome);
+        outcome.map(Some)
+    }
+
     /// A request that reads.
     fn read<T: Carried>(&self, mut go: impl FnMut() -> Result<T>) -> Result<T> {
         let _places = self.enter(0, self.wait)?;
@@ -179,13 +188,8 @@ impl Around for Pinned {
         self.shared.read(body)
     }
 
-    fn read_now(&self, mut body: impl FnMut() -> Result<ReadNow>) -> Result<ReadNow> {
-        let Ok(_places) = self.shared.enter(0, Duration::ZERO) else {
-            return Ok(ReadNow::WouldBlock);
-        };
-        let outcome = body();
-        self.shared.pay(&outcome);
-        outcome
+    fn at_once<T: Carried>(&self, _call: Call, body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+        self.shared.at_once(body)
     }
 
     fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: Walk) -> Result<Box<dyn Cursor>> {
@@ -208,13 +212,12 @@ impl Kv for Limit {
         Ok(Arc::new(AroundView::new(view, Arc::new(pinned))))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.shared.read(|| self.inner.get(space, key))
-    }
-
-    /// What it does about a read may take a while: it is done about the calls of a view.
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        let look = || self.inner.lookup(space, key, offset, length, wait);
+        match wait {
+            Wait::Allowed => self.shared.read(look),
+            Wait::Never => Ok(self.shared.at_once(look)?.unwrap_or(Lookup::WouldWait)),
+        }
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -6,7 +6,7 @@
 //!   answer to an attempt was lost.
 //! - A view stays the version that was pinned: its reads are repeated on it, and where it is gone the caller hears so.
 //! - Batches of one thread keep their order: one of a thread is under way at a time, the others wait for its outcome.
-//! - What must not wait does not: `read_now` says that it would, and the pauses of `submit` pass on threads of their own.
+//! - What must not wait does not: a read that may not wait says that it would, and the pauses of `submit` pass on threads of their own.
 
 mod lanes;
 mod readers;
@@ -14,7 +14,6 @@ mod readers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use koine_engine::{
     Batch, Commit, Durability, Error, KeyRange, RequestId, Result, SpaceId, StageHint, Ticket, Version,
 };
@@ -24,7 +23,7 @@ use self::lanes::Lanes;
 use self::readers::{RetryCursor, RetryStage, RetryWatch};
 use super::around::{Around, AroundView, Carried, Walk};
 use super::calls::Call;
-use crate::seam::{Cursor, Glance, Kv, Profile, ReadNow, Stage, Usage, View, Watch};
+use crate::seam::{Cursor, Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// How often and after which pauses.
 #[derive(Clone, Debug)]
@@ -102,10 +101,10 @@ impl Around for Policy {
         self.repeat(body)
     }
 
-    fn read_now(&self, mut body: impl FnMut() -> Result<ReadNow>) -> Result<ReadNow> {
+    fn at_once<T: Carried>(&self, _call: Call, mut body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
         match body() {
-            Err(error) if error.retryable() => Ok(ReadNow::WouldBlock),
-            outcome => outcome,
+            Err(error) if error.retryable() => Ok(None),
+            outcome => outcome.map(Some),
         }
     }
 
@@ -183,13 +182,8 @@ impl Kv for Retry {
         Ok(Arc::new(AroundView::new(view, Arc::clone(self.policy()))))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.policy().repeat(|| self.inner().get(space, key))
-    }
-
-    /// What it does about a read may take a while: it is done about the calls of a view.
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        self.policy().lookup(wait, || self.inner().lookup(space, key, offset, length, wait))
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
