@@ -18,8 +18,8 @@
 //! - A version below is the same version above.
 
 mod cursor;
-pub(crate) mod draft;
 mod emulated;
+pub(crate) mod pending;
 pub(crate) mod plan;
 mod spaces;
 mod split;

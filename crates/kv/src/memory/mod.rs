@@ -1,7 +1,7 @@
 //! The back end in memory: the whole seam, plainly, and the model that others are compared with.
 //!
 //! Invariants:
-//! - One lock orders all commits; what a batch changes is drafted in place and taken back whole when
+//! - One lock orders all commits; what a batch changes is changed in place and rolled back whole when
 //!   any part of it fails.
 //! - Views share a version's trees; a commit copies a tree that a view still shares.
 //! - Nothing survives the process: every durability means `Memory`.
@@ -32,7 +32,7 @@ use koine_engine::{
 
 use self::history::History;
 use self::stage::{MemoryStage, Meter, Staged};
-use self::state::{Draft, State};
+use self::state::{PendingBatch, State};
 use self::view::MemoryView;
 use self::watch::{HistoryWatch, Remembers};
 use crate::check::check_batch;
@@ -70,28 +70,28 @@ impl Default for MemoryOptions {
 
 /// A store in memory.
 pub struct MemoryKv {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryShared>,
 }
 
 /// What views, stages and watches share with their store.
-struct Shared {
+struct MemoryShared {
     /// A forked copy has a copy, which is no store.
     process: Process,
     profile: Profile,
     capacity: Option<u64>,
     meter: Arc<Meter>,
-    inner: Mutex<Inner>,
+    inner: Mutex<MemoryInner>,
     /// Woken at every commit and at the end.
     happened: Condvar,
 }
 
-struct Inner {
+struct MemoryInner {
     state: Arc<State>,
     history: History,
     closed: bool,
 }
 
-impl Inner {
+impl MemoryInner {
     fn check_open(&self) -> Result<()> {
         if self.closed {
             return Err(Error::new(ErrorKind::Stopped, "the store in memory was closed"));
@@ -100,9 +100,9 @@ impl Inner {
     }
 }
 
-impl Shared {
+impl MemoryShared {
     /// The inner state, unless the store was closed.
-    fn open(&self) -> Result<MutexGuard<'_, Inner>> {
+    fn open(&self) -> Result<MutexGuard<'_, MemoryInner>> {
         self.process.check()?;
         let inner = self.inner.lock();
         inner.check_open()?;
@@ -123,7 +123,7 @@ impl Shared {
     }
 }
 
-impl Remembers for Shared {
+impl Remembers for MemoryShared {
     fn look<R>(
         &self,
         deadline: Option<Instant>,
@@ -160,12 +160,12 @@ impl MemoryKv {
             reads_at_once: true,
         };
         let history = History::new(options.changes_max, options.outcomes_max);
-        let shared = Shared {
+        let shared = MemoryShared {
             profile,
             capacity: options.capacity,
             meter: Arc::default(),
             process: Process::here(),
-            inner: Mutex::new(Inner { state: Arc::default(), history, closed: false }),
+            inner: Mutex::new(MemoryInner { state: Arc::default(), history, closed: false }),
             happened: Condvar::new(),
         };
         MemoryKv { shared: Arc::new(shared) }
@@ -200,7 +200,7 @@ impl MemoryKv {
     }
 
     /// Checks and applies a batch whose form is right.
-    fn decide(&self, inner: &mut Inner, batch: &Batch, stages: &[Arc<Staged>]) -> Result<Version> {
+    fn decide(&self, inner: &mut MemoryInner, batch: &Batch, stages: &[Arc<Staged>]) -> Result<Version> {
         for (index, condition) in (0u32..).zip(&batch.conditions) {
             if !apply::holds(condition, &inner.state, &inner.history) {
                 let message = format!("condition {index} does not hold: {condition:?}");
@@ -209,22 +209,22 @@ impl MemoryKv {
         }
         let before = inner.state.bytes();
         let version = Version(inner.state.version.0 + 1);
-        let mut draft = Draft::new(Arc::make_mut(&mut inner.state), version, self.shared.profile.key_len_max);
+        let mut pending = PendingBatch::new(Arc::make_mut(&mut inner.state), version, self.shared.profile.key_len_max);
         let applied = (0u32..).zip(&batch.operations).try_for_each(|(index, operation)| {
-            draft.begin(index);
-            apply::apply(&mut draft, operation)
+            pending.begin(index);
+            apply::apply(&mut pending, operation)
         });
         let applied = applied.and_then(|()| {
-            let after = draft.state().bytes();
+            let after = pending.state().bytes();
             let taken: u64 = stages.iter().map(|staged| staged.value().length()).sum();
             // A batch that takes no more than it gives back is let through however full the store is.
             if after <= before { Ok(()) } else { self.shared.check_room(after.saturating_sub(taken), 0) }
         });
         if let Err(error) = applied {
-            draft.take_back();
+            pending.roll_back();
             return Err(error);
         }
-        let changes = draft.keep();
+        let changes = pending.keep();
         inner.history.add(version, changes);
         stages.iter().for_each(|staged| staged.take());
         self.shared.happened.notify_all();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_engine::{GLANCE_LEN_MAX, KeyRange, Result, SpaceId, Version};
 
-use super::state::{Slot, Space, State};
+use super::state::{Record, Space, State};
 use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Lookup, SpaceEntry, Stat, View, Wait, absent};
 
 /// One version, pinned.
@@ -61,11 +61,11 @@ impl View for MemoryView {
     }
 }
 
-fn stat(slot: &Slot) -> Stat {
+fn stat(slot: &Record) -> Stat {
     Stat { version: slot.version, size: slot.value.length() }
 }
 
-impl Slot {
+impl Record {
     /// What a look-up of it tells.
     pub(super) fn lookup(&self, offset: u64, length: usize, wait: Wait) -> Lookup {
         let count = self.value.length().saturating_sub(offset).min(length as u64);

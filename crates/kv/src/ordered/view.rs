@@ -11,7 +11,7 @@ use koine_engine::{Error, KeyRange, Payload, Result, SpaceId, Version};
 use super::Snapshot;
 use super::format::{KEYS, map_key};
 use crate::emulate::SOLE;
-use crate::emulate::draft::Beneath;
+use crate::emulate::pending::BackingStore;
 use crate::emulate::plan::{keys, one_space, prefixed};
 use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Lookup, SpaceEntry, Stat, View, Wait, absent};
 use crate::sparse::Value;
@@ -185,7 +185,7 @@ impl<S: Snapshot> Cursor for OrderedCursor<S> {
 /// The values before a batch.
 pub(super) struct Values<S>(pub(super) Arc<OrderedView<S>>);
 
-impl<S: Snapshot> Beneath for Values<S> {
+impl<S: Snapshot> BackingStore for Values<S> {
     type Piece = Bytes;
 
     fn space(&self, space: SpaceId) -> Result<Option<bool>> {

@@ -5,10 +5,10 @@
 //!   compiler. What a wrapper does not change it names in [`pass_on!`](crate::pass_on).
 //! - Each passes the conformance suite, over the store in memory and in a stack of all of them over the engine.
 
-mod around;
 mod calls;
 #[cfg(any(test, feature = "testing"))]
 mod fault;
+mod intercept;
 mod limit;
 mod passing;
 mod retry;

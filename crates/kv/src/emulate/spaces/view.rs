@@ -1,4 +1,4 @@
-//! Views of spaces by prefix, and what a draft reads of them.
+//! Views of spaces by prefix, and what a pending state reads of them.
 //!
 //! Invariant: the flags of a space are read once a view: they do not change in it.
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::{CATALOGUE, COPY, HEAD_LEN, SNAPSHOT, StagedBelow, catalogue_key, id, kept_key, key_below, range_below};
 use crate::emulate::SOLE;
 use crate::emulate::cursor::{Translate, Translated};
-use crate::emulate::draft::Beneath;
+use crate::emulate::pending::BackingStore;
 use crate::emulate::plan::{keys, unprefixed};
 use crate::emulate::token::Staged;
 use crate::pass_on;
@@ -126,17 +126,17 @@ impl View for SpacesView {
         let range = if space < SpaceId::FIRST { nothing } else { range_below(space, &range) };
         let below = self.below.cursor(SOLE, range, direction)?;
         let kept_in = if is_copy(self.flags(space)?) { Some(Arc::clone(&self.below)) } else { None };
-        Ok(Box::new(Translated::new(below, Entries { space, kept_in })))
+        Ok(Box::new(Translated::new(below, SpaceEntries { space, kept_in })))
     }
 }
 
-struct Entries {
+struct SpaceEntries {
     space: SpaceId,
     /// Where versions are kept, if any are.
     kept_in: Option<Arc<dyn View>>,
 }
 
-impl Translate for Entries {
+impl Translate for SpaceEntries {
     fn key_below(&self, key: &[u8]) -> Bytes {
         key_below(self.space, key)
     }
@@ -187,13 +187,13 @@ impl Piece for Source {
 }
 
 /// All spaces before a batch.
-pub(super) struct SpacesBeneath {
+pub(super) struct SpacesBacking {
     view: Arc<SpacesView>,
 }
 
-impl SpacesBeneath {
+impl SpacesBacking {
     pub(super) fn new(view: Arc<SpacesView>) -> Self {
-        SpacesBeneath { view }
+        SpacesBacking { view }
     }
 
     fn read_piece(&self, piece: &Source, part: &mut [u8]) -> Result<()> {
@@ -218,7 +218,7 @@ impl SpacesBeneath {
     }
 }
 
-impl Beneath for SpacesBeneath {
+impl BackingStore for SpacesBacking {
     type Piece = Source;
 
     fn space(&self, space: SpaceId) -> Result<Option<bool>> {

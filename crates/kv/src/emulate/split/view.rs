@@ -15,7 +15,7 @@ use super::record::{
 use super::stage::StagedValue;
 use crate::emulate::SOLE;
 use crate::emulate::cursor::{Translate, Translated};
-use crate::emulate::draft::Beneath;
+use crate::emulate::pending::BackingStore;
 use crate::emulate::plan::{keys, one_space, prefixed, unprefixed};
 use crate::emulate::token::Staged;
 use crate::pass_on;
@@ -30,7 +30,7 @@ pub(super) struct SplitView {
 }
 
 /// What is known of a key's head.
-enum Found {
+enum HeadLookup {
     Absent,
     Head(Version, Head),
     WouldWait,
@@ -40,19 +40,19 @@ impl SplitView {
     /// What a key has.
     pub(super) fn head(&self, key: &[u8]) -> Result<Option<Head>> {
         Ok(match self.find(SOLE, key, Wait::Allowed)? {
-            Found::Head(_, head) => Some(head),
-            Found::Absent | Found::WouldWait => None,
+            HeadLookup::Head(_, head) => Some(head),
+            HeadLookup::Absent | HeadLookup::WouldWait => None,
         })
     }
 
-    fn find(&self, space: SpaceId, key: &[u8], wait: Wait) -> Result<Found> {
+    fn find(&self, space: SpaceId, key: &[u8], wait: Wait) -> Result<HeadLookup> {
         if space != SOLE {
-            return Ok(Found::Absent);
+            return Ok(HeadLookup::Absent);
         }
         Ok(match self.below.lookup(SOLE, &head_key(key), 0, usize::MAX, wait)? {
-            Lookup::Absent => Found::Absent,
-            Lookup::Found(stat, record) => Found::Head(stat.version, Head::decode(&record)?),
-            Lookup::WouldWait => Found::WouldWait,
+            Lookup::Absent => HeadLookup::Absent,
+            Lookup::Found(stat, record) => HeadLookup::Head(stat.version, Head::decode(&record)?),
+            Lookup::WouldWait => HeadLookup::WouldWait,
         })
     }
 
@@ -184,9 +184,9 @@ impl View for SplitView {
 
     fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
         let (version, head) = match self.find(space, key, wait)? {
-            Found::Absent => return Ok(Lookup::Absent),
-            Found::WouldWait => return Ok(Lookup::WouldWait),
-            Found::Head(version, head) => (version, head),
+            HeadLookup::Absent => return Ok(Lookup::Absent),
+            HeadLookup::WouldWait => return Ok(Lookup::WouldWait),
+            HeadLookup::Head(version, head) => (version, head),
         };
         let bytes = self.bytes_of(&head, offset, length, wait)?;
         let stat = Stat { version, size: head.size() };
@@ -202,21 +202,21 @@ impl View for SplitView {
         wait: Wait,
     ) -> Result<Option<usize>> {
         match self.find(space, key, wait)? {
-            Found::Absent => Err(absent()),
-            Found::WouldWait => Ok(None),
-            Found::Head(_, head) => self.read_head(&head, offset, buffer, wait),
+            HeadLookup::Absent => Err(absent()),
+            HeadLookup::WouldWait => Ok(None),
+            HeadLookup::Head(_, head) => self.read_head(&head, offset, buffer, wait),
         }
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
         let below = self.below.cursor(space, prefixed(HEAD, &range), direction)?;
-        Ok(Box::new(Translated::new(below, Entries(self.clone()))))
+        Ok(Box::new(Translated::new(below, HeadEntries(self.clone()))))
     }
 }
 
-struct Entries(SplitView);
+struct HeadEntries(SplitView);
 
-impl Translate for Entries {
+impl Translate for HeadEntries {
     fn key_below(&self, key: &[u8]) -> Bytes {
         head_key(key)
     }
@@ -237,11 +237,11 @@ impl Translate for Entries {
 }
 
 /// The values before a batch.
-pub(super) struct SplitBeneath {
+pub(super) struct SplitBacking {
     pub(super) view: SplitView,
 }
 
-impl Beneath for SplitBeneath {
+impl BackingStore for SplitBacking {
     type Piece = Source;
 
     fn space(&self, space: SpaceId) -> Result<Option<bool>> {

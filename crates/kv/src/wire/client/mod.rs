@@ -34,7 +34,7 @@ use koine_engine::{
 
 use self::connection::Connection;
 use self::line::{Line, Reach, is_loss};
-use self::link::Asked;
+use self::link::SentRequest;
 use self::slot::Outcome;
 use self::stage::{Remote, WireStage};
 use self::view::WireView;
@@ -137,7 +137,7 @@ impl WireKv {
         Gathering { connection, of: PhantomData }
     }
 
-    fn ask_for(&self, connection: &Arc<Connection>, batch: Batch, durability: Durability) -> Result<Asked> {
+    fn ask_for(&self, connection: &Arc<Connection>, batch: Batch, durability: Durability) -> Result<SentRequest> {
         check_batch(&self.profile, &batch)?;
         if durability != Durability::Sync {
             self.unsynced.store(connection.number() + 1, Ordering::Release);

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::connection::Connection;
 use super::cursor::WireCursor;
 use super::line::{Line, is_loss};
-use super::link::Asked;
+use super::link::SentRequest;
 use crate::copies;
 use crate::seam::{Cursor, Direction, Entry, Lookup, SpaceEntry, Stat, View, Wait};
 use crate::wire::fields::malformed;
@@ -31,7 +31,7 @@ const AHEAD_MAX: usize = 8;
 struct Pin {
     connection: Arc<Connection>,
     number: u64,
-    opening: Mutex<Option<Asked>>,
+    opening: Mutex<Option<SentRequest>>,
     version: OnceLock<Version>,
 }
 
@@ -58,7 +58,7 @@ impl Pin {
         Ok(*self.version.get_or_init(|| told))
     }
 
-    fn retrieve(&self, at: &Place, offset: u64, length: usize) -> Result<Asked> {
+    fn retrieve(&self, at: &Place, offset: u64, length: usize) -> Result<SentRequest> {
         self.connection.retrieve(self.number, at, offset, length)
     }
 
@@ -97,10 +97,10 @@ impl Drop for Pin {
 /// A version that several may read.
 pub(super) struct Pinned {
     line: Arc<Line>,
-    state: Mutex<State>,
+    state: Mutex<PinState>,
 }
 
-struct State {
+struct PinState {
     pin: Arc<Pin>,
     /// Something of it was told.
     was_read: bool,
@@ -111,7 +111,7 @@ struct State {
 impl Pinned {
     fn open(line: &Arc<Line>) -> Result<Arc<Pinned>> {
         let pin = line.repeat(Pin::open)?;
-        let state = Mutex::new(State { pin, was_read: false, is_kept: false });
+        let state = Mutex::new(PinState { pin, was_read: false, is_kept: false });
         Ok(Arc::new(Pinned { line: Arc::clone(line), state }))
     }
 

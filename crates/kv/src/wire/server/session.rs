@@ -21,16 +21,16 @@ use koine_engine::{
 use parking_lot::Mutex;
 
 use self::standing::Standing;
-use super::answers::{Conversation, Responder};
+use super::answers::{HandlerConnection, Responder};
 use super::flow::Flow;
 use super::handles::Handles;
 use super::listing::{PAGE_ENTRIES_MAX, PAGE_LEN_MAX, page};
-use super::staged::{Load, Staged};
+use super::staged::{StageQuota, Staged};
 use super::watches::Watches;
 use super::{STOP_TIME_MAX, Shared, spawn};
 use crate::BATCH_BYTES_MAX;
 use crate::seam::{Lookup, View, Wait, absent};
-use crate::wire::batch::Found;
+use crate::wire::batch::References;
 use crate::wire::fields::{Fields, malformed};
 use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits, Shared as SharedData};
 use crate::wire::identity::{Key, Peer};
@@ -57,7 +57,7 @@ pub(in crate::wire) struct Session {
     views: Handles<Arc<dyn View>>,
     stages: Handles<Arc<Mutex<Staged>>>,
     /// What the stages take.
-    load: Arc<Load>,
+    quota: Arc<StageQuota>,
     watches: Watches,
     /// Memory that its client shares.
     memory: OnceLock<Arc<ServerSide>>,
@@ -66,7 +66,7 @@ pub(in crate::wire) struct Session {
     /// How many requests the server had when this one asked last.
     last_asked: AtomicU64,
     /// What the handler has of the connection, from its first verb on.
-    conversation: Mutex<Option<Box<dyn Conversation>>>,
+    conversation: Mutex<Option<Box<dyn HandlerConnection>>>,
 }
 
 impl Session {
@@ -81,7 +81,7 @@ impl Session {
             peer,
             views: Handles::new("view", most),
             stages: Handles::new("stage", most),
-            load: Arc::new(Load::below(&shared.load, shared.options.staging_len_max)),
+            quota: Arc::new(StageQuota::below(&shared.quota, shared.options.staging_len_max)),
             watches: Watches::default(),
             memory: OnceLock::new(),
             standing: Standing::default(),
@@ -401,7 +401,7 @@ impl Session {
     }
 
     fn open_stage(&self, number: u64, hint: StageHint) -> Result<Vec<u8>> {
-        let open = || self.shared.kv.stage(hint).map(|stage| Arc::new(Mutex::new(Staged::new(stage, &self.load))));
+        let open = || self.shared.kv.stage(hint).map(|stage| Arc::new(Mutex::new(Staged::new(stage, &self.quota))));
         self.stages.open(number, open).map(|_| Vec::new())
     }
 
@@ -462,7 +462,7 @@ struct Named<'s> {
     left: usize,
 }
 
-impl Found for Named<'_> {
+impl References for Named<'_> {
     fn stage(&mut self, number: u64) -> Result<StageToken> {
         self.session.token(number)
     }

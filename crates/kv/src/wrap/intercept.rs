@@ -1,6 +1,6 @@
 //! Views of wrappers that do the same about every call.
 //!
-//! Invariant: every method of a view goes through [`Around::around`], or is named in `pass_on!`.
+//! Invariant: every method of a view goes through [`Interceptor::intercept`], or is named in `pass_on!`.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use super::calls::Call;
 use crate::seam::{Cursor, Direction, Entry, Lookup, SpaceEntry, Stage, Usage, View, Wait, Watch, WatchEvent};
 
 /// What a wrapper does about a call.
-pub(super) trait Around: Send + Sync + 'static {
+pub(super) trait Interceptor: Send + Sync + 'static {
     /// Makes the call, which is `body`: once, never, or several times.
-    fn around<T: Carried>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<T>;
+    fn intercept<T: PayloadLen>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<T>;
 
-    /// As `around`, of a call that may not wait; `None` where what is done about it would.
-    fn at_once<T: Carried>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<Option<T>>;
+    /// As `intercept`, of a call that may not wait; `None` where what is done about it would.
+    fn at_once<T: PayloadLen>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<Option<T>>;
 
     /// A read that may wait or not; `None` where what is done about it would and may not.
-    fn reading<T: Carried>(&self, call: Call, wait: Wait, body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+    fn reading<T: PayloadLen>(&self, call: Call, wait: Wait, body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
         match wait {
-            Wait::Allowed => self.around(call, body).map(Some),
+            Wait::Allowed => self.intercept(call, body).map(Some),
             Wait::Never => self.at_once(call, body),
         }
     }
@@ -32,44 +32,44 @@ pub(super) trait Around: Send + Sync + 'static {
     }
 
     /// The cursor of a view.
-    fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: Walk) -> Result<Box<dyn Cursor>>;
+    fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: CursorArguments) -> Result<Box<dyn Cursor>>;
 }
 
 /// What a cursor was asked for.
 #[derive(Clone)]
-pub(super) struct Walk {
+pub(super) struct CursorArguments {
     pub space: SpaceId,
     pub range: KeyRange,
     pub direction: Direction,
 }
 
-impl Walk {
+impl CursorArguments {
     pub fn open(&self, view: &dyn View) -> Result<Box<dyn Cursor>> {
         view.cursor(self.space, self.range.clone(), self.direction)
     }
 }
 
 /// A view whose calls go through a wrapper.
-pub(super) struct AroundView<A> {
+pub(super) struct InterceptedView<A> {
     inner: Arc<dyn View>,
-    around: Arc<A>,
+    interceptor: Arc<A>,
 }
 
-impl<A> AroundView<A> {
-    pub fn new(inner: Arc<dyn View>, around: Arc<A>) -> Self {
-        AroundView { inner, around }
+impl<A> InterceptedView<A> {
+    pub fn new(inner: Arc<dyn View>, interceptor: Arc<A>) -> Self {
+        InterceptedView { inner, interceptor }
     }
 }
 
-impl<A: Around> View for AroundView<A> {
+impl<A: Interceptor> View for InterceptedView<A> {
     crate::pass_on!(View, inner: version, keep);
 
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
-        self.around.around(Call::Spaces, || self.inner.spaces(from, most))
+        self.interceptor.intercept(Call::Spaces, || self.inner.spaces(from, most))
     }
 
     fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
-        self.around.lookup(wait, || self.inner.lookup(space, key, offset, length, wait))
+        self.interceptor.lookup(wait, || self.inner.lookup(space, key, offset, length, wait))
     }
 
     fn read_into(
@@ -81,70 +81,70 @@ impl<A: Around> View for AroundView<A> {
         wait: Wait,
     ) -> Result<Option<usize>> {
         let read = || self.inner.read_into(space, key, offset, buffer, wait);
-        Ok(self.around.reading(Call::Read, wait, read)?.flatten())
+        Ok(self.interceptor.reading(Call::Read, wait, read)?.flatten())
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
-        self.around.cursor(&self.inner, Walk { space, range, direction })
+        self.interceptor.cursor(&self.inner, CursorArguments { space, range, direction })
     }
 }
 
 /// What of a result counts as bytes that were read.
-pub(super) trait Carried {
-    fn carried(&self) -> u64 {
+pub(super) trait PayloadLen {
+    fn payload_len(&self) -> u64 {
         0
     }
 }
 
-impl Carried for usize {
-    fn carried(&self) -> u64 {
+impl PayloadLen for usize {
+    fn payload_len(&self) -> u64 {
         *self as u64
     }
 }
 
-impl Carried for Bytes {
-    fn carried(&self) -> u64 {
+impl PayloadLen for Bytes {
+    fn payload_len(&self) -> u64 {
         self.len() as u64
     }
 }
 
-impl Carried for Option<Bytes> {
-    fn carried(&self) -> u64 {
-        self.as_ref().map_or(0, Carried::carried)
+impl PayloadLen for Option<Bytes> {
+    fn payload_len(&self) -> u64 {
+        self.as_ref().map_or(0, PayloadLen::payload_len)
     }
 }
 
-impl Carried for Option<Entry> {
-    fn carried(&self) -> u64 {
-        self.as_ref().map_or(0, |entry| entry.key.carried() + entry.value.carried())
+impl PayloadLen for Option<Entry> {
+    fn payload_len(&self) -> u64 {
+        self.as_ref().map_or(0, |entry| entry.key.payload_len() + entry.value.payload_len())
     }
 }
 
-impl Carried for Option<usize> {
-    fn carried(&self) -> u64 {
-        self.as_ref().map_or(0, Carried::carried)
+impl PayloadLen for Option<usize> {
+    fn payload_len(&self) -> u64 {
+        self.as_ref().map_or(0, PayloadLen::payload_len)
     }
 }
 
-impl Carried for Lookup {
-    fn carried(&self) -> u64 {
+impl PayloadLen for Lookup {
+    fn payload_len(&self) -> u64 {
         match self {
-            Lookup::Found(_, bytes) => bytes.carried(),
+            Lookup::Found(_, bytes) => bytes.payload_len(),
             Lookup::Absent | Lookup::WouldWait => 0,
         }
     }
 }
 
-impl Carried for () {}
-impl Carried for Vec<SpaceEntry> {}
-impl Carried for Option<WatchEvent> {}
-impl Carried for Usage {}
-impl Carried for Commit {}
-impl Carried for StageToken {}
-impl Carried for Arc<dyn View> {}
-impl Carried for Box<dyn Cursor> {}
-impl Carried for Box<dyn Stage> {}
-impl Carried for Box<dyn Watch> {}
+impl PayloadLen for () {}
+impl PayloadLen for Vec<SpaceEntry> {}
+impl PayloadLen for Option<WatchEvent> {}
+impl PayloadLen for Usage {}
+impl PayloadLen for Commit {}
+impl PayloadLen for StageToken {}
+impl PayloadLen for Arc<dyn View> {}
+impl PayloadLen for Box<dyn Cursor> {}
+impl PayloadLen for Box<dyn Stage> {}
+impl PayloadLen for Box<dyn Watch> {}
 
 /// The bytes that a batch carries itself, in its payloads.
 pub(super) fn inline_len(batch: &Batch) -> u64 {
