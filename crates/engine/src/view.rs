@@ -308,38 +308,40 @@ impl View {
 
     /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
     pub fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        self.bytes_if_there(space, key, offset, length)?.ok_or_else(absent)
+        self.part(space, key, offset, length)?.map(|(_, bytes)| bytes).ok_or_else(absent)
     }
 
     /// The whole value of a key, shared where it lies in memory; `None` when the key (or its space) is absent.
     pub fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.bytes_if_there(space, key, 0, usize::MAX)
+        Ok(self.part(space, key, 0, usize::MAX)?.map(|(_, bytes)| bytes))
     }
 
-    fn bytes_if_there(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Option<Bytes>> {
+    /// As `bytes`, with the key's version and size; `None` when the key (or its space) is absent.
+    pub fn part(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Option<(Stat, Bytes)>> {
         let core = self.core();
         let reading = self.reading(&core.nodes, ReadMode::Cached);
         let found = self.look_through(space, key, |tree, held| {
             let head = RecordHead::of(&held)?;
+            let stat = Stat { version: head.version, size: head.size };
             if let Some(bytes) = head.bytes {
-                return Ok(bytes.share(offset, length));
+                return Ok((stat, bytes.share(offset, length)));
             }
             let count = head.size.saturating_sub(offset).min(length as u64) as usize;
             let record = as_record(held.to_value()?)?;
             if let Some(bytes) = reading.share(tree, &record, offset, count)? {
-                return Ok(bytes);
+                return Ok((stat, bytes));
             }
             // What one thread takes from an allocator and another gives back may come back late, or never.
             if (BUFFER_LEN / 2..=BUFFER_LEN).contains(&count) {
                 let mut buffer = core.buffers.take();
                 reading.read(tree, &record, offset, &mut buffer[..count])?;
-                return Ok(Bytes::from_owner(buffer).slice(..count));
+                return Ok((stat, Bytes::from_owner(buffer).slice(..count)));
             }
             let mut buffer = vec![0; count];
             if count > 0 {
                 reading.read(tree, &record, offset, &mut buffer)?;
             }
-            Ok(Bytes::from(buffer))
+            Ok((stat, Bytes::from(buffer)))
         });
         self.checked(found)
     }

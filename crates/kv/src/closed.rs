@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use koine_engine::{
     Batch, Commit, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, Ticket, Version,
 };
 
-use crate::seam::{Glance, Kv, Level, Profile, Stage, Usage, View, Watch};
+use crate::seam::{Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// A store whose calls are all `Unsupported`.
 #[derive(Debug)]
@@ -23,13 +22,12 @@ impl Closed {
         Closed {
             profile: Profile {
                 name: "closed",
-                level: Level::Blob,
                 key_len_max: 0,
                 batch_operations_max: 0,
                 batch_bytes_max: 0,
                 inline_len_best: 0,
                 durable: false,
-                glances: false,
+                reads_at_once: false,
             },
         }
     }
@@ -57,11 +55,7 @@ impl Kv for Closed {
         refused()
     }
 
-    fn get(&self, _space: SpaceId, _key: &[u8]) -> Result<Option<Bytes>> {
-        refused()
-    }
-
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
+    fn lookup(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize, _wait: Wait) -> Result<Lookup> {
         refused()
     }
 

@@ -19,8 +19,8 @@ use koine_engine::{
 use crate::check::check_batch;
 use crate::copies;
 use crate::seam::{
-    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, Level, Profile, ReadNow, SpaceEntry, Stage,
-    Stat, Usage, View, Watch, WatchEvent,
+    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, Lookup, Profile, SpaceEntry, Stage, Stat, Usage, View,
+    Wait, Watch, WatchEvent,
 };
 
 /// Values up to this length go through the log; longer ones are better placed by a stage.
@@ -44,13 +44,12 @@ impl EngineKv {
         let limits = engine.limits();
         let profile = Profile {
             name: "engine",
-            level: Level::Full,
             key_len_max: KEY_LEN_MAX,
             batch_operations_max: BATCH_OPERATIONS_MAX,
             batch_bytes_max: limits.batch_bytes_max,
             inline_len_best: INLINE_LEN_BEST.min(limits.batch_bytes_max),
             durable: true,
-            glances: true,
+            reads_at_once: true,
         };
         EngineKv { engine, profile, closed: AtomicBool::new(false) }
     }
@@ -85,14 +84,17 @@ impl Kv for EngineKv {
         Ok(Arc::new(self.engine.view()))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
         self.check_open()?;
-        self.engine.get(space, key)
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
-        self.check_open()?;
-        self.engine.part_now(space, key, offset, length).map(glance)
+        if length == 0 && wait == Wait::Allowed {
+            return self.engine.stat(space, key).map(found_alone);
+        }
+        match (self.engine.part_now(space, key, offset, length)?, wait) {
+            (koine_engine::Glance::Unknown, Wait::Allowed) => {
+                View::lookup(&self.engine.view(), space, key, offset, length, wait)
+            }
+            (glanced, _) => Ok(told(glanced)),
+        }
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
@@ -155,15 +157,20 @@ fn stat(stat: koine_engine::Stat) -> Stat {
     Stat { version: stat.version, size: stat.size }
 }
 
-fn glance(glance: koine_engine::Glance) -> Glance {
+fn told(glance: koine_engine::Glance) -> Lookup {
     match glance {
-        koine_engine::Glance::Absent => Glance::Absent,
+        koine_engine::Glance::Absent => Lookup::Absent,
         koine_engine::Glance::Part(found, bytes) => {
             taken_out(&bytes);
-            Glance::Part(stat(found), bytes)
+            Lookup::Found(stat(found), bytes)
         }
-        koine_engine::Glance::Unknown => Glance::Unknown,
+        koine_engine::Glance::Unknown => Lookup::WouldWait,
     }
+}
+
+/// A key without bytes of its value.
+fn found_alone(found: Option<koine_engine::Stat>) -> Lookup {
+    found.map_or(Lookup::Absent, |found| Lookup::Found(stat(found), Bytes::new()))
 }
 
 /// Counts what happened to bytes that did not lie in the index: they came through a buffer that the device can read into, and
@@ -184,37 +191,37 @@ impl View for koine_engine::View {
         Ok(())
     }
 
-    fn has_space(&self, space: SpaceId) -> Result<bool> {
-        koine_engine::View::has_space(self, space)
-    }
-
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
         let entry = |info: koine_engine::SpaceInfo| SpaceEntry { space: info.space, is_snapshot: info.is_snapshot };
-        let all = koine_engine::View::spaces(self)?.into_iter();
-        Ok(all.filter(|info| info.space >= from).take(most).map(entry).collect())
+        Ok(self.spaces_from(from, most)?.into_iter().map(entry).collect())
     }
 
-    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
-        Ok(koine_engine::View::stat(self, space, key)?.map(stat))
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        match wait {
+            Wait::Never => self.glance(space, key, offset, length).map(told),
+            Wait::Allowed if length == 0 => koine_engine::View::stat(self, space, key).map(found_alone),
+            Wait::Allowed => Ok(match self.part(space, key, offset, length)? {
+                None => Lookup::Absent,
+                Some((found, bytes)) => {
+                    taken_out(&bytes);
+                    Lookup::Found(stat(found), bytes)
+                }
+            }),
+        }
     }
 
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        koine_engine::View::read(self, space, key, offset, buffer)
-    }
-
-    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
-        let read = koine_engine::View::read_now(self, space, key, offset, buffer)?;
-        Ok(read.map_or(ReadNow::WouldBlock, ReadNow::Read))
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
-        koine_engine::View::glance(self, space, key, offset, length).map(glance)
-    }
-
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        let bytes = koine_engine::View::bytes(self, space, key, offset, length)?;
-        taken_out(&bytes);
-        Ok(bytes)
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> Result<Option<usize>> {
+        match wait {
+            Wait::Never => self.read_now(space, key, offset, buffer),
+            Wait::Allowed => koine_engine::View::read(self, space, key, offset, buffer).map(Some),
+        }
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {

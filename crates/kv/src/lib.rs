@@ -10,6 +10,7 @@
 
 mod check;
 mod closed;
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 pub mod copies;
 pub mod copy;
@@ -40,8 +41,8 @@ pub use memory::{MemoryKv, MemoryOptions};
 #[cfg(feature = "rocksdb")]
 pub use rocks::{RocksOptions, open_rocks};
 pub use seam::{
-    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, Kv, KvExt, Level, Profile, ReadNow, SpaceEntry,
-    Stage, Stat, Usage, View, Watch, WatchEvent, get_by_view,
+    Change, Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Kv, KvExt, Lookup, Profile, SpaceEntry, Stage, Stat, Usage,
+    View, Wait, Watch, WatchEvent,
 };
 pub use transaction::{
     ATTEMPTS_MAX, Mark, Seen, SeenEntry, Transaction, TransactionCursor, pause_before_attempt, request_of_attempt,

@@ -1,8 +1,8 @@
 //! The traits every back end implements.
 //!
 //! Invariants:
-//! - Methods are few, and none has a default: a wrapper that forgets one does not compile. What most back ends do
-//!   alike is a function ([`get_by_view`]); convenience lives in [`KvExt`] and on the concrete types.
+//! - Required methods are few: a wrapper that forgets one does not compile. Whether a call may wait is an argument
+//!   ([`Wait`]). The methods that have a body are shorthands of required ones, and no back end or wrapper writes its own.
 //! - All calls are synchronous and safe from many threads; none waits for a network or a flush
 //!   but [`Ticket::wait`], [`Kv::sync`] and [`Kv::close`].
 
@@ -11,29 +11,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use koine_engine::{Batch, Commit, Durability, KeyRange, Result, SpaceId, StageHint, StageToken, Ticket, Version};
+use koine_engine::{
+    Batch, Commit, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, StageToken, Ticket, Version,
+};
 
 /// A value of at most so many bytes always comes with its [`Entry`].
 pub const ENTRY_VALUE_LEN_MAX: u64 = 1024;
-
-/// What a back end can do as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Values only, no conditions (a directory, an object store).
-    Blob,
-    /// Conditions and changes of one key at a time.
-    Cas,
-    /// Everything of the seam.
-    Full,
-}
 
 /// What a back end is and what it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// For people: `memory`, `engine`, ….
     pub name: &'static str,
-    /// What it can do as a whole.
-    pub level: Level,
     /// The longest key, in bytes.
     pub key_len_max: usize,
     /// The most operations of a batch; also the most conditions.
@@ -44,9 +33,9 @@ pub struct Profile {
     pub inline_len_best: usize,
     /// Whether what is acknowledged as `Sync` survives power loss.
     pub durable: bool,
-    /// Whether what is in memory is told without waiting: else [`Kv::glance`], [`View::glance`] and [`View::read_now`] never
-    /// tell anything, and taking a view may wait for another process.
-    pub glances: bool,
+    /// Whether reads with [`Wait::Never`] tell what is in memory: else they never tell anything, and taking a view may wait
+    /// for another process.
+    pub reads_at_once: bool,
 }
 
 /// What a view knows of a key without reading its value.
@@ -67,24 +56,25 @@ pub struct SpaceEntry {
     pub is_snapshot: bool,
 }
 
-/// A read that must not wait.
+/// Whether a call may wait: for the device, for another process, for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadNow {
-    /// This many bytes were read; fewer than asked for only at the value's end.
-    Read(usize),
-    /// The device would be read: call `read` where waiting is allowed.
-    WouldBlock,
+pub enum Wait {
+    /// It may; the answer is never that it would have to.
+    Allowed,
+    /// It may not: where it would have to wait, or to copy more than [`GLANCE_LEN_MAX`](crate::GLANCE_LEN_MAX) bytes, it
+    /// says so. That is always a right answer.
+    Never,
 }
 
-/// What one look-up tells of a key without waiting.
+/// What one look-up tells of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Glance {
+pub enum Lookup {
     /// It is absent, or its space is.
     Absent,
     /// It is there: its version and size, and the bytes that were asked for; fewer only at the value's end.
-    Part(Stat, Bytes),
-    /// That cannot be told so: ask a view where waiting is allowed. It is always right to say so.
-    Unknown,
+    Found(Stat, Bytes),
+    /// It cannot be told without waiting. Only where waiting was not allowed.
+    WouldWait,
 }
 
 /// The order of a cursor.
@@ -119,32 +109,64 @@ pub trait View: Send + Sync {
     /// kept as may be: others still find room then. To say so again changes nothing.
     fn keep(&self) -> Result<()>;
 
-    /// Whether a space is there.
-    fn has_space(&self, space: SpaceId) -> Result<bool>;
-
     /// The spaces that are there, in order, from this id on; at most so many.
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>>;
 
-    /// Version and size of a key; `None` when it (or its space) is absent.
-    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>>;
+    /// Version, size and verified bytes of a range, in one look-up: shared where they lie in memory, and never more of
+    /// it reserved than the value has. Of no bytes it is the cheapest way to know whether a key is there.
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup>;
 
-    /// Reads into `buffer` from `offset`; a short count only at the value's end (0 at or past it).
-    /// `NotFound` when the key (or its space) is absent; holes read as zeros.
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize>;
-
-    /// As `read`, but never waits for the device.
-    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow>;
-
-    /// Version, size and bytes of a range by one look-up: as `stat` and `bytes`, but it never waits for the device, nor
-    /// copies more than [`GLANCE_LEN_MAX`](crate::GLANCE_LEN_MAX) bytes.
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance>;
-
-    /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
-    /// `NotFound` when the key is absent. No more than the value has is ever reserved for `length`.
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes>;
+    /// Reads into `buffer` from `offset`; a short count only at the value's end (0 at or past it). `None` where that
+    /// would wait and may not. `NotFound` when the key (or its space) is absent; holes read as zeros.
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> Result<Option<usize>>;
 
     /// A cursor over a range, before its first entry; it keeps the version pinned by itself.
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>>;
+
+    /// Whether a space is there.
+    fn has_space(&self, space: SpaceId) -> Result<bool> {
+        Ok(self.spaces(space, 1)?.first().is_some_and(|first| first.space == space))
+    }
+
+    /// Version and size of a key; `None` when it (or its space) is absent.
+    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
+        match self.lookup(space, key, 0, 0, Wait::Allowed)? {
+            Lookup::Absent => Ok(None),
+            Lookup::Found(stat, _) => Ok(Some(stat)),
+            Lookup::WouldWait => Err(did_not_wait()),
+        }
+    }
+
+    /// Verified bytes of a range, shared where they lie in memory; shorter only at the value's end.
+    /// `NotFound` when the key is absent.
+    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
+        match self.lookup(space, key, offset, length, Wait::Allowed)? {
+            Lookup::Absent => Err(absent()),
+            Lookup::Found(_, bytes) => Ok(bytes),
+            Lookup::WouldWait => Err(did_not_wait()),
+        }
+    }
+
+    /// As `read_into`, waiting where it has to.
+    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.read_into(space, key, offset, buffer, Wait::Allowed)?.ok_or_else(did_not_wait)
+    }
+}
+
+/// What reads of a key that is not there fail with.
+pub(crate) fn absent() -> Error {
+    Error::new(ErrorKind::NotFound, "the key is not there")
+}
+
+fn did_not_wait() -> Error {
+    Error::new(ErrorKind::Unsupported, "the store does not wait, though it may")
 }
 
 /// Walks the entries of a range in order.
@@ -217,12 +239,8 @@ pub trait Kv: Send + Sync {
     /// Pins the newest visible version.
     fn view(&self) -> Result<Arc<dyn View>>;
 
-    /// The whole value of a key in the newest version; `None` when it is absent. For small values: it is all in
-    /// memory. Where the back end has no shorter way: [`get_by_view`].
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>>;
-
-    /// As [`View::glance`] of a view that is taken now.
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance>;
+    /// As [`View::lookup`] of a view that is taken now, which it need not take.
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup>;
 
     /// Begins a large value.
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>>;
@@ -253,17 +271,15 @@ pub trait Kv: Send + Sync {
     /// Finishes what is under way, syncs, and gives the medium back. Later calls fail with `Stopped`, on
     /// stages and watches too; only closing again is no error. Views may go on or fail.
     fn close(&self) -> Result<()>;
-}
 
-/// [`Kv::get`] by a view: its length first, then its bytes.
-pub fn get_by_view<K: Kv + ?Sized>(kv: &K, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-    let view = kv.view()?;
-    let Some(stat) = view.stat(space, key)? else {
-        return Ok(None);
-    };
-    let length =
-        usize::try_from(stat.size).map_err(|_| koine_engine::Error::invalid("value too large to get whole"))?;
-    view.bytes(space, key, 0, length).map(Some)
+    /// The whole value of a key in the newest version; `None` when it is absent. For small values: it is all in memory.
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+        match self.lookup(space, key, 0, usize::MAX, Wait::Allowed)? {
+            Lookup::Absent => Ok(None),
+            Lookup::Found(_, value) => Ok(Some(value)),
+            Lookup::WouldWait => Err(did_not_wait()),
+        }
+    }
 }
 
 /// Convenience over [`Kv`].

@@ -11,8 +11,8 @@ use koine_env::{OsRandom, Random, SeededRandom};
 use koine_kv::copy::{Copied, CopyError, CopyOptions, Phase, SCRATCH_SPACE, STATE_SPACE, copy};
 use koine_kv::wrap::{Limit, Limits};
 use koine_kv::{
-    Batch, Commit, Direction, Durability, EngineKv, Error, ErrorKind, KeyRange, Kv, MemoryKv, MemoryOptions, Operation,
-    Payload, Place, Profile, Result, SpaceId, StageHint, View, pass_on,
+    Batch, Commit, Direction, Durability, EngineKv, Error, ErrorKind, KeyRange, Kv, Lookup, MemoryKv, MemoryOptions,
+    Operation, Payload, Place, Profile, Result, SpaceId, StageHint, View, Wait, pass_on,
 };
 
 type Dump = BTreeMap<(SpaceId, bool), BTreeMap<Bytes, Bytes>>;
@@ -102,7 +102,7 @@ struct Breaks {
 }
 
 impl Kv for Breaks {
-    pass_on!(Kv, inner: profile, view, get, glance, stage, submit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, view, lookup, stage, submit, watch, usage, sync, close);
 
     fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
         let gone = || Error::new(ErrorKind::Stopped, "the connection is lost");
@@ -330,7 +330,7 @@ struct ExpiringView {
 }
 
 impl Kv for Expires {
-    pass_on!(Kv, inner: profile, get, glance, stage, submit, commit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, lookup, stage, submit, commit, watch, usage, sync, close);
 
     fn view(&self) -> Result<Arc<dyn View>> {
         Ok(Arc::new(ExpiringView { inner: self.inner.view()?, left: Arc::clone(&self.left) }))
@@ -338,12 +338,15 @@ impl Kv for Expires {
 }
 
 impl View for ExpiringView {
-    pass_on!(View, inner: version, keep, has_space, spaces, stat, read, read_now, glance, cursor);
+    pass_on!(View, inner: version, keep, spaces, read_into, cursor);
 
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        if length == 0 {
+            return self.inner.lookup(space, key, offset, length, wait);
+        }
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         left.map_err(|_| Error::new(ErrorKind::Expired, "the view was pinned too long"))?;
-        self.inner.bytes(space, key, offset, length)
+        self.inner.lookup(space, key, offset, length, wait)
     }
 }
 
@@ -376,7 +379,7 @@ fn what_goes_wrong_is_told_with_what_to_do() {
         fn profile(&self) -> &Profile {
             &self.profile
         }
-        pass_on!(Kv, inner: view, get, glance, stage, submit, commit, watch, usage, sync, close);
+        pass_on!(Kv, inner: view, lookup, stage, submit, commit, watch, usage, sync, close);
     }
     let memory = MemoryKv::default();
     let profile = Profile { key_len_max: 1000, ..memory.profile().clone() };

@@ -1,9 +1,9 @@
-//! The conformance suite on what a plain store is made to do by the wrappers: each alone, and all of them.
+//! The conformance suite on what a plain store is made to do by the wrappers: `Spaces` alone, and `Spaces` over `Split`.
 
 use std::sync::Arc;
 
 use koine_kv::conformance::{Opened, Suite};
-use koine_kv::emulate::{Partial, SOLE, Spaces, Split, SplitOptions};
+use koine_kv::emulate::{SOLE, Spaces, Split, SplitOptions};
 use koine_kv::{
     Batch, Commit, Condition, Durability, Error, ErrorKind, Kv, MemoryKv, MemoryOptions, Operation, Payload, Result,
     Stage, StageHint, Ticket, pass_on,
@@ -14,8 +14,6 @@ use koine_kv::{
 struct Lacks {
     /// Values longer than this.
     values_over: usize,
-    /// Changes within values, clones and concatenations.
-    partial: bool,
     /// Stages.
     stages: bool,
 }
@@ -61,15 +59,6 @@ impl Plain {
     }
 
     fn check_operation(&self, operation: &Operation) -> Result<()> {
-        let is_partial = matches!(
-            operation,
-            Operation::WriteAt { .. }
-                | Operation::Append { .. }
-                | Operation::Truncate { .. }
-                | Operation::CloneRange { .. }
-                | Operation::Concatenate { .. }
-                | Operation::AddCounter { .. }
-        );
         let spaces = match operation {
             Operation::Put { at, value } => {
                 if let Payload::Bytes(bytes) = value
@@ -99,7 +88,7 @@ impl Plain {
             | Operation::SnapshotSpace { .. }
             | Operation::DropSpace { .. } => return Err(lacking(operation)),
         };
-        if (self.lacks.partial && is_partial) || spaces.iter().any(|space| *space != SOLE) {
+        if spaces.iter().any(|space| *space != SOLE) {
             return Err(lacking(operation));
         }
         Ok(())
@@ -122,10 +111,10 @@ impl Kv for Plain {
         self.submit(batch, durability).wait()
     }
 
-    pass_on!(Kv, memory: profile, view, get, glance, watch, usage, sync, close);
+    pass_on!(Kv, memory: profile, view, lookup, watch, usage, sync, close);
 }
 
-const NOTHING: Lacks = Lacks { values_over: usize::MAX, partial: false, stages: false };
+const NOTHING: Lacks = Lacks { values_over: usize::MAX, stages: false };
 /// Short enough that a long value is many pieces.
 const SHORT: usize = 4096;
 
@@ -149,36 +138,12 @@ mod spaces_alone {
     koine_kv::conformance_tests!(Suite { open: open_new });
 }
 
-/// Changes within values, over a store that puts whole ones.
-mod partial_values {
-    use super::*;
-
-    fn open_new() -> Opened {
-        let plain = Plain::open(Lacks { partial: true, stages: true, ..NOTHING });
-        spaces(Arc::new(Partial::open(plain).expect("partial values")))
-    }
-
-    koine_kv::conformance_tests!(Suite { open: open_new });
-}
-
 /// Long values, over a store that takes short ones and can change them.
 mod split_values {
     use super::*;
 
     fn open_new() -> Opened {
         spaces(split(Plain::open(Lacks { values_over: SHORT, stages: true, ..NOTHING })))
-    }
-
-    koine_kv::conformance_tests!(Suite { open: open_new });
-}
-
-/// All of them, over a store that has one space of short values and puts them whole.
-mod all_over_a_plain_store {
-    use super::*;
-
-    fn open_new() -> Opened {
-        let plain = Plain::open(Lacks { values_over: SHORT, partial: true, stages: true });
-        spaces(split(Arc::new(Partial::open(plain).expect("partial values"))))
     }
 
     koine_kv::conformance_tests!(Suite { open: open_new });

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use koine_env::{Random, SeededRandom};
-use koine_kv::emulate::{Partial, SOLE, Spaces, Split, SplitOptions};
+use koine_kv::emulate::{SOLE, Spaces, Split, SplitOptions};
 use koine_kv::{
     Batch, Commit, Direction, Durability, ErrorKind, KeyRange, Kv, MemoryKv, MemoryOptions, Operation, Payload, Place,
     Result, Sources, SpaceId, StageHint, Ticket, pass_on,
@@ -34,7 +34,7 @@ impl Kv for Shared {
         Ok(())
     }
 
-    pass_on!(Kv, memory: profile, view, get, glance, stage, watch, usage, sync);
+    pass_on!(Kv, memory: profile, view, lookup, stage, watch, usage, sync);
 }
 
 fn memory() -> Arc<MemoryKv> {
@@ -51,9 +51,8 @@ fn memory() -> Arc<MemoryKv> {
 
 fn open(memory: &Arc<MemoryKv>, commits: &Arc<AtomicUsize>) -> Spaces {
     let shared = Shared { memory: Arc::clone(memory), commits: Arc::clone(commits) };
-    let partial = Partial::open(Arc::new(shared)).expect("partial values");
     let options = SplitOptions { piece_len: 4096, inline_len: 1024, ..SplitOptions::default() };
-    let split = Split::open(Arc::new(partial), options).expect("pieces");
+    let split = Split::open(Arc::new(shared), options).expect("pieces");
     Spaces::open(Arc::new(split)).expect("spaces")
 }
 

@@ -56,7 +56,7 @@ impl Kv for Gated {
         open.clone().unwrap_or(Ok(()))
     }
 
-    pass_on!(Kv, memory: profile, view, get, glance, stage, submit, commit, watch, usage, close);
+    pass_on!(Kv, memory: profile, view, lookup, stage, submit, commit, watch, usage, close);
 }
 
 fn open() -> (Spaces, Arc<Gate>) {

@@ -1,17 +1,16 @@
 //! Calls that are answered at once, or not at all: for callers that hold what others wait for, as the lock of an interpreter.
 //!
 //! Invariants:
-//! - Such a call never waits for the device or for another process, and copies no more of a value than a glance does.
+//! - Such a call never waits for the device or for another process, and copies no more of a value than a look-up that may not wait does.
 //! - It changes nothing, and what it answers is what the same call would answer that may wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use koine_kv::{
-    Batch, Commit, Cursor, Direction, Durability, Error as KvError, ErrorKind as KvErrorKind, GLANCE_LEN_MAX, Glance,
-    KeyRange, Kv, Profile, ReadNow, Result as KvResult, SpaceEntry, SpaceId, Stage, StageHint, Stat, Ticket, Usage,
-    Version, View, Watch,
+    Batch, Commit, Cursor, Direction, Durability, Error as KvError, ErrorKind as KvErrorKind, GLANCE_LEN_MAX, KeyRange,
+    Kv, Lookup, Profile, Result as KvResult, SpaceEntry, SpaceId, Stage, StageHint, Ticket, Usage, Version, View, Wait,
+    Watch,
 };
 
 use crate::error::Result;
@@ -23,7 +22,7 @@ impl Objects {
     ///
     /// An [`ObjectReader`](crate::ObjectReader) that was opened in `call` is of no use after it.
     pub fn at_once<T>(&self, call: impl FnOnce(&Objects) -> Result<T>) -> Result<Option<T>> {
-        if self.is_remote() || !self.kv().profile().glances {
+        if self.is_remote() || !self.kv().profile().reads_at_once {
             return Ok(None);
         }
         let has_to_wait = Arc::new(AtomicBool::new(false));
@@ -63,45 +62,31 @@ impl View for Unwaiting<dyn View> {
         self.would_wait()
     }
 
-    fn has_space(&self, _space: SpaceId) -> KvResult<bool> {
-        self.would_wait()
-    }
-
     fn spaces(&self, _from: SpaceId, _most: usize) -> KvResult<Vec<SpaceEntry>> {
         self.would_wait()
     }
 
-    fn stat(&self, space: SpaceId, key: &[u8]) -> KvResult<Option<Stat>> {
-        match self.below.glance(space, key, 0, 0)? {
-            Glance::Absent => Ok(None),
-            Glance::Part(stat, _) => Ok(Some(stat)),
-            Glance::Unknown => self.would_wait(),
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> KvResult<Lookup> {
+        match (self.below.lookup(space, key, offset, length, Wait::Never)?, wait) {
+            (Lookup::WouldWait, Wait::Allowed) => self.would_wait(),
+            (found, _) => Ok(found),
         }
     }
 
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> KvResult<usize> {
-        if buffer.len() > GLANCE_LEN_MAX {
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> KvResult<Option<usize>> {
+        if wait == Wait::Allowed && buffer.len() > GLANCE_LEN_MAX {
             return self.would_wait();
         }
-        match self.below.read_now(space, key, offset, buffer)? {
-            ReadNow::Read(count) => Ok(count),
-            ReadNow::WouldBlock => self.would_wait(),
-        }
-    }
-
-    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> KvResult<ReadNow> {
-        self.below.read_now(space, key, offset, buffer)
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> KvResult<Glance> {
-        self.below.glance(space, key, offset, length)
-    }
-
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> KvResult<Bytes> {
-        match self.below.glance(space, key, offset, length)? {
-            Glance::Absent => Err(KvError::new(KvErrorKind::NotFound, "the key is absent")),
-            Glance::Part(_, bytes) => Ok(bytes),
-            Glance::Unknown => self.would_wait(),
+        match (self.below.read_into(space, key, offset, buffer, Wait::Never)?, wait) {
+            (None, Wait::Allowed) => self.would_wait(),
+            (read, _) => Ok(read),
         }
     }
 
@@ -119,16 +104,11 @@ impl Kv for Unwaiting<dyn Kv> {
         Ok(self.of_view(self.below.view()?))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> KvResult<Option<Bytes>> {
-        match self.below.glance(space, key, 0, usize::MAX)? {
-            Glance::Absent => Ok(None),
-            Glance::Part(_, bytes) => Ok(Some(bytes)),
-            Glance::Unknown => self.would_wait(),
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> KvResult<Lookup> {
+        match (self.below.lookup(space, key, offset, length, Wait::Never)?, wait) {
+            (Lookup::WouldWait, Wait::Allowed) => self.would_wait(),
+            (found, _) => Ok(found),
         }
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> KvResult<Glance> {
-        self.below.glance(space, key, offset, length)
     }
 
     fn stage(&self, _hint: StageHint) -> KvResult<Box<dyn Stage>> {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use koine_kv::{Glance, Place, SpaceId, Version, View};
+use koine_kv::{Lookup, Place, SpaceId, Version, View, Wait};
 
 use crate::copy::Name;
 use crate::error::{Error, Result};
@@ -215,10 +215,10 @@ impl ObjectReader {
             return Ok(None);
         }
         let bytes = match &self.source {
-            Source::Here { view, space, data } => match view.glance(*space, data, offset, wanted)? {
-                Glance::Part(_, bytes) => Some(bytes),
-                Glance::Absent => Some(Bytes::new()),
-                Glance::Unknown => None,
+            Source::Here { view, space, data } => match view.lookup(*space, data, offset, wanted, Wait::Never)? {
+                Lookup::Found(_, bytes) => Some(bytes),
+                Lookup::Absent => Some(Bytes::new()),
+                Lookup::WouldWait => None,
             },
             Source::There(reader) => reader.here(offset, wanted),
         };

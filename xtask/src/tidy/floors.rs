@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - A lower floor never imports a higher one; rooms on one floor never import each other.
-//! - Tests (`[dev-dependencies]`) may use any lower floor, never a higher one.
+//! - Tests (`[dev-dependencies]`) may use any lower floor, never a higher one; and features of their own crate.
 //! - A crate of ours that this table does not know is a finding: the plan comes before the room.
 
 use super::Finding;
@@ -92,7 +92,11 @@ fn judge(path: &str, line: usize, room: &Room, section: Section, dependency: &st
     let allowed = match section {
         Section::Other => true,
         Section::Normal => room.imports.contains(&name),
-        Section::Tests => room.imports.contains(&name) || find(name).is_some_and(|other| other.floor < room.floor),
+        // A crate's tests may ask for a feature of itself.
+        Section::Tests => {
+            let is_below = find(name).is_some_and(|other| other.floor < room.floor);
+            room.name == name || room.imports.contains(&name) || is_below
+        }
     };
     if !allowed {
         let may = if room.imports.is_empty() { "nothing of ours".to_owned() } else { room.imports.join(", ") };

@@ -24,6 +24,6 @@ mod value;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use frame::{Frame, FrameReader, FrameWriter};
-pub(crate) use passing::{each_space, is_passing};
+pub(crate) use passing::{each_space, each_space_while, is_passing};
 pub use receiving::{Accept, Arrived, Landing, ReceiveOptions, Received};
 pub use sending::Sending;

@@ -56,11 +56,26 @@ pub fn each_space(
     from: SpaceId,
     visit: &mut dyn FnMut(SpaceId, SpaceRoot),
 ) -> Result<()> {
+    each_space_while(state, source, from, &mut |space, root| {
+        visit(space, root);
+        true
+    })
+}
+
+/// As `each_space`, until one is visited with `false`.
+pub fn each_space_while(
+    state: &State,
+    source: &dyn NodeSource,
+    from: SpaceId,
+    visit: &mut dyn FnMut(SpaceId, SpaceRoot) -> bool,
+) -> Result<()> {
     let mut cursor = state.master.cursor(KeyRange { start: space_key(from), end: None });
     while let Some((key, value)) = cursor.next(source)? {
         let id: Option<[u8; 8]> = <Bytes as AsRef<[u8]>>::as_ref(&key).try_into().ok();
         if let (Some(id), Value::Root(root)) = (id, value) {
-            visit(SpaceId(u64::from_be_bytes(id)), root);
+            if !visit(SpaceId(u64::from_be_bytes(id)), root) {
+                break;
+            }
         }
     }
     Ok(())

@@ -6,12 +6,10 @@ use koine_engine::{Batch, Condition, KeyRange, Operation, Place, Refusal, SpaceI
 
 use super::Suite;
 use super::fixture::{A, B, Fixture, add, append, at, clone_range, delete, pattern, put, rename, truncate, write_at};
-use crate::seam::Level;
 
 pub(super) fn the_profile_is_what_the_seam_asks_for(suite: &Suite) {
     let fixture = Fixture::new(suite);
     let profile = fixture.kv().profile();
-    assert_eq!(profile.level, Level::Full);
     assert!(!profile.name.is_empty());
     assert_eq!(profile.key_len_max, KEY_LEN_MAX);
     assert!(profile.batch_operations_max <= BATCH_OPERATIONS_MAX && profile.batch_operations_max >= 1000);

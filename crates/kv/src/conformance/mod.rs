@@ -155,8 +155,8 @@ cases! { $
         reads_of_absent_keys_are_not_found,
         a_get_gives_the_newest_value_whole,
         holes_read_as_zeros,
-        read_now_reads_or_says_that_it_would_wait,
-        a_glance_tells_what_a_view_tells_or_nothing,
+        a_read_that_may_not_wait_reads_or_says_that_it_would,
+        a_lookup_tells_what_a_view_tells_or_nothing,
         an_acknowledged_commit_is_seen_by_the_next_view;
     cursors:
         cursors_walk_both_ways_inside_the_range,

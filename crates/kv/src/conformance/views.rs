@@ -4,7 +4,7 @@ use koine_engine::{Batch, Durability, ErrorKind, KeyRange, Operation, Place, Spa
 
 use super::Suite;
 use super::fixture::{A, B, Fixture, add, append, at, check_value, delete, dump, pattern, rename, truncate, write_at};
-use crate::seam::{Glance, ReadNow};
+use crate::seam::{Lookup, Wait};
 
 pub(super) fn a_view_shows_one_version_for_ever(suite: &Suite) {
     let fixture = Fixture::new(suite);
@@ -117,8 +117,9 @@ pub(super) fn reads_of_absent_keys_are_not_found(suite: &Suite) {
         assert_eq!(view.stat(space, key).expect("stat"), None);
         assert_eq!(view.read(space, key, 0, &mut [0; 4]).expect_err("read").kind(), ErrorKind::NotFound);
         // A store that has to ask somebody else says that it would wait.
-        let now = view.read_now(space, key, 0, &mut [0; 4]).map_err(|error| error.kind());
-        assert!(matches!(now, Ok(ReadNow::WouldBlock) | Err(ErrorKind::NotFound)), "{now:?}");
+        let now = view.read_into(space, key, 0, &mut [0; 4], Wait::Never).map_err(|error| error.kind());
+        assert!(matches!(now, Ok(None) | Err(ErrorKind::NotFound)), "{now:?}");
+        assert_eq!(view.lookup(space, key, 0, 4, Wait::Allowed).expect("lookup"), Lookup::Absent);
         assert_eq!(view.bytes(space, key, 0, 4).expect_err("bytes").kind(), ErrorKind::NotFound);
         assert_eq!(fixture.kv().get(space, key).expect("get"), None);
     }
@@ -164,7 +165,7 @@ pub(super) fn holes_read_as_zeros(suite: &Suite) {
     assert_eq!(view.bytes(A, b"t", 2 * far + 2, 100).expect("bytes").as_ref(), b"\0end");
 }
 
-pub(super) fn read_now_reads_or_says_that_it_would_wait(suite: &Suite) {
+pub(super) fn a_read_that_may_not_wait_reads_or_says_that_it_would(suite: &Suite) {
     let fixture = Fixture::new(suite);
     for size in [0usize, 500, 20_000, 600_000] {
         let value = pattern(size as u64, size);
@@ -175,12 +176,9 @@ pub(super) fn read_now_reads_or_says_that_it_would_wait(suite: &Suite) {
             let mut buffer = vec![0; 4096];
             // Once read with waiting, it may be at hand.
             for _ in 0..2 {
-                match view.read_now(A, b"k", offset as u64, &mut buffer).expect("read_now") {
-                    ReadNow::Read(count) => {
-                        assert_eq!(count, rest.len().min(4096));
-                        assert!(buffer[..count] == rest[..count]);
-                    }
-                    ReadNow::WouldBlock => {}
+                if let Some(count) = view.read_into(A, b"k", offset as u64, &mut buffer, Wait::Never).expect("a read") {
+                    assert_eq!(count, rest.len().min(4096));
+                    assert!(buffer[..count] == rest[..count]);
                 }
                 view.read(A, b"k", offset as u64, &mut buffer).expect("read");
             }
@@ -188,21 +186,24 @@ pub(super) fn read_now_reads_or_says_that_it_would_wait(suite: &Suite) {
     }
 }
 
-pub(super) fn a_glance_tells_what_a_view_tells_or_nothing(suite: &Suite) {
+pub(super) fn a_lookup_tells_what_a_view_tells_or_nothing(suite: &Suite) {
     let fixture = Fixture::new(suite);
     let check = |key: &[u8], space: SpaceId| {
         let view = fixture.view();
         let stat = view.stat(space, key).expect("stat");
         for (offset, length) in [(0, 0), (0, 4096), (10, 20), (0, usize::MAX), (3000, 70_000), (u64::MAX, 1)] {
-            let glances = [view.glance(space, key, offset, length), fixture.kv().glance(space, key, offset, length)];
-            for glance in glances {
-                match glance.expect("glance") {
-                    Glance::Absent => assert_eq!(stat, None),
-                    Glance::Part(seen, bytes) => {
-                        assert_eq!(Some(seen), stat);
-                        assert!(bytes == view.bytes(space, key, offset, length).expect("bytes"));
+            for wait in [Wait::Never, Wait::Allowed] {
+                let of_view = view.lookup(space, key, offset, length, wait);
+                let newest = fixture.kv().lookup(space, key, offset, length, wait);
+                for found in [of_view, newest] {
+                    match found.expect("lookup") {
+                        Lookup::Absent => assert_eq!(stat, None),
+                        Lookup::Found(seen, bytes) => {
+                            assert_eq!(Some(seen), stat);
+                            assert!(bytes == view.bytes(space, key, offset, length).expect("bytes"));
+                        }
+                        Lookup::WouldWait => assert_eq!(wait, Wait::Never),
                     }
-                    Glance::Unknown => {}
                 }
             }
         }
@@ -217,12 +218,14 @@ pub(super) fn a_glance_tells_what_a_view_tells_or_nothing(suite: &Suite) {
     for (space, key) in [(A, &b"k"[..]), (A, b""), (A, &[b'x'; 2048]), (B, b"k")] {
         check(key, space);
     }
-    // A glance through a view tells its version.
+    // A look-up in a view tells its version.
     fixture.put("k", "old");
     let view = fixture.view();
     fixture.put("k", "new");
-    if let Glance::Part(_, bytes) = view.glance(A, b"k", 0, 9).expect("glance") {
-        assert_eq!(bytes, "old");
+    for wait in [Wait::Never, Wait::Allowed] {
+        if let Lookup::Found(_, bytes) = view.lookup(A, b"k", 0, 9, wait).expect("lookup") {
+            assert_eq!(bytes, "old");
+        }
     }
 }
 

@@ -22,8 +22,8 @@ use bytes::Bytes;
 use koine_engine::{Error, ErrorKind, KeyRange, SpaceId, Version};
 
 use self::spaces::Copier;
-use self::state::{Position, State};
-use crate::seam::{Direction, Kv, Level, SpaceEntry, View};
+use self::state::{CopyPosition, CopyState};
+use crate::seam::{Direction, Kv, SpaceEntry, View};
 
 /// Where the destination remembers how far a copy has come.
 pub const STATE_SPACE: SpaceId = SpaceId(31);
@@ -229,10 +229,6 @@ pub fn copy(
     options: &CopyOptions,
     progress: &mut dyn FnMut(&CopyProgress),
 ) -> CopyResult<Copied> {
-    if destination.profile().level != Level::Full {
-        let error = Error::new(ErrorKind::Unsupported, "it has no batches of many keys, and could not be gone on with");
-        return Err(CopyError::Destination { what: "looking at it".into(), error });
-    }
     let view = source.view().source(|| "taking a view".into())?;
     let spaces = spaces_of(&*view, options).source(|| "listing its spaces".into())?;
     let mut state = begin(destination, options)?;
@@ -282,11 +278,11 @@ fn is_asked_for(space: SpaceId, options: &CopyOptions) -> bool {
 }
 
 /// What an earlier run left, or a beginning; refuses a destination with other things in it.
-fn begin(destination: &dyn Kv, options: &CopyOptions) -> CopyResult<State> {
+fn begin(destination: &dyn Kv, options: &CopyOptions) -> CopyResult<CopyState> {
     let view = destination.view().destination(|| "taking a view".into())?;
     let scope = options.spaces.as_ref().map_or_else(|| "all".to_owned(), |spaces| format!("{spaces:?}"));
-    let fresh = State::new(&options.source, &scope);
-    let found = State::read(&*view).destination(|| "reading the state of an earlier copy".into())?;
+    let fresh = CopyState::new(&options.source, &scope);
+    let found = CopyState::read(&*view).destination(|| "reading the state of an earlier copy".into())?;
     let state = match found {
         Some(found) if found.is_of_same(&fresh) => return Ok(if options.force { found.forgotten() } else { found }),
         Some(found) if !options.force => {
@@ -361,6 +357,6 @@ impl<'a> Teller<'a> {
 }
 
 /// A position as the state tells it, of a whole space.
-fn whole(space: SpaceId) -> Position {
-    Position { space, key: None::<Bytes> }
+fn whole(space: SpaceId) -> CopyPosition {
+    CopyPosition { space, key: None::<Bytes> }
 }

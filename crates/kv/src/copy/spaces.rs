@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_engine::{Error, KeyRange, Operation, Result, SpaceId};
 
-use super::state::{Position, State, all_made, made, unmade};
+use super::state::{CopyPosition, CopyState, all_made, made, unmade};
 use super::values::{Side, first_difference, large, small};
 use super::writer::Writer;
 use super::{Copied, CopyOptions, CopyProgress, CopyResult, Phase, SCRATCH_SPACE, Teller, Told, name, whole};
@@ -107,7 +107,7 @@ impl<'a> Copier<'a> {
         view: &'a dyn View,
         destination: &'a dyn Kv,
         options: &'a CopyOptions,
-        state: State,
+        state: CopyState,
         done: Copied,
         progress: &'a mut dyn FnMut(&CopyProgress),
     ) -> Copier<'a> {
@@ -232,7 +232,7 @@ impl<'a> Copier<'a> {
             None => cursor.next().source(walking)?,
         };
         let mut reached = match after {
-            Some(after) => Position { space: *source, key: Some(after.clone()) },
+            Some(after) => CopyPosition { space: *source, key: Some(after.clone()) },
             None => whole(SpaceId(source.0.saturating_sub(1))),
         };
         loop {
@@ -262,13 +262,13 @@ impl<'a> Copier<'a> {
                     beside.renew().destination(walking)?;
                 }
             }
-            reached = Position { space: *source, key: Some(entry.key) };
+            reached = CopyPosition { space: *source, key: Some(entry.key) };
             next = cursor.next().source(walking)?;
         }
     }
 
     /// Brings a key.
-    fn bring(&mut self, target: &Target, entry: &Entry, reached: &Position) -> CopyResult<()> {
+    fn bring(&mut self, target: &Target, entry: &Entry, reached: &CopyPosition) -> CopyResult<()> {
         let source = Side { view: self.view, space: target.source };
         let (most, length) = (self.writer.kv().profile().key_len_max, entry.key.len());
         if length > most {
@@ -307,7 +307,7 @@ impl<'a> Copier<'a> {
     }
 
     /// The destination has everything.
-    pub fn end(mut self) -> CopyResult<(State, Copied)> {
+    pub fn end(mut self) -> CopyResult<(CopyState, Copied)> {
         if self.found(SCRATCH_SPACE)?.is_some() {
             self.writer.then(Operation::DropSpace { space: SCRATCH_SPACE });
             self.writer.state.scratch = None;

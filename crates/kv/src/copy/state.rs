@@ -20,13 +20,13 @@ const FIRST_LINE: &str = "koine copy 1";
 
 /// A place in the order of everything: up to and with a key, or a whole space.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct CopyPosition {
     pub space: SpaceId,
     /// `None` is the end of the space.
     pub key: Option<Bytes>,
 }
 
-impl Position {
+impl CopyPosition {
     fn covers(&self, space: SpaceId, key: Option<&[u8]>) -> bool {
         match (&self.key, key) {
             _ if space != self.space => space < self.space,
@@ -39,24 +39,24 @@ impl Position {
 
 /// What the destination has up to a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
-    end: Position,
+struct CopyPart {
+    end: CopyPosition,
     version: Version,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct CopyState {
     source: String,
     scope: String,
     /// The snapshot that is being filled.
     pub scratch: Option<SpaceId>,
-    parts: Vec<Part>,
+    parts: Vec<CopyPart>,
     is_resumed: bool,
 }
 
-impl State {
-    pub fn new(source: &str, scope: &str) -> State {
-        State {
+impl CopyState {
+    pub fn new(source: &str, scope: &str) -> CopyState {
+        CopyState {
             source: source.to_owned(),
             scope: scope.to_owned(),
             scratch: None,
@@ -69,7 +69,7 @@ impl State {
         self.is_resumed
     }
 
-    pub fn is_of_same(&self, other: &State) -> bool {
+    pub fn is_of_same(&self, other: &CopyState) -> bool {
         self.source == other.source && self.scope == other.scope
     }
 
@@ -80,22 +80,22 @@ impl State {
 
     /// Believes nothing of a space.
     pub fn forget_within(&mut self, space: SpaceId) {
-        let end = Position { space, key: None };
-        let begin = space.0.checked_sub(1).map(|last| Position { space: SpaceId(last), key: None });
-        let is_before = |part: &Part| part.end.space < space;
-        let is_behind = |part: &Part| !end.covers(part.end.space, part.end.key.as_deref());
+        let end = CopyPosition { space, key: None };
+        let begin = space.0.checked_sub(1).map(|last| CopyPosition { space: SpaceId(last), key: None });
+        let is_before = |part: &CopyPart| part.end.space < space;
+        let is_behind = |part: &CopyPart| !end.covers(part.end.space, part.end.key.as_deref());
         let reaching = self.parts.iter().find(|part| !is_before(part)).map(|part| part.version);
-        let mut parts: Vec<Part> = self.parts.iter().filter(|part| is_before(part)).cloned().collect();
-        parts.extend(begin.zip(reaching).map(|(end, version)| Part { end, version }));
+        let mut parts: Vec<CopyPart> = self.parts.iter().filter(|part| is_before(part)).cloned().collect();
+        parts.extend(begin.zip(reaching).map(|(end, version)| CopyPart { end, version }));
         // No key is as old as that.
-        parts.push(Part { end: end.clone(), version: Version(0) });
+        parts.push(CopyPart { end: end.clone(), version: Version(0) });
         parts.extend(self.parts.iter().filter(|part| is_behind(part)).cloned());
         self.parts = parts;
     }
 
     /// Takes over where a snapshot is being filled.
-    pub fn with_scratch(self, scratch: Option<SpaceId>) -> State {
-        State { scratch, ..self }
+    pub fn with_scratch(self, scratch: Option<SpaceId>) -> CopyState {
+        CopyState { scratch, ..self }
     }
 
     /// Believes nothing of what is there.
@@ -103,7 +103,7 @@ impl State {
         self.parts.clear();
     }
 
-    pub fn forgotten(mut self) -> State {
+    pub fn forgotten(mut self) -> CopyState {
         self.forget();
         self
     }
@@ -130,9 +130,9 @@ impl State {
     }
 
     /// The destination has a version up to a position.
-    pub fn advance(&mut self, end: Position, version: Version) {
+    pub fn advance(&mut self, end: CopyPosition, version: Version) {
         self.parts.retain(|part| !end.covers(part.end.space, part.end.key.as_deref()));
-        self.parts.insert(0, Part { end, version });
+        self.parts.insert(0, CopyPart { end, version });
         // What follows with the same version begins nothing new.
         if let [first, second, ..] = self.parts.as_slice()
             && first.version == second.version
@@ -146,7 +146,7 @@ impl State {
         if let Some(space) = self.scratch {
             text.push_str(&format!("scratch {}\n", space.0));
         }
-        for Part { end, version } in &self.parts {
+        for CopyPart { end, version } in &self.parts {
             let key = end.key.as_ref().map_or_else(|| "end".to_owned(), |key| format!("x{}", hex(key)));
             text.push_str(&format!("part {} {key} {}\n", end.space.0, version.0));
         }
@@ -165,8 +165,8 @@ impl State {
                         "end" => None,
                         key => Some(unhex(key.strip_prefix('x')?)?),
                     };
-                    let end = Position { space: SpaceId(space.parse().ok()?), key };
-                    self.parts.push(Part { end, version: Version(version.parse().ok()?) });
+                    let end = CopyPosition { space: SpaceId(space.parse().ok()?), key };
+                    self.parts.push(CopyPart { end, version: Version(version.parse().ok()?) });
                 }
                 _ => return None,
             }
@@ -175,7 +175,7 @@ impl State {
     }
 
     /// What an earlier run left; `None` where none was.
-    pub fn read(view: &dyn View) -> Result<Option<State>> {
+    pub fn read(view: &dyn View) -> Result<Option<CopyState>> {
         let text = |key: &[u8]| -> Result<Option<String>> {
             let Some(stat) = view.stat(STATE_SPACE, key)? else { return Ok(None) };
             let length = usize::try_from(stat.size.min(1 << 20)).unwrap_or_default();
@@ -188,7 +188,7 @@ impl State {
             return if is_empty { Ok(None) } else { Err(foreign()) };
         };
         let (source, scope) = (text(SOURCE)?.ok_or_else(foreign)?, text(SCOPE)?.ok_or_else(foreign)?);
-        let mut state = State { is_resumed: true, ..State::new(&source, &scope) };
+        let mut state = CopyState { is_resumed: true, ..CopyState::new(&source, &scope) };
         state.decode(&found).ok_or_else(foreign)?;
         Ok(Some(state))
     }
@@ -270,19 +270,19 @@ fn unhex(text: &str) -> Option<Bytes> {
 mod tests {
     use super::*;
 
-    fn at(space: u64, key: &'static str) -> Position {
-        Position { space: SpaceId(space), key: Some(Bytes::from(key)) }
+    fn at(space: u64, key: &'static str) -> CopyPosition {
+        CopyPosition { space: SpaceId(space), key: Some(Bytes::from(key)) }
     }
 
-    fn end(space: u64) -> Position {
-        Position { space: SpaceId(space), key: None }
+    fn end(space: u64) -> CopyPosition {
+        CopyPosition { space: SpaceId(space), key: None }
     }
 
     #[test]
     fn parts_tell_what_is_known_of_each_key() {
-        let mut state = State::new("a", "all");
+        let mut state = CopyState::new("a", "all");
         let known =
-            |state: &State, space, key: &str| state.known(SpaceId(space), key.as_bytes()).map(|version| version.0);
+            |state: &CopyState, space, key: &str| state.known(SpaceId(space), key.as_bytes()).map(|version| version.0);
         assert_eq!(known(&state, 16, "k"), None);
         state.advance(at(20, "k"), Version(5));
         state.advance(at(20, "m"), Version(5));
@@ -310,17 +310,17 @@ mod tests {
 
     #[test]
     fn a_state_is_read_as_it_was_written_and_nothing_else_is() {
-        let mut state = State::new("a", "all");
+        let mut state = CopyState::new("a", "all");
         state.scratch = Some(SpaceId(77));
         state.advance(at(20, "k\u{1}"), Version(9));
         state.advance(at(18, ""), Version(11));
-        let mut again = State::new("a", "all");
+        let mut again = CopyState::new("a", "all");
         assert_eq!(again.decode(&state.encode()), Some(()));
         assert_eq!(again, state);
         for wrong in
             ["", "koine copy 2\n", "koine copy 1\npart 1 x6 2", "koine copy 1\npart 1 6b 2", "koine copy 1\nscratch x"]
         {
-            assert_eq!(State::new("a", "all").decode(wrong), None, "{wrong}");
+            assert_eq!(CopyState::new("a", "all").decode(wrong), None, "{wrong}");
         }
     }
 }

@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use koine_engine::{Batch, Durability, Operation, Payload, Place, SpaceId, StageToken, Version};
 
-use super::state::{Position, State};
+use super::state::{CopyPosition, CopyState};
 use super::{CopyResult, Told, name};
 use crate::seam::Kv;
 
@@ -28,7 +28,7 @@ pub(super) fn commit(destination: &dyn Kv, batch: Batch) -> CopyResult<()> {
 pub(super) struct Writer<'a> {
     kv: &'a dyn Kv,
     version: Version,
-    pub state: State,
+    pub state: CopyState,
     batch: Batch,
     len: usize,
     staged: u64,
@@ -42,7 +42,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub fn new(kv: &'a dyn Kv, state: State, version: Version) -> Writer<'a> {
+    pub fn new(kv: &'a dyn Kv, state: CopyState, version: Version) -> Writer<'a> {
         let profile = kv.profile();
         let len_max = BATCH_LEN_MAX.min(profile.batch_bytes_max / 2);
         Writer {
@@ -65,7 +65,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Sets a key.
-    pub fn put(&mut self, space: SpaceId, key: Bytes, value: Bytes, before: &Position) -> CopyResult<()> {
+    pub fn put(&mut self, space: SpaceId, key: Bytes, value: Bytes, before: &CopyPosition) -> CopyResult<()> {
         let bytes = key.len() + value.len();
         self.make_room(bytes, before)?;
         self.len += bytes;
@@ -74,7 +74,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Sets a key to a stage.
-    pub fn put_stage(&mut self, space: SpaceId, key: Bytes, token: StageToken, before: &Position) -> CopyResult<()> {
+    pub fn put_stage(
+        &mut self,
+        space: SpaceId,
+        key: Bytes,
+        token: StageToken,
+        before: &CopyPosition,
+    ) -> CopyResult<()> {
         self.make_room(key.len(), before)?;
         self.len += key.len();
         self.staged += token.length();
@@ -83,7 +89,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Removes a key.
-    pub fn delete(&mut self, space: SpaceId, key: Bytes, before: &Position) -> CopyResult<()> {
+    pub fn delete(&mut self, space: SpaceId, key: Bytes, before: &CopyPosition) -> CopyResult<()> {
         self.make_room(key.len(), before)?;
         self.len += key.len();
         self.then(Operation::Delete { at: Place { space, key } });
@@ -100,7 +106,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Sends what was gathered where so much more would be too much; `before` is how far that brings it.
-    fn make_room(&mut self, bytes: usize, before: &Position) -> CopyResult<()> {
+    fn make_room(&mut self, bytes: usize, before: &CopyPosition) -> CopyResult<()> {
         let is_full = self.len + bytes > self.len_max
             || self.batch.operations.len() >= self.operations_max
             || self.staged >= STAGED_LEN_MAX;
@@ -108,12 +114,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Sends what was gathered, if there is anything, before something that takes long.
-    pub fn flush(&mut self, reached: &Position) -> CopyResult<()> {
+    pub fn flush(&mut self, reached: &CopyPosition) -> CopyResult<()> {
         if self.is_empty() { Ok(()) } else { self.send(reached.clone()) }
     }
 
     /// Sends what was gathered; the destination has everything up to a position then.
-    pub fn send(&mut self, reached: Position) -> CopyResult<()> {
+    pub fn send(&mut self, reached: CopyPosition) -> CopyResult<()> {
         self.state.advance(reached, self.version);
         self.send_state()
     }

@@ -25,7 +25,7 @@ use super::SOLE;
 use super::token::{Owner, Staged, stages, taken};
 use super::watch::HeldWatch;
 use crate::check::check_batch;
-use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch};
+use crate::seam::{Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// How many outcomes of batches with stages are remembered here.
 const OUTCOMES_MAX: usize = 65_536;
@@ -388,16 +388,8 @@ impl<E: Emulation> Kv for Emulated<E> {
         Ok(self.core.emulation.show(self.core.visible()?))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.view()?.bytes(space, key, 0, usize::MAX) {
-            Ok(value) => Ok(Some(value)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
-        self.view()?.glance(space, key, offset, length)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        self.view()?.lookup(space, key, offset, length, wait)
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -1,11 +1,9 @@
-//! What a store cannot do by itself, done once for all of them: spaces, long values, changes within a value.
+//! What a store cannot do by itself, done once for all of them: spaces and long values.
 //!
-//! A *plain* store needs one space ([`SOLE`]), whole values up to some length, and these operations: put (bytes, no
-//! stages), delete, delete range, rename, rename prefix; with atomic batches, conditions, outcomes of requests, views
-//! and watches. Over it stand, from below:
+//! A *plain* store needs one space ([`SOLE`]), values up to some length that can be changed in place (all operations
+//! within it, without stages), atomic batches, conditions, outcomes of requests, views and watches. Over it stand, from
+//! below:
 //!
-//! - [`Partial`]: writes at an offset, appends, truncates, clones, joins, counts by putting whole values; its stages are
-//!   in memory.
 //! - [`Split`]: values of any length in pieces, shared where they are cloned or joined; its stages are pieces that are
 //!   written as they arrive.
 //! - [`Spaces`]: any number of spaces by prefix, snapshots among them.
@@ -20,9 +18,8 @@
 //! - A version below is the same version above.
 
 mod cursor;
-pub(crate) mod draft;
 mod emulated;
-mod partial;
+pub(crate) mod pending;
 pub(crate) mod plan;
 mod spaces;
 mod split;
@@ -31,7 +28,6 @@ mod watch;
 
 use koine_engine::SpaceId;
 
-pub use partial::Partial;
 pub use spaces::Spaces;
 pub use split::{Split, SplitOptions};
 

@@ -7,23 +7,29 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, KeyRange, Operation, Payload, Place, Result};
+use koine_engine::{Error, ErrorKind, KeyRange, Operation, Payload, Place, Result, SpaceId};
 
 use super::SOLE;
-use super::draft::{Beneath, Draft, Effect};
+use super::pending::{BackingStore, Effect, PendingState};
+use crate::seam::{Direction, View};
 
 /// How a wrapper writes values down.
-pub(super) trait Writer {
-    type Beneath: Beneath;
+pub(super) trait ValueWriter {
+    type BackingStore: BackingStore;
 
     /// The key below.
     fn key(&self, key: &[u8]) -> Bytes;
 
     /// An operation is about to show what a key has in another place too.
-    fn shares(&mut self, draft: &mut Draft<Self::Beneath>, source: &Place) -> Result<()>;
+    fn shares(&mut self, pending: &mut PendingState<Self::BackingStore>, source: &Place) -> Result<()>;
 
-    /// Writes the value of a key as the draft has it.
-    fn put(&mut self, draft: &mut Draft<Self::Beneath>, key: &Bytes, out: &mut Vec<Operation>) -> Result<()>;
+    /// Writes the value of a key as the pending state has it.
+    fn put(
+        &mut self,
+        pending: &mut PendingState<Self::BackingStore>,
+        key: &Bytes,
+        out: &mut Vec<Operation>,
+    ) -> Result<()>;
 
     /// What the store below has at a key goes: it is removed or replaced.
     fn gone(&mut self, key: &Bytes) -> Result<()>;
@@ -42,15 +48,19 @@ pub(super) trait Writer {
 }
 
 /// The operations for the store below.
-pub(super) fn plan<W: Writer>(draft: Draft<W::Beneath>, writer: W, operations: &[Operation]) -> Result<Vec<Operation>> {
-    let mut plan = Plan { draft, writer, out: Vec::new(), dirty: Dirty::default() };
+pub(super) fn plan<W: ValueWriter>(
+    pending: PendingState<W::BackingStore>,
+    writer: W,
+    operations: &[Operation],
+) -> Result<Vec<Operation>> {
+    let mut plan = Plan { pending, writer, out: Vec::new(), dirty: Dirty::default() };
     for (index, operation) in (0u32..).zip(operations) {
         plan.prepare(operation)?;
-        let effect = plan.draft.apply(index, operation)?;
+        let effect = plan.pending.apply(index, operation)?;
         plan.follow(effect)?;
     }
     for key in plan.dirty.take_all() {
-        plan.writer.put(&mut plan.draft, &key, &mut plan.out)?;
+        plan.writer.put(&mut plan.pending, &key, &mut plan.out)?;
     }
     plan.writer.finish(&mut plan.out)?;
     Ok(plan.out)
@@ -120,27 +130,27 @@ impl Dirty {
     }
 }
 
-struct Plan<W: Writer> {
-    draft: Draft<W::Beneath>,
+struct Plan<W: ValueWriter> {
+    pending: PendingState<W::BackingStore>,
     writer: W,
     out: Vec<Operation>,
     dirty: Dirty,
 }
 
-impl<W: Writer> Plan<W> {
+impl<W: ValueWriter> Plan<W> {
     /// What the store below will move must be there before.
     fn prepare(&mut self, operation: &Operation) -> Result<()> {
         let moving = match operation {
             Operation::Rename { from, .. } => KeyRange::single(from.key.clone()),
             Operation::RenamePrefix { from, .. } => KeyRange::prefix(from.clone()),
-            Operation::CloneRange { from, .. } => return self.writer.shares(&mut self.draft, from),
+            Operation::CloneRange { from, .. } => return self.writer.shares(&mut self.pending, from),
             Operation::Concatenate { sources, .. } => {
-                return sources.iter().try_for_each(|source| self.writer.shares(&mut self.draft, source));
+                return sources.iter().try_for_each(|source| self.writer.shares(&mut self.pending, source));
             }
             _ => return Ok(()),
         };
         for key in self.dirty.take_within(&moving) {
-            self.writer.put(&mut self.draft, &key, &mut self.out)?;
+            self.writer.put(&mut self.pending, &key, &mut self.out)?;
         }
         Ok(())
     }
@@ -215,4 +225,14 @@ impl<W: Writer> Plan<W> {
         self.out.push(operation);
         Ok(())
     }
+}
+
+/// All keys of a range, in order.
+pub(crate) fn keys(view: &dyn View, space: SpaceId, range: &KeyRange) -> Result<Vec<Bytes>> {
+    let mut cursor = view.cursor(space, range.clone(), Direction::Forward)?;
+    let mut keys = Vec::new();
+    while let Some(entry) = cursor.next()? {
+        keys.push(entry.key);
+    }
+    Ok(keys)
 }

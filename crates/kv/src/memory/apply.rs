@@ -1,8 +1,8 @@
-//! What each operation does to a draft, and when a condition holds.
+//! What each operation does to a pending batch, and when a condition holds.
 //!
 //! Invariants:
-//! - An operation that fails may leave the draft half changed: the caller takes it back as a whole.
-//! - Every change of a key is told to the draft, so that watchers and `RangeUnchanged` learn of it.
+//! - An operation that fails may leave the batch half applied: the caller rolls it back as a whole.
+//! - Every change of a key is told to the pending batch, so that watchers and `RangeUnchanged` learn of it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use koine_engine::{Condition, Error, KeyRange, Operation, Payload, Place, Result
 
 use super::history::History;
 use super::stage::Staged;
-use super::state::{Draft, Space, State};
+use super::state::{PendingBatch, Space, State};
 use crate::sparse::Value;
 
 /// Whether a condition holds against a state and the changes that led to it.
@@ -35,50 +35,50 @@ pub(super) fn holds(condition: &Condition, state: &State, history: &History) -> 
 }
 
 /// Applies one operation.
-pub(super) fn apply(draft: &mut Draft<'_>, operation: &Operation) -> Result<()> {
+pub(super) fn apply(pending: &mut PendingBatch<'_>, operation: &Operation) -> Result<()> {
     match operation {
-        Operation::Put { at, value } => draft.set(at, Arc::new(payload(value)?)),
+        Operation::Put { at, value } => pending.set(at, Arc::new(payload(value)?)),
         Operation::WriteAt { at, offset, data } => {
-            let mut value = draft.value(at)?;
+            let mut value = pending.value(at)?;
             value.write_value(*offset, &payload(data)?);
-            draft.set(at, Arc::new(value))
+            pending.set(at, Arc::new(value))
         }
         Operation::Append { at, data } => {
-            let mut value = draft.value(at)?;
-            check_length(draft, value.length(), data.len())?;
+            let mut value = pending.value(at)?;
+            check_length(pending, value.length(), data.len())?;
             value.write_value(value.length(), &payload(data)?);
-            draft.set(at, Arc::new(value))
+            pending.set(at, Arc::new(value))
         }
         Operation::Truncate { at, length } => {
-            let mut value = draft.value(at)?;
+            let mut value = pending.value(at)?;
             value.truncate(*length);
-            draft.set(at, Arc::new(value))
+            pending.set(at, Arc::new(value))
         }
-        Operation::Delete { at } => draft.remove(at),
-        Operation::DeleteRange { space, range } => delete_range(draft, *space, range),
+        Operation::Delete { at } => pending.remove(at),
+        Operation::DeleteRange { space, range } => delete_range(pending, *space, range),
         Operation::Rename { from, to } => {
-            let value = Arc::clone(&draft.source(from)?.value);
-            draft.remove(from)?;
-            draft.set(to, value)
+            let value = Arc::clone(&pending.source(from)?.value);
+            pending.remove(from)?;
+            pending.set(to, value)
         }
-        Operation::RenamePrefix { space, from, to } => rename_prefix(draft, *space, from, to),
+        Operation::RenamePrefix { space, from, to } => rename_prefix(pending, *space, from, to),
         Operation::CloneRange { from, from_offset, length, to, to_offset } => {
-            clone_range(draft, (from, *from_offset), *length, (to, *to_offset))
+            clone_range(pending, (from, *from_offset), *length, (to, *to_offset))
         }
-        Operation::Concatenate { sources, target, fate } => concatenate(draft, sources, target, *fate),
-        Operation::AddCounter { at, delta } => add_counter(draft, at, *delta),
+        Operation::Concatenate { sources, target, fate } => concatenate(pending, sources, target, *fate),
+        Operation::AddCounter { at, delta } => add_counter(pending, at, *delta),
         Operation::CreateSpace { space } => {
-            must_be_new(draft, *space)?;
-            draft.set_space(*space, Some(Arc::default()));
+            must_be_new(pending, *space)?;
+            pending.set_space(*space, Some(Arc::default()));
             Ok(())
         }
-        Operation::CloneSpace { from, to } => copy_space(draft, *from, *to, false),
-        Operation::SnapshotSpace { from, to } => copy_space(draft, *from, *to, true),
+        Operation::CloneSpace { from, to } => copy_space(pending, *from, *to, false),
+        Operation::SnapshotSpace { from, to } => copy_space(pending, *from, *to, true),
         Operation::DropSpace { space } => {
-            let had_keys = !draft.space(*space)?.slots.is_empty();
-            draft.set_space(*space, None);
+            let had_keys = !pending.space(*space)?.slots.is_empty();
+            pending.set_space(*space, None);
             if had_keys {
-                draft.changed(*space, KeyRange::all());
+                pending.changed(*space, KeyRange::all());
             }
             Ok(())
         }
@@ -96,127 +96,127 @@ fn payload(payload: &Payload) -> Result<Value> {
     }
 }
 
-fn check_length(draft: &Draft<'_>, offset: u64, added: u64) -> Result<()> {
+fn check_length(pending: &PendingBatch<'_>, offset: u64, added: u64) -> Result<()> {
     match offset.checked_add(added) {
         Some(end) if end <= VALUE_LEN_MAX => Ok(()),
-        _ => Err(draft.refuse(format!("the value would be longer than {VALUE_LEN_MAX} bytes"))),
+        _ => Err(pending.refuse(format!("the value would be longer than {VALUE_LEN_MAX} bytes"))),
     }
 }
 
-fn keys_in(draft: &Draft<'_>, space: SpaceId, range: &KeyRange) -> Result<Vec<Bytes>> {
-    let space = draft.space(space)?;
+fn keys_in(pending: &PendingBatch<'_>, space: SpaceId, range: &KeyRange) -> Result<Vec<Bytes>> {
+    let space = pending.space(space)?;
     if range.is_empty() {
         return Ok(Vec::new());
     }
     Ok(space.slots.range::<[u8], _>(range.bounds()).map(|(key, _)| key.to_bytes()).collect())
 }
 
-fn delete_range(draft: &mut Draft<'_>, space: SpaceId, range: &KeyRange) -> Result<()> {
-    draft.writable(space)?;
-    let keys = keys_in(draft, space, range)?;
+fn delete_range(pending: &mut PendingBatch<'_>, space: SpaceId, range: &KeyRange) -> Result<()> {
+    pending.writable(space)?;
+    let keys = keys_in(pending, space, range)?;
     if keys.is_empty() {
         return Ok(());
     }
     for key in keys {
-        draft.replace(&Place { space, key }, None)?;
+        pending.replace(&Place { space, key }, None)?;
     }
-    draft.changed(space, range.clone());
+    pending.changed(space, range.clone());
     Ok(())
 }
 
-fn rename_prefix(draft: &mut Draft<'_>, space: SpaceId, from: &Bytes, to: &Bytes) -> Result<()> {
-    draft.writable(space)?;
-    let keys = keys_in(draft, space, &KeyRange::prefix(from.clone()))?;
+fn rename_prefix(pending: &mut PendingBatch<'_>, space: SpaceId, from: &Bytes, to: &Bytes) -> Result<()> {
+    pending.writable(space)?;
+    let keys = keys_in(pending, space, &KeyRange::prefix(from.clone()))?;
     if keys.is_empty() {
         return Ok(());
     }
     let mut moved = Vec::with_capacity(keys.len());
     for key in keys {
         let renamed = [to.as_ref(), key.get(from.len()..).unwrap_or_default()].concat();
-        let most = draft.key_len_max();
+        let most = pending.key_len_max();
         if renamed.len() > most {
-            return Err(draft.refuse(format!("a renamed key would be longer than {most} bytes")));
+            return Err(pending.refuse(format!("a renamed key would be longer than {most} bytes")));
         }
         let at = Place { space, key };
-        moved.push((Place::new(space, renamed), Arc::clone(&draft.source(&at)?.value)));
-        draft.replace(&at, None)?;
+        moved.push((Place::new(space, renamed), Arc::clone(&pending.source(&at)?.value)));
+        pending.replace(&at, None)?;
     }
     for (at, value) in moved {
-        draft.replace(&at, Some(value))?;
+        pending.replace(&at, Some(value))?;
     }
-    draft.changed(space, KeyRange::prefix(from.clone()));
-    draft.changed(space, KeyRange::prefix(to.clone()));
+    pending.changed(space, KeyRange::prefix(from.clone()));
+    pending.changed(space, KeyRange::prefix(to.clone()));
     Ok(())
 }
 
 fn clone_range(
-    draft: &mut Draft<'_>,
+    pending: &mut PendingBatch<'_>,
     (from, from_offset): (&Place, u64),
     length: u64,
     (to, to_offset): (&Place, u64),
 ) -> Result<()> {
-    let source = &draft.source(from)?.value;
+    let source = &pending.source(from)?.value;
     let length = if length == u64::MAX { source.length().saturating_sub(from_offset) } else { length };
     if from_offset.checked_add(length).is_none_or(|end| end > source.length()) {
-        return Err(draft.refuse(format!("the source is shorter than the range: {} bytes", source.length())));
+        return Err(pending.refuse(format!("the source is shorter than the range: {} bytes", source.length())));
     }
-    check_length(draft, to_offset, length)?;
+    check_length(pending, to_offset, length)?;
     if from == to && from_offset < to_offset + length && to_offset < from_offset + length {
-        return Err(draft.refuse("the ranges of one key overlap"));
+        return Err(pending.refuse("the ranges of one key overlap"));
     }
     let part = source.slice(from_offset, length);
-    let mut value = draft.value(to)?;
+    let mut value = pending.value(to)?;
     value.write_value(to_offset, &part);
-    draft.set(to, Arc::new(value))
+    pending.set(to, Arc::new(value))
 }
 
-fn concatenate(draft: &mut Draft<'_>, sources: &[Place], target: &Place, fate: Sources) -> Result<()> {
+fn concatenate(pending: &mut PendingBatch<'_>, sources: &[Place], target: &Place, fate: Sources) -> Result<()> {
     let mut joined = Value::default();
     for source in sources {
-        let part = Arc::clone(&draft.source(source)?.value);
-        check_length(draft, joined.length(), part.length())?;
+        let part = Arc::clone(&pending.source(source)?.value);
+        check_length(pending, joined.length(), part.length())?;
         joined.write_value(joined.length(), &part);
     }
     if fate == Sources::Delete {
         for source in sources {
-            draft.remove(source)?;
+            pending.remove(source)?;
         }
     }
-    draft.set(target, Arc::new(joined))
+    pending.set(target, Arc::new(joined))
 }
 
-fn add_counter(draft: &mut Draft<'_>, at: &Place, delta: i64) -> Result<()> {
-    let before = match draft.slot(at)? {
+fn add_counter(pending: &mut PendingBatch<'_>, at: &Place, delta: i64) -> Result<()> {
+    let before = match pending.slot(at)? {
         None => 0,
         Some(slot) => {
             let number = slot.value.bytes(0, 9);
             let number = <[u8; 8]>::try_from(number.as_ref());
-            i64::from_le_bytes(number.map_err(|_| draft.refuse("a counter is a value of 8 bytes"))?)
+            i64::from_le_bytes(number.map_err(|_| pending.refuse("a counter is a value of 8 bytes"))?)
         }
     };
     let after =
-        before.checked_add(delta).ok_or_else(|| draft.refuse(format!("{before} + {delta} overflows the counter")))?;
+        before.checked_add(delta).ok_or_else(|| pending.refuse(format!("{before} + {delta} overflows the counter")))?;
     let value = Value::from_piece(Bytes::copy_from_slice(&after.to_le_bytes()));
-    draft.set(at, Arc::new(value))
+    pending.set(at, Arc::new(value))
 }
 
-fn must_be_new(draft: &Draft<'_>, space: SpaceId) -> Result<()> {
-    if draft.state().spaces.contains_key(&space) {
-        return Err(draft.refuse(format!("space {} exists", space.0)));
+fn must_be_new(pending: &PendingBatch<'_>, space: SpaceId) -> Result<()> {
+    if pending.state().spaces.contains_key(&space) {
+        return Err(pending.refuse(format!("space {} exists", space.0)));
     }
     Ok(())
 }
 
-fn copy_space(draft: &mut Draft<'_>, from: SpaceId, to: SpaceId, read_only: bool) -> Result<()> {
-    let content = Arc::clone(draft.space(from)?);
-    must_be_new(draft, to)?;
+fn copy_space(pending: &mut PendingBatch<'_>, from: SpaceId, to: SpaceId, read_only: bool) -> Result<()> {
+    let content = Arc::clone(pending.space(from)?);
+    must_be_new(pending, to)?;
     let has_keys = !content.slots.is_empty();
     // Where the flag is the same the tree is shared until one of the two changes.
     let content =
         if content.read_only == read_only { content } else { Arc::new(Space { read_only, ..Space::clone(&content) }) };
-    draft.set_space(to, Some(content));
+    pending.set_space(to, Some(content));
     if has_keys {
-        draft.changed(to, KeyRange::all());
+        pending.changed(to, KeyRange::all());
     }
     Ok(())
 }

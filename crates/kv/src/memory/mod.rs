@@ -1,7 +1,7 @@
 //! The back end in memory: the whole seam, plainly, and the model that others are compared with.
 //!
 //! Invariants:
-//! - One lock orders all commits; what a batch changes is drafted in place and taken back whole when
+//! - One lock orders all commits; what a batch changes is changed in place and rolled back whole when
 //!   any part of it fails.
 //! - Views share a version's trees; a commit copies a tree that a view still shares.
 //! - Nothing survives the process: every durability means `Memory`.
@@ -21,7 +21,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
@@ -33,11 +32,11 @@ use koine_engine::{
 
 use self::history::History;
 use self::stage::{MemoryStage, Meter, Staged};
-use self::state::{Draft, State};
+use self::state::{PendingBatch, State};
 use self::view::MemoryView;
 use self::watch::{HistoryWatch, Remembers};
 use crate::check::check_batch;
-use crate::seam::{Glance, Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// How a store in memory is made.
 #[derive(Clone, Debug)]
@@ -71,28 +70,28 @@ impl Default for MemoryOptions {
 
 /// A store in memory.
 pub struct MemoryKv {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryShared>,
 }
 
 /// What views, stages and watches share with their store.
-struct Shared {
+struct MemoryShared {
     /// A forked copy has a copy, which is no store.
     process: Process,
     profile: Profile,
     capacity: Option<u64>,
     meter: Arc<Meter>,
-    inner: Mutex<Inner>,
+    inner: Mutex<MemoryInner>,
     /// Woken at every commit and at the end.
     happened: Condvar,
 }
 
-struct Inner {
+struct MemoryInner {
     state: Arc<State>,
     history: History,
     closed: bool,
 }
 
-impl Inner {
+impl MemoryInner {
     fn check_open(&self) -> Result<()> {
         if self.closed {
             return Err(Error::new(ErrorKind::Stopped, "the store in memory was closed"));
@@ -101,9 +100,9 @@ impl Inner {
     }
 }
 
-impl Shared {
+impl MemoryShared {
     /// The inner state, unless the store was closed.
-    fn open(&self) -> Result<MutexGuard<'_, Inner>> {
+    fn open(&self) -> Result<MutexGuard<'_, MemoryInner>> {
         self.process.check()?;
         let inner = self.inner.lock();
         inner.check_open()?;
@@ -124,7 +123,7 @@ impl Shared {
     }
 }
 
-impl Remembers for Shared {
+impl Remembers for MemoryShared {
     fn look<R>(
         &self,
         deadline: Option<Instant>,
@@ -153,21 +152,20 @@ impl MemoryKv {
     pub fn new(options: MemoryOptions) -> Self {
         let profile = Profile {
             name: "memory",
-            level: Level::Full,
             key_len_max: options.key_len_max,
             batch_operations_max: options.batch_operations_max,
             batch_bytes_max: options.batch_bytes_max,
             inline_len_best: options.batch_bytes_max.min(64 << 10),
             durable: false,
-            glances: true,
+            reads_at_once: true,
         };
         let history = History::new(options.changes_max, options.outcomes_max);
-        let shared = Shared {
+        let shared = MemoryShared {
             profile,
             capacity: options.capacity,
             meter: Arc::default(),
             process: Process::here(),
-            inner: Mutex::new(Inner { state: Arc::default(), history, closed: false }),
+            inner: Mutex::new(MemoryInner { state: Arc::default(), history, closed: false }),
             happened: Condvar::new(),
         };
         MemoryKv { shared: Arc::new(shared) }
@@ -202,7 +200,7 @@ impl MemoryKv {
     }
 
     /// Checks and applies a batch whose form is right.
-    fn decide(&self, inner: &mut Inner, batch: &Batch, stages: &[Arc<Staged>]) -> Result<Version> {
+    fn decide(&self, inner: &mut MemoryInner, batch: &Batch, stages: &[Arc<Staged>]) -> Result<Version> {
         for (index, condition) in (0u32..).zip(&batch.conditions) {
             if !apply::holds(condition, &inner.state, &inner.history) {
                 let message = format!("condition {index} does not hold: {condition:?}");
@@ -211,22 +209,22 @@ impl MemoryKv {
         }
         let before = inner.state.bytes();
         let version = Version(inner.state.version.0 + 1);
-        let mut draft = Draft::new(Arc::make_mut(&mut inner.state), version, self.shared.profile.key_len_max);
+        let mut pending = PendingBatch::new(Arc::make_mut(&mut inner.state), version, self.shared.profile.key_len_max);
         let applied = (0u32..).zip(&batch.operations).try_for_each(|(index, operation)| {
-            draft.begin(index);
-            apply::apply(&mut draft, operation)
+            pending.begin(index);
+            apply::apply(&mut pending, operation)
         });
         let applied = applied.and_then(|()| {
-            let after = draft.state().bytes();
+            let after = pending.state().bytes();
             let taken: u64 = stages.iter().map(|staged| staged.value().length()).sum();
             // A batch that takes no more than it gives back is let through however full the store is.
             if after <= before { Ok(()) } else { self.shared.check_room(after.saturating_sub(taken), 0) }
         });
         if let Err(error) = applied {
-            draft.take_back();
+            pending.roll_back();
             return Err(error);
         }
-        let changes = draft.keep();
+        let changes = pending.keep();
         inner.history.add(version, changes);
         stages.iter().for_each(|staged| staged.take());
         self.shared.happened.notify_all();
@@ -284,18 +282,10 @@ impl Kv for MemoryKv {
         Ok(Arc::new(MemoryView::new(Arc::clone(&self.shared.open()?.state))))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.glance(space, key, 0, usize::MAX)? {
-            Glance::Absent => Ok(None),
-            Glance::Part(_, value) => Ok(Some(value)),
-            Glance::Unknown => get_by_view(self, space, key),
-        }
-    }
-
     /// Without a view: a commit meanwhile need not copy what one would share.
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
         let slot = self.shared.open()?.state.slot(space, key).cloned();
-        Ok(slot.map_or(Glance::Absent, |slot| slot.glance(offset, length)))
+        Ok(slot.map_or(Lookup::Absent, |slot| slot.lookup(offset, length, wait)))
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 use koine_engine::{Error, Result, StageHint, StageToken};
 
-use super::Shared;
+use super::MemoryShared;
 use crate::copies;
 use crate::seam::Stage;
 use crate::sparse::Value;
@@ -65,13 +65,13 @@ impl Drop for Staged {
 
 /// A value on its way in.
 pub(super) struct MemoryStage {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryShared>,
     hint: StageHint,
     staged: Staged,
 }
 
 impl MemoryStage {
-    pub(super) fn new(shared: Arc<Shared>, hint: StageHint) -> Self {
+    pub(super) fn new(shared: Arc<MemoryShared>, hint: StageHint) -> Self {
         let meter = Arc::clone(&shared.meter);
         let staged = Staged { meter, value: Value::default(), taken: AtomicBool::new(false) };
         MemoryStage { shared, hint, staged }

@@ -1,8 +1,8 @@
-//! One version of everything, and the draft of the next one.
+//! One version of everything, and the batch that makes the next one.
 //!
 //! Invariants:
 //! - Whatever a view shares is copied before it is changed; what nobody shares is changed in place.
-//! - A draft that is not kept leaves the state exactly as it was.
+//! - A batch that is rolled back leaves the state exactly as it was.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::sparse::Value;
 
 /// A key's value and the commit that last changed it.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct Record {
     pub(super) value: Arc<Value>,
     pub(super) version: Version,
 }
 
-impl Slot {
+impl Record {
     fn bytes(&self, key: &Bytes) -> u64 {
         key.len() as u64 + self.value.stored()
     }
@@ -29,7 +29,7 @@ impl Slot {
 /// An ordered tree of keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Space {
-    pub(super) slots: BTreeMap<Key, Slot>,
+    pub(super) slots: BTreeMap<Key, Record>,
     pub(super) read_only: bool,
     /// Keys and stored values, in bytes.
     pub(super) bytes: u64,
@@ -37,7 +37,7 @@ pub(super) struct Space {
 
 impl Space {
     /// Sets or removes a key; gives back what was there.
-    fn replace(&mut self, key: &Bytes, slot: Option<Slot>) -> Option<Slot> {
+    fn replace(&mut self, key: &Bytes, slot: Option<Record>) -> Option<Record> {
         if let Some(slot) = &slot {
             self.bytes += slot.bytes(key);
         }
@@ -60,7 +60,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn slot(&self, space: SpaceId, key: &[u8]) -> Option<&Slot> {
+    pub(super) fn slot(&self, space: SpaceId, key: &[u8]) -> Option<&Record> {
         self.spaces.get(&space)?.slots.get(key)
     }
 
@@ -71,12 +71,12 @@ impl State {
 }
 
 enum Undo {
-    Key { at: Place, before: Option<Slot> },
+    Key { at: Place, before: Option<Record> },
     Space { space: SpaceId, before: Option<Arc<Space>> },
 }
 
 /// Changes under way: visible to later operations of the batch, and to be kept or taken back as a whole.
-pub(super) struct Draft<'a> {
+pub(super) struct PendingBatch<'a> {
     state: &'a mut State,
     version: Version,
     key_len_max: usize,
@@ -86,9 +86,9 @@ pub(super) struct Draft<'a> {
     changes: Vec<(SpaceId, KeyRange)>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PendingBatch<'a> {
     pub(super) fn new(state: &'a mut State, version: Version, key_len_max: usize) -> Self {
-        Draft { state, version, key_len_max, index: 0, undo: Vec::new(), changes: Vec::new() }
+        PendingBatch { state, version, key_len_max, index: 0, undo: Vec::new(), changes: Vec::new() }
     }
 
     /// The longest key that an operation may make.
@@ -116,12 +116,12 @@ impl<'a> Draft<'a> {
     }
 
     /// A key to read from; its space must be there.
-    pub(super) fn slot(&self, at: &Place) -> Result<Option<&Slot>> {
+    pub(super) fn slot(&self, at: &Place) -> Result<Option<&Record>> {
         Ok(self.space(at.space)?.slots.get(at.key.as_ref()))
     }
 
     /// A key that must be there.
-    pub(super) fn source(&self, at: &Place) -> Result<&Slot> {
+    pub(super) fn source(&self, at: &Place) -> Result<&Record> {
         self.slot(at)?.ok_or_else(|| self.refuse(format!("operation {}: the source is absent", self.index)))
     }
 
@@ -160,7 +160,7 @@ impl<'a> Draft<'a> {
         let Some(space) = self.state.spaces.get_mut(&at.space) else {
             return Err(self.refuse("the space is absent"));
         };
-        let before = Arc::make_mut(space).replace(&at.key, value.map(|value| Slot { value, version }));
+        let before = Arc::make_mut(space).replace(&at.key, value.map(|value| Record { value, version }));
         let was_there = before.is_some();
         self.undo.push(Undo::Key { at: at.clone(), before });
         Ok(was_there)
@@ -180,14 +180,14 @@ impl<'a> Draft<'a> {
         self.undo.push(Undo::Space { space, before });
     }
 
-    /// Makes the draft the state; gives the changes in order.
+    /// Makes what was changed the state; gives the changes in order.
     pub(super) fn keep(self) -> Vec<(SpaceId, KeyRange)> {
         self.state.version = self.version;
         self.changes
     }
 
     /// Takes everything back, latest first.
-    pub(super) fn take_back(self) {
+    pub(super) fn roll_back(self) {
         for undo in self.undo.into_iter().rev() {
             match undo {
                 Undo::Key { at, before } => {

@@ -7,10 +7,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, GLANCE_LEN_MAX, KeyRange, Result, SpaceId, Version};
+use koine_engine::{GLANCE_LEN_MAX, KeyRange, Result, SpaceId, Version};
 
-use super::state::{Slot, Space, State};
-use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
+use super::state::{Record, Space, State};
+use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Lookup, SpaceEntry, Stat, View, Wait, absent};
 
 /// One version, pinned.
 pub(super) struct MemoryView {
@@ -20,11 +20,6 @@ pub(super) struct MemoryView {
 impl MemoryView {
     pub(super) fn new(state: Arc<State>) -> Self {
         MemoryView { state }
-    }
-
-    fn slot(&self, space: SpaceId, key: &[u8]) -> Result<&Slot> {
-        let slot = self.state.slot(space, key);
-        slot.ok_or_else(|| Error::new(ErrorKind::NotFound, "the key is not there"))
     }
 }
 
@@ -37,36 +32,26 @@ impl View for MemoryView {
         Ok(())
     }
 
-    fn has_space(&self, space: SpaceId) -> Result<bool> {
-        Ok(self.state.spaces.contains_key(&space))
-    }
-
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
         let entry = |(space, held): (&SpaceId, &Arc<Space>)| SpaceEntry { space: *space, is_snapshot: held.read_only };
         Ok(self.state.spaces.range(from..).take(most).map(entry).collect())
     }
 
-    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
-        Ok(self.state.slot(space, key).map(stat))
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        let slot = self.state.slot(space, key);
+        Ok(slot.map_or(Lookup::Absent, |slot| slot.lookup(offset, length, wait)))
     }
 
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        Ok(self.slot(space, key)?.value.read(offset, buffer))
-    }
-
-    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
-        self.read(space, key, offset, buffer).map(ReadNow::Read)
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
-        Ok(match self.state.slot(space, key) {
-            None => Glance::Absent,
-            Some(slot) => slot.glance(offset, length),
-        })
-    }
-
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        Ok(self.slot(space, key)?.value.bytes(offset, length))
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        _wait: Wait,
+    ) -> Result<Option<usize>> {
+        let slot = self.state.slot(space, key).ok_or_else(absent)?;
+        Ok(Some(slot.value.read(offset, buffer)))
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
@@ -76,18 +61,18 @@ impl View for MemoryView {
     }
 }
 
-fn stat(slot: &Slot) -> Stat {
+fn stat(slot: &Record) -> Stat {
     Stat { version: slot.version, size: slot.value.length() }
 }
 
-impl Slot {
-    /// What a glance at it tells.
-    pub(super) fn glance(&self, offset: u64, length: usize) -> Glance {
+impl Record {
+    /// What a look-up of it tells.
+    pub(super) fn lookup(&self, offset: u64, length: usize, wait: Wait) -> Lookup {
         let count = self.value.length().saturating_sub(offset).min(length as u64);
-        if count > GLANCE_LEN_MAX as u64 && !self.value.is_whole() {
-            return Glance::Unknown;
+        if wait == Wait::Never && count > GLANCE_LEN_MAX as u64 && !self.value.is_whole() {
+            return Lookup::WouldWait;
         }
-        Glance::Part(stat(self), self.value.bytes(offset, length))
+        Lookup::Found(stat(self), self.value.bytes(offset, length))
     }
 }
 

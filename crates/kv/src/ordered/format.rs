@@ -28,7 +28,7 @@ const MAGIC: &[u8] = b"koine";
 const FORMAT_VERSION: u32 = 1;
 
 /// What was found in a map.
-pub(super) struct Found {
+pub(super) struct StoreFormat {
     /// It is empty.
     pub(super) is_new: bool,
     /// Versions up to this one may have been given.
@@ -36,10 +36,10 @@ pub(super) struct Found {
 }
 
 /// Whether a map is ours, and from where its versions go on.
-pub(super) fn read(snapshot: &impl Snapshot) -> Result<Found> {
+pub(super) fn read(snapshot: &impl Snapshot) -> Result<StoreFormat> {
     let Some(format) = snapshot.get(FORMAT)? else {
         if snapshot.scan(&KeyRange::all(), Direction::Forward, 1)?.is_empty() {
-            return Ok(Found { is_new: true, reserved: 0 });
+            return Ok(StoreFormat { is_new: true, reserved: 0 });
         }
         let message = "it holds keys of another program, not a Koine store; nothing was changed";
         return Err(Error::new(ErrorKind::Unknown, message));
@@ -58,7 +58,7 @@ pub(super) fn read(snapshot: &impl Snapshot) -> Result<Found> {
     let reserve = snapshot.get(RESERVE)?;
     let reserved = reserve.as_deref().and_then(|reserve| reserve.try_into().ok()).map(u64::from_le_bytes);
     let reserved = reserved.ok_or_else(|| Error::damaged("the record of the store's versions is not readable"))?;
-    Ok(Found { is_new: false, reserved })
+    Ok(StoreFormat { is_new: false, reserved })
 }
 
 /// What makes an empty map a store.

@@ -36,7 +36,7 @@ use crate::emulate::plan::one_space;
 use crate::emulate::{SOLE, Spaces, Split, SplitOptions};
 use crate::memory::history::History;
 use crate::memory::watch::{HistoryWatch, Remembers};
-use crate::seam::{Direction, Glance, Kv, Level, Profile, Stage, Usage, View, Watch, get_by_view};
+use crate::seam::{Direction, Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// How many outcomes of requests are remembered.
 const OUTCOMES_MAX: u64 = 65_536;
@@ -117,22 +117,22 @@ pub fn check_format(snapshot: &impl Snapshot) -> Result<()> {
 
 /// A store of one space with short values.
 pub struct OrderedKv<O: Ordered> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<OrderedShared<O>>,
 }
 
-struct Shared<O: Ordered> {
+struct OrderedShared<O: Ordered> {
     /// A forked copy is no store.
     process: Process,
     map: O,
     profile: Profile,
     /// Ranges whose changes are not remembered.
     unwatched: Vec<KeyRange>,
-    inner: Mutex<Inner<O>>,
+    inner: Mutex<OrderedInner<O>>,
     /// Woken at every commit and at the end.
     happened: Condvar,
 }
 
-struct Inner<O: Ordered> {
+struct OrderedInner<O: Ordered> {
     version: Version,
     /// Versions above this one must not be given yet.
     reserved: u64,
@@ -145,7 +145,7 @@ struct Inner<O: Ordered> {
     failed: bool,
 }
 
-impl<O: Ordered> Inner<O> {
+impl<O: Ordered> OrderedInner<O> {
     fn check_open(&self) -> Result<()> {
         match (self.closed, self.failed) {
             (true, _) => Err(Error::new(ErrorKind::Stopped, "the store was closed")),
@@ -155,8 +155,8 @@ impl<O: Ordered> Inner<O> {
     }
 }
 
-impl<O: Ordered> Shared<O> {
-    fn open(&self) -> Result<MutexGuard<'_, Inner<O>>> {
+impl<O: Ordered> OrderedShared<O> {
+    fn open(&self) -> Result<MutexGuard<'_, OrderedInner<O>>> {
         self.process.check()?;
         let inner = self.inner.lock();
         inner.check_open()?;
@@ -175,7 +175,7 @@ impl<O: Ordered> Shared<O> {
     }
 }
 
-impl<O: Ordered> Remembers for Shared<O> {
+impl<O: Ordered> Remembers for OrderedShared<O> {
     fn look<R>(
         &self,
         deadline: Option<Instant>,
@@ -216,18 +216,24 @@ impl<O: Ordered> OrderedKv<O> {
         let next_outcome = outcome::load(&snapshot, &mut history)?;
         let profile = Profile {
             name,
-            level: Level::Full,
             key_len_max: KEY_LEN_MAX + KEY_ROOM,
             batch_operations_max: BATCH_OPERATIONS_MAX,
             batch_bytes_max: BATCH_BYTES_MAX,
             inline_len_best: VALUE_LEN_MAX,
             durable: true,
-            glances: false,
+            reads_at_once: false,
         };
         let newest = Arc::new(OrderedView::new(map.snapshot()?, version));
-        let inner =
-            Inner { version, reserved: found.reserved, history, next_outcome, newest, closed: false, failed: false };
-        let shared = Shared {
+        let inner = OrderedInner {
+            version,
+            reserved: found.reserved,
+            history,
+            next_outcome,
+            newest,
+            closed: false,
+            failed: false,
+        };
+        let shared = OrderedShared {
             process: Process::here(),
             map,
             profile,
@@ -282,7 +288,7 @@ impl<O: Ordered> OrderedKv<O> {
     }
 
     /// Writes, and syncs where that is wanted. After a failure that is not for want of room nothing more is taken.
-    fn write(&self, inner: &mut Inner<O>, writes: Vec<Write>, sync: bool) -> Result<()> {
+    fn write(&self, inner: &mut OrderedInner<O>, writes: Vec<Write>, sync: bool) -> Result<()> {
         let written = self.shared.map.write(writes);
         if let Err(error) = &written
             && matches!(error.kind(), ErrorKind::Full | ErrorKind::Busy | ErrorKind::Invalid)
@@ -294,7 +300,7 @@ impl<O: Ordered> OrderedKv<O> {
     }
 
     /// Checks the conditions and works out what a batch does.
-    fn decide(&self, inner: &Inner<O>, batch: &Batch) -> Result<Planned> {
+    fn decide(&self, inner: &OrderedInner<O>, batch: &Batch) -> Result<Planned> {
         for (index, condition) in (0u32..).zip(&batch.conditions) {
             if !self.holds(inner, condition)? {
                 let message = format!("condition {index} does not hold: {condition:?}");
@@ -305,7 +311,7 @@ impl<O: Ordered> OrderedKv<O> {
         plan::plan(&inner.newest, &self.shared.profile, &batch.operations, is_watched)
     }
 
-    fn holds(&self, inner: &Inner<O>, condition: &Condition) -> Result<bool> {
+    fn holds(&self, inner: &OrderedInner<O>, condition: &Condition) -> Result<bool> {
         let version = |space: &SpaceId, key: &Bytes| -> Result<Option<Version>> {
             if *space != SOLE {
                 return Ok(None);
@@ -342,12 +348,8 @@ impl<O: Ordered> Kv for OrderedKv<O> {
         Ok(Arc::clone(&self.shared.open()?.newest) as Arc<dyn View>)
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        get_by_view(self, space, key)
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
-        self.view()?.glance(space, key, offset, length)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        self.view()?.lookup(space, key, offset, length, wait)
     }
 
     fn stage(&self, _hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -16,7 +16,7 @@ use super::format::{KEYS, map_key};
 use super::view::{OrderedView, Values};
 use super::{Snapshot, VALUE_LEN_MAX, Write};
 use crate::emulate::SOLE;
-use crate::emulate::draft::{Draft, Effect};
+use crate::emulate::pending::{Effect, PendingState};
 use crate::emulate::plan::{one_space, prefixed};
 use crate::seam::{Direction, Profile, View};
 
@@ -49,20 +49,20 @@ pub(super) fn plan<S: Snapshot>(
     operations: &[Operation],
     is_watched: impl Fn(&KeyRange) -> bool,
 ) -> Result<Planned> {
-    let draft = Draft::new(Values(Arc::clone(view)), profile.key_len_max);
-    let mut plan = Plan { draft, view, set: BTreeSet::new(), deletions: Vec::new(), changes: Vec::new() };
+    let pending = PendingState::new(Values(Arc::clone(view)), profile.key_len_max);
+    let mut plan = OrderedPlan { pending, view, set: BTreeSet::new(), deletions: Vec::new(), changes: Vec::new() };
     for (index, operation) in (0u32..).zip(operations) {
         // Whether a range has keys is known only before they are gone, and matters where somebody may ask.
         let cleared = match operation {
             Operation::DeleteRange { space, range } if *space == SOLE => !is_watched(range) || plan.has_keys(range)?,
             _ => false,
         };
-        let effect = plan.draft.apply(index, operation)?;
+        let effect = plan.pending.apply(index, operation)?;
         plan.follow(effect, cleared)?;
     }
     let mut values = BTreeMap::new();
     for key in std::mem::take(&mut plan.set) {
-        if let Some(value) = plan.draft.value(&Place { space: SOLE, key: key.clone() })? {
+        if let Some(value) = plan.pending.value(&Place { space: SOLE, key: key.clone() })? {
             if value.length() > VALUE_LEN_MAX as u64 {
                 let message = format!(
                     "a value of {} bytes; the store `{}` takes at most {VALUE_LEN_MAX}",
@@ -77,8 +77,8 @@ pub(super) fn plan<S: Snapshot>(
     Ok(Planned { deletions: plan.deletions, values, changes: plan.changes })
 }
 
-struct Plan<'a, S: Snapshot> {
-    draft: Draft<Values<S>>,
+struct OrderedPlan<'a, S: Snapshot> {
+    pending: PendingState<Values<S>>,
     view: &'a Arc<OrderedView<S>>,
     /// Keys that were set and not removed again.
     set: BTreeSet<Bytes>,
@@ -86,7 +86,7 @@ struct Plan<'a, S: Snapshot> {
     changes: Vec<KeyRange>,
 }
 
-impl<S: Snapshot> Plan<'_, S> {
+impl<S: Snapshot> OrderedPlan<'_, S> {
     fn has_keys(&mut self, range: &KeyRange) -> Result<bool> {
         if range.is_empty() {
             return Ok(false);
@@ -96,7 +96,7 @@ impl<S: Snapshot> Plan<'_, S> {
         }
         let mut cursor = self.view.cursor(SOLE, range.clone(), Direction::Forward)?;
         while let Some(entry) = cursor.next()? {
-            if self.draft.has(&Place { space: SOLE, key: entry.key })? {
+            if self.pending.has(&Place { space: SOLE, key: entry.key })? {
                 return Ok(true);
             }
         }

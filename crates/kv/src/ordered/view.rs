@@ -6,14 +6,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_engine::{Error, ErrorKind, KeyRange, Payload, Result, SpaceId, Version};
+use koine_engine::{Error, KeyRange, Payload, Result, SpaceId, Version};
 
 use super::Snapshot;
 use super::format::{KEYS, map_key};
 use crate::emulate::SOLE;
-use crate::emulate::draft::Beneath;
-use crate::emulate::plan::{one_space, prefixed};
-use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
+use crate::emulate::pending::BackingStore;
+use crate::emulate::plan::{keys, one_space, prefixed};
+use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Lookup, SpaceEntry, Stat, View, Wait, absent};
 use crate::sparse::Value;
 
 /// A value begins after its version.
@@ -21,10 +21,6 @@ const VERSION_LEN: usize = 8;
 /// How many entries a cursor reads at first, and at most.
 const AHEAD_FIRST: usize = 4;
 const AHEAD_MAX: usize = 256;
-
-fn not_found() -> Error {
-    Error::new(ErrorKind::NotFound, "the key is not there")
-}
 
 /// Copies what a value has from an offset on.
 fn copy_part(value: &[u8], offset: u64, buffer: &mut [u8]) -> usize {
@@ -65,9 +61,8 @@ impl<S: Snapshot> OrderedView<S> {
         &self.snapshot
     }
 
-    fn value(&self, space: SpaceId, key: &[u8]) -> Result<Bytes> {
-        let record = if space == SOLE { record_of(&*self.snapshot, key)? } else { None };
-        record.map(|(_, value)| value).ok_or_else(not_found)
+    fn record(&self, space: SpaceId, key: &[u8]) -> Result<Option<(Version, Bytes)>> {
+        if space == SOLE { record_of(&*self.snapshot, key) } else { Ok(None) }
     }
 }
 
@@ -80,40 +75,37 @@ impl<S: Snapshot> View for OrderedView<S> {
         Ok(())
     }
 
-    fn has_space(&self, space: SpaceId) -> Result<bool> {
-        Ok(space == SOLE)
-    }
-
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
         let sole = SpaceEntry { space: SOLE, is_snapshot: false };
         Ok(Some(sole).into_iter().filter(|entry| entry.space >= from).take(most).collect())
     }
 
-    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
-        if space != SOLE {
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        // Maps cannot say what they have in memory.
+        if wait == Wait::Never {
+            return Ok(Lookup::WouldWait);
+        }
+        let Some((version, value)) = self.record(space, key)? else {
+            return Ok(Lookup::Absent);
+        };
+        let stat = Stat { version, size: value.len() as u64 };
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(value.len());
+        Ok(Lookup::Found(stat, value.slice(start..start.saturating_add(length).min(value.len()))))
+    }
+
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> Result<Option<usize>> {
+        if wait == Wait::Never {
             return Ok(None);
         }
-        let record = record_of(&*self.snapshot, key)?;
-        Ok(record.map(|(version, value)| Stat { version, size: value.len() as u64 }))
-    }
-
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        Ok(copy_part(&self.value(space, key)?, offset, buffer))
-    }
-
-    fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
-        // Maps cannot say what they have in memory.
-        Ok(ReadNow::WouldBlock)
-    }
-
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
-    }
-
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        let value = self.value(space, key)?;
-        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(value.len());
-        Ok(value.slice(start..start.saturating_add(length).min(value.len())))
+        let (_, value) = self.record(space, key)?.ok_or_else(absent)?;
+        Ok(Some(copy_part(&value, offset, buffer)))
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
@@ -193,7 +185,7 @@ impl<S: Snapshot> Cursor for OrderedCursor<S> {
 /// The values before a batch.
 pub(super) struct Values<S>(pub(super) Arc<OrderedView<S>>);
 
-impl<S: Snapshot> Beneath for Values<S> {
+impl<S: Snapshot> BackingStore for Values<S> {
     type Piece = Bytes;
 
     fn space(&self, space: SpaceId) -> Result<Option<bool>> {
@@ -209,12 +201,7 @@ impl<S: Snapshot> Beneath for Values<S> {
     }
 
     fn keys(&self, space: SpaceId, range: &KeyRange) -> Result<Vec<Bytes>> {
-        let mut cursor = self.0.cursor(space, range.clone(), Direction::Forward)?;
-        let mut keys = Vec::new();
-        while let Some(entry) = cursor.next()? {
-            keys.push(entry.key);
-        }
-        Ok(keys)
+        keys(&*self.0, space, range)
     }
 
     fn payload(&self, payload: &Payload) -> Result<Value> {

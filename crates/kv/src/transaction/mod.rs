@@ -30,7 +30,7 @@ use koine_engine::{
     Batch, Condition, Error, ErrorKind, KeyRange, Operation, Payload, Place, RequestId, Result, SpaceId, Version,
 };
 
-use self::overlay::{Found, Overlay, Source};
+use self::overlay::{Buffered, Overlay, Source};
 use crate::seam::{Direction, Kv, Stat, View};
 use crate::sparse::Piece;
 
@@ -199,12 +199,12 @@ impl Transaction {
         let place = Place::new(space, Bytes::copy_from_slice(key));
         self.replay()?;
         match self.overlay.find(&place)? {
-            Found::Beneath => {
+            Buffered::InView => {
                 let stat = self.reads.key(&*self.view, &place)?;
                 Ok(stat.map(|stat| Seen { version: Some(stat.version), size: stat.size }))
             }
-            Found::Absent => Ok(None),
-            Found::Written(written) => {
+            Buffered::Absent => Ok(None),
+            Buffered::Written(written) => {
                 for base in &written.bases {
                     self.reads.key(&*self.view, base)?;
                 }
@@ -247,8 +247,8 @@ impl Transaction {
         }
         let place = Place::new(space, Bytes::copy_from_slice(key));
         match self.overlay.find(&place)? {
-            Found::Written(written) => read_written(&*self.view, &written.value, offset, buffer),
-            Found::Beneath | Found::Absent => Err(absent()),
+            Buffered::Written(written) => read_written(&*self.view, &written.value, offset, buffer),
+            Buffered::InView | Buffered::Absent => Err(absent()),
         }
     }
 

@@ -54,9 +54,9 @@ pub(super) struct Slot {
 }
 
 /// What the overlay says of a key.
-pub(super) enum Found<'a> {
+pub(super) enum Buffered<'a> {
     /// Nothing: it is as the view has it.
-    Beneath,
+    InView,
     Absent,
     Written(&'a Slot),
 }
@@ -93,13 +93,13 @@ impl Overlay {
         Ok(())
     }
 
-    pub(super) fn find(&self, place: &Place) -> Result<Found<'_>> {
+    pub(super) fn find(&self, place: &Place) -> Result<Buffered<'_>> {
         self.check_readable(place.space)?;
         Ok(match self.slots.get(place) {
-            Some(Some(slot)) => Found::Written(slot),
-            Some(None) => Found::Absent,
-            None if self.is_cleared(place.space, &place.key) => Found::Absent,
-            None => Found::Beneath,
+            Some(Some(slot)) => Buffered::Written(slot),
+            Some(None) => Buffered::Absent,
+            None if self.is_cleared(place.space, &place.key) => Buffered::Absent,
+            None => Buffered::InView,
         })
     }
 
@@ -141,9 +141,9 @@ impl Overlay {
     /// The value of a key for making another: nothing when it is absent.
     fn slot(&self, view: &dyn View, place: &Place) -> Result<Option<Slot>> {
         match self.find(place)? {
-            Found::Written(slot) => Ok(Some(slot.clone())),
-            Found::Absent => Ok(None),
-            Found::Beneath => Ok(view.stat(place.space, &place.key)?.map(|stat| {
+            Buffered::Written(slot) => Ok(Some(slot.clone())),
+            Buffered::Absent => Ok(None),
+            Buffered::InView => Ok(view.stat(place.space, &place.key)?.map(|stat| {
                 let whole = Source::View { place: place.clone(), offset: 0, length: stat.size };
                 Slot { value: Written::from_piece(whole), bases: BTreeSet::from([place.clone()]) }
             })),
@@ -156,7 +156,7 @@ impl Overlay {
             return Ok(slot);
         }
         let mut slot = Slot::default();
-        if let Found::Beneath = self.find(place)? {
+        if let Buffered::InView = self.find(place)? {
             slot.bases.insert(place.clone());
         }
         Ok(slot)

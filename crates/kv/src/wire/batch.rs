@@ -33,7 +33,7 @@ impl<F: Fn(&StageToken) -> Result<u64>> Names for F {
 }
 
 /// Finds what a batch names.
-pub trait Found {
+pub trait References {
     /// The stage of a number.
     fn stage(&mut self, number: u64) -> Result<StageToken>;
 
@@ -43,7 +43,7 @@ pub trait Found {
     }
 }
 
-impl<F: FnMut(u64) -> Result<StageToken>> Found for F {
+impl<F: FnMut(u64) -> Result<StageToken>> References for F {
     fn stage(&mut self, number: u64) -> Result<StageToken> {
         self(number)
     }
@@ -59,7 +59,7 @@ pub fn put_batch(out: &mut Vec<u8>, batch: &Batch, names: &dyn Names) -> Result<
 }
 
 /// Takes a batch.
-pub fn take_batch(fields: &mut Fields, found: &mut dyn Found) -> Result<Batch> {
+pub fn take_batch(fields: &mut Fields, found: &mut dyn References) -> Result<Batch> {
     let mut batch = Batch::new();
     batch.request = take_request(fields)?;
     batch.conditions = fields.list(CONDITION_LEN_MIN, take_condition)?;
@@ -167,7 +167,7 @@ fn put_payload(out: &mut Vec<u8>, payload: &Payload, names: &dyn Names) -> Resul
     Ok(())
 }
 
-fn take_payload(fields: &mut Fields, found: &mut dyn Found) -> Result<Payload> {
+fn take_payload(fields: &mut Fields, found: &mut dyn References) -> Result<Payload> {
     match fields.u8()? {
         0 => fields.bytes().map(Payload::Bytes),
         1 => found.stage(fields.u64()?).map(Payload::Stage),
@@ -241,7 +241,7 @@ fn put_spaces(out: &mut Vec<u8>, tag: u8, spaces: &[SpaceId]) {
     spaces.iter().for_each(|space| out.put_u64(space.0));
 }
 
-fn take_operation(fields: &mut Fields, found: &mut dyn Found) -> Result<Operation> {
+fn take_operation(fields: &mut Fields, found: &mut dyn References) -> Result<Operation> {
     Ok(match fields.u8()? {
         0 => Operation::Put { at: fields.place()?, value: take_payload(fields, found)? },
         1 => Operation::WriteAt { at: fields.place()?, offset: fields.u64()?, data: take_payload(fields, found)? },

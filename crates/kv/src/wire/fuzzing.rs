@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use koine_engine::{Error, Result, StageToken};
 
-use super::batch::Found;
+use super::batch::References;
 use super::fields::Fields;
 use super::frame::{Frame, HEADER_LEN, Limits, frame_sum, is_whole};
 use super::reply::{
@@ -29,7 +29,7 @@ pub fn request(verb: u16, message: &[u8]) {
 /// No stage, and memory that reads as zeros.
 struct Nothing;
 
-impl Found for Nothing {
+impl References for Nothing {
     fn stage(&mut self, _number: u64) -> Result<StageToken> {
         Err(Error::invalid("no stage"))
     }

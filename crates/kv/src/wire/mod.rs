@@ -28,7 +28,7 @@ pub use client::{Answer, BeginChannel, Channel, ClientOptions, Gathering, Pendin
 pub use frame::{DATA_LEN_MAX, HEADER_LEN, MESSAGE_LEN_MAX};
 pub use identity::{KEY_LEN_MIN, Key, Peer};
 pub use request::VERB_FOREIGN_FIRST;
-pub use server::{Conversation, Handler, Responder, STOP_TIME_MAX, Server, ServerOptions, VERB_MESSAGE_LEN_MAX};
+pub use server::{Handler, HandlerConnection, Responder, STOP_TIME_MAX, Server, ServerOptions, VERB_MESSAGE_LEN_MAX};
 pub use shared::SHARED_LEN_MAX;
 pub use shared::slots::Buffer;
 

@@ -51,14 +51,14 @@ pub enum Leave {
 /// Frames that wait to be written.
 pub struct Outgoing {
     stream: Arc<Stream>,
-    state: Mutex<State>,
+    state: Mutex<OutgoingState>,
     changed: Condvar,
     /// About how many bytes wait.
     waiting: AtomicUsize,
 }
 
 #[derive(Default)]
-struct State {
+struct OutgoingState {
     /// Parts of frames, in order.
     parts: VecDeque<Bytes>,
     /// Short frames behind them.
@@ -76,7 +76,7 @@ struct State {
     ended: bool,
 }
 
-impl State {
+impl OutgoingState {
     fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.tail.is_empty()
     }
@@ -206,7 +206,7 @@ impl Outgoing {
     }
 
     /// Sends what waits, as far as the kernel takes it at once.
-    fn push(&self, mut state: MutexGuard<'_, State>) {
+    fn push(&self, mut state: MutexGuard<'_, OutgoingState>) {
         while !state.writing && !state.is_empty() {
             let (sent, offered) = if state.parts.is_empty() {
                 (self.stream.send_now(&[IoSlice::new(&state.tail)]), state.tail.len())
@@ -229,7 +229,7 @@ impl Outgoing {
     }
 
     /// Tells those who do not hold the lock.
-    fn note(&self, state: &State) {
+    fn note(&self, state: &OutgoingState) {
         self.waiting.store(state.length + state.promised, Ordering::Relaxed);
     }
 
@@ -286,7 +286,7 @@ impl Outgoing {
         self.end_with(self.state.lock());
     }
 
-    fn end_with(&self, mut state: MutexGuard<'_, State>) {
+    fn end_with(&self, mut state: MutexGuard<'_, OutgoingState>) {
         state.ended = true;
         state.parts.clear();
         state.tail.clear();

@@ -4,7 +4,7 @@ use koine_engine::{Commit, Error, ErrorKind, KeyRange, Refusal, Result, Version}
 
 use super::fields::{Fields, PutFields, malformed};
 use super::message::Message;
-use crate::seam::{Change, Entry, Level, Profile, SpaceEntry, Stat, Usage, WatchEvent};
+use crate::seam::{Change, Entry, Profile, SpaceEntry, Stat, Usage, WatchEvent};
 
 /// The shortest entry, in bytes.
 const ENTRY_LEN_MIN: usize = 21;
@@ -54,6 +54,9 @@ impl Greeting {
     }
 }
 
+/// The store does everything of the seam. 0 and 1 were kept for stores that do less, of which there are none.
+const LEVEL_FULL: u8 = 2;
+
 /// The answer to a proof, or to a greeting that wants none: what the store takes, and the server's own proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
@@ -68,11 +71,7 @@ impl Welcome {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(80);
         out.extend_from_slice(&self.proof);
-        out.put_u8(match self.profile.level {
-            Level::Blob => 0,
-            Level::Cas => 1,
-            Level::Full => 2,
-        });
+        out.put_u8(LEVEL_FULL);
         for limit in [
             self.profile.key_len_max,
             self.profile.batch_operations_max,
@@ -89,26 +88,23 @@ impl Welcome {
     pub fn decode(message: impl Into<Message>) -> Result<Welcome> {
         let mut fields = Fields::new(message);
         let proof = fields.array()?;
-        let level = match fields.u8()? {
-            0 => Level::Blob,
-            1 => Level::Cas,
-            2 => Level::Full,
-            other => return Err(malformed(format!("level {other}"))),
-        };
+        let level = fields.u8()?;
+        if level != LEVEL_FULL {
+            return Err(malformed(format!("level {level}")));
+        }
         let mut limit = || usize::try_from(fields.u64()?).map_err(|_| malformed("a limit beyond this machine"));
         let (key_len_max, batch_operations_max) = (limit()?, limit()?);
         let (batch_bytes_max, inline_len_best) = (limit()?, limit()?);
         let durable = fields.flag()?;
         let profile = Profile {
             name: "wire",
-            level,
             key_len_max,
             batch_operations_max,
             batch_bytes_max,
             inline_len_best,
             durable,
             // They are told by the other side, after a while.
-            glances: false,
+            reads_at_once: false,
         };
         Ok(Welcome { proof, profile })
     }

@@ -11,7 +11,9 @@ use koine_engine::{
     StageToken, Version,
 };
 
-use super::batch::{Found, Names, put_batch, put_durability, put_request, take_batch, take_durability, take_request};
+use super::batch::{
+    Names, References, put_batch, put_durability, put_request, take_batch, take_durability, take_request,
+};
 use super::fields::{Fields, PutFields, malformed};
 use crate::seam::Direction;
 
@@ -199,7 +201,7 @@ impl Request {
     }
 
     /// The request of a verb and a message; `None` for a verb that is not known. `found` finds stages by their numbers.
-    pub fn decode(verb: u16, mut fields: Fields, found: &mut dyn Found) -> Result<Option<Request>> {
+    pub fn decode(verb: u16, mut fields: Fields, found: &mut dyn References) -> Result<Option<Request>> {
         let request = match verb {
             0x01 | 0x10 => take_change(verb, &mut fields)?,
             0x02 | 0x03 => Request::Retrieve {

@@ -23,7 +23,7 @@ use super::reply::{Greeting, take_commit, take_error, take_event, take_page, tak
 use super::request::{PROTOCOL, Request, Rule, without_stages};
 use super::server::WATCHES_MAX;
 use super::{
-    ClientOptions, Conversation, HEADER_LEN, Handler, Key, Peer, Responder, Server, ServerOptions, Timeouts,
+    ClientOptions, HEADER_LEN, Handler, HandlerConnection, Key, Peer, Responder, Server, ServerOptions, Timeouts,
     VERB_FOREIGN_FIRST, WireKv,
 };
 use crate::seam::{Direction, Kv};
@@ -375,13 +375,13 @@ fn thousands(number: usize) -> String {
 struct Echo;
 
 impl Handler for Echo {
-    fn begin(&self, peer: &Peer) -> Box<dyn Conversation> {
+    fn begin(&self, peer: &Peer) -> Box<dyn HandlerConnection> {
         assert!(matches!(peer, Peer::Local { uid, .. } if *uid == rustix::process::geteuid().as_raw()));
         Box::new(Echo)
     }
 }
 
-impl Conversation for Echo {
+impl HandlerConnection for Echo {
     fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder) {
         if verb == VERB_FOREIGN_FIRST + 7 {
             std::thread::spawn(move || answer.answer(Ok((message.to_vec(), data))));
@@ -406,12 +406,12 @@ fn verbs_of_higher_floors_go_to_their_handler() {
 struct Keeping(Arc<parking_lot::Mutex<Option<Responder>>>);
 
 impl Handler for Keeping {
-    fn begin(&self, _peer: &Peer) -> Box<dyn Conversation> {
+    fn begin(&self, _peer: &Peer) -> Box<dyn HandlerConnection> {
         Box::new(self.clone())
     }
 }
 
-impl Conversation for Keeping {
+impl HandlerConnection for Keeping {
     fn handle(&mut self, _verb: u16, _message: Bytes, _data: Bytes, answer: Responder) {
         *self.0.lock() = Some(answer);
     }

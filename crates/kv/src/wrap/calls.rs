@@ -9,8 +9,8 @@ use std::fmt;
 pub enum Call {
     /// `Kv::view`.
     View,
-    /// `Kv::get`.
-    Get,
+    /// `Kv::lookup` and `View::lookup`.
+    Lookup,
     /// `Kv::stage`.
     Stage,
     /// `Kv::submit`, until its outcome.
@@ -25,18 +25,10 @@ pub enum Call {
     Sync,
     /// `Kv::close`.
     Close,
-    /// `View::has_space`.
-    HasSpace,
     /// `View::spaces`.
     Spaces,
-    /// `View::stat`.
-    Stat,
-    /// `View::read`.
+    /// `View::read_into`.
     Read,
-    /// `View::read_now`.
-    ReadNow,
-    /// `View::bytes`.
-    Bytes,
     /// `View::cursor`.
     Cursor,
     /// `Cursor::next`.
@@ -52,13 +44,13 @@ pub enum Call {
 }
 
 /// How many there are.
-pub(super) const CALLS: usize = 21;
+pub(super) const CALLS: usize = 17;
 
 impl Call {
     /// Every call.
     pub const ALL: [Call; CALLS] = [
         Call::View,
-        Call::Get,
+        Call::Lookup,
         Call::Stage,
         Call::Submit,
         Call::Commit,
@@ -66,12 +58,8 @@ impl Call {
         Call::Usage,
         Call::Sync,
         Call::Close,
-        Call::HasSpace,
         Call::Spaces,
-        Call::Stat,
         Call::Read,
-        Call::ReadNow,
-        Call::Bytes,
         Call::Cursor,
         Call::Next,
         Call::Seek,
@@ -84,7 +72,7 @@ impl Call {
     pub fn name(self) -> &'static str {
         match self {
             Call::View => "view",
-            Call::Get => "get",
+            Call::Lookup => "lookup",
             Call::Stage => "stage",
             Call::Submit => "submit",
             Call::Commit => "commit",
@@ -92,12 +80,8 @@ impl Call {
             Call::Usage => "usage",
             Call::Sync => "sync",
             Call::Close => "close",
-            Call::HasSpace => "has_space",
             Call::Spaces => "spaces",
-            Call::Stat => "stat",
             Call::Read => "read",
-            Call::ReadNow => "read_now",
-            Call::Bytes => "bytes",
             Call::Cursor => "cursor",
             Call::Next => "cursor.next",
             Call::Seek => "cursor.seek",
@@ -160,7 +144,7 @@ mod tests {
         assert!(Call::ALL.iter().enumerate().all(|(index, call)| call.index() == index));
         assert!(Call::ALL.iter().all(|call| Calls::ALL.has(*call) && !Calls::NONE.has(*call)));
         let some = Calls::all_but(&[Call::View, Call::Event]);
-        assert!(!some.has(Call::View) && !some.has(Call::Event) && some.has(Call::Get) && some.has(Call::Finish));
-        assert_eq!(Calls::of(&[Call::Get, Call::View]), Calls::of(&[Call::View, Call::Get]));
+        assert!(!some.has(Call::View) && !some.has(Call::Event) && some.has(Call::Lookup) && some.has(Call::Finish));
+        assert_eq!(Calls::of(&[Call::Lookup, Call::View]), Calls::of(&[Call::View, Call::Lookup]));
     }
 }

@@ -9,16 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use koine_engine::{
     Batch, Commit, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, StageToken, Ticket, Version,
 };
 use koine_env::{Clock, Random, SeededRandom};
 use parking_lot::Mutex;
 
-use super::around::{Around, AroundView, Carried, Walk};
 use super::calls::{Call, Calls};
-use crate::seam::{Cursor, Entry, Glance, Kv, ReadNow, Stage, Usage, View, Watch, WatchEvent};
+use super::intercept::{CursorArguments, InterceptedView, Interceptor, PayloadLen};
+use crate::seam::{Cursor, Entry, Kv, Lookup, Stage, Usage, View, Wait, Watch, WatchEvent};
 
 /// What goes wrong, and how often. Of a call at most one thing does.
 #[derive(Clone, Debug)]
@@ -70,10 +69,10 @@ pub struct Injected {
 /// A store in which things go wrong.
 pub struct Fault {
     inner: Arc<dyn Kv>,
-    shared: Arc<Shared>,
+    shared: Arc<FaultState>,
 }
 
-struct Shared {
+struct FaultState {
     plan: Mutex<(Faults, SeededRandom)>,
     clock: Arc<dyn Clock>,
     errors: AtomicU64,
@@ -93,7 +92,7 @@ impl Fault {
     pub fn new(inner: Arc<dyn Kv>, faults: Faults, clock: Arc<dyn Clock>) -> Fault {
         let random = SeededRandom::new(faults.seed);
         let (errors, lost, delays) = Default::default();
-        let shared = Shared { plan: Mutex::new((faults, random)), clock, errors, lost, delays };
+        let shared = FaultState { plan: Mutex::new((faults, random)), clock, errors, lost, delays };
         Fault { inner, shared: Arc::new(shared) }
     }
 
@@ -111,7 +110,7 @@ impl Fault {
     }
 }
 
-impl Shared {
+impl FaultState {
     /// What goes wrong with a call that begins now, after its delay.
     fn draw(&self, call: Call) -> Trouble {
         let (trouble, delay) = {
@@ -176,16 +175,16 @@ fn after(call: Call, kind: ErrorKind) -> Error {
     Error::new(kind, format!("injected: {call} was done, and its answer lost"))
 }
 
-impl Around for Shared {
-    fn around<T: Carried>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<T> {
+impl Interceptor for FaultState {
+    fn intercept<T: PayloadLen>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<T> {
         self.stop(call, body)
     }
 
-    fn read_now(&self, body: impl FnMut() -> Result<ReadNow>) -> Result<ReadNow> {
-        self.stop(Call::ReadNow, body)
+    fn at_once<T: PayloadLen>(&self, call: Call, body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+        self.stop(call, body).map(Some)
     }
 
-    fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: Walk) -> Result<Box<dyn Cursor>> {
+    fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: CursorArguments) -> Result<Box<dyn Cursor>> {
         let inner = self.stop(Call::Cursor, || asked.open(&**view))?;
         Ok(Box::new(FaultCursor { inner, shared: Arc::clone(self) }))
     }
@@ -196,16 +195,11 @@ impl Kv for Fault {
 
     fn view(&self) -> Result<Arc<dyn View>> {
         let inner = self.shared.stop(Call::View, || self.inner.view())?;
-        Ok(Arc::new(AroundView::new(inner, Arc::clone(&self.shared))))
+        Ok(Arc::new(InterceptedView::new(inner, Arc::clone(&self.shared))))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.shared.stop(Call::Get, || self.inner.get(space, key))
-    }
-
-    /// What it does about a read may take a while: it is done about the calls of a view.
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        self.shared.lookup(wait, || self.inner.lookup(space, key, offset, length, wait))
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
@@ -250,7 +244,7 @@ impl Kv for Fault {
 
 struct FaultCursor {
     inner: Box<dyn Cursor>,
-    shared: Arc<Shared>,
+    shared: Arc<FaultState>,
 }
 
 impl Cursor for FaultCursor {
@@ -265,7 +259,7 @@ impl Cursor for FaultCursor {
 
 struct FaultStage {
     inner: Box<dyn Stage>,
-    shared: Arc<Shared>,
+    shared: Arc<FaultState>,
 }
 
 impl Stage for FaultStage {
@@ -283,7 +277,7 @@ impl Stage for FaultStage {
 
 struct FaultWatch {
     inner: Box<dyn Watch>,
-    shared: Arc<Shared>,
+    shared: Arc<FaultState>,
 }
 
 impl Watch for FaultWatch {

@@ -5,18 +5,16 @@
 //!   compiler. What a wrapper does not change it names in [`pass_on!`](crate::pass_on).
 //! - Each passes the conformance suite, over the store in memory and in a stack of all of them over the engine.
 
-mod around;
-mod cache;
 mod calls;
+#[cfg(any(test, feature = "testing"))]
 mod fault;
+mod intercept;
 mod limit;
-mod meter;
 mod passing;
 mod retry;
 
-pub use cache::{Cache, CacheCounts, CacheOptions, Writers};
 pub use calls::{Call, Calls};
+#[cfg(any(test, feature = "testing"))]
 pub use fault::{Fault, Faults, Injected};
 pub use limit::{Limit, Limits, Rate};
-pub use meter::{Latency, Meter, Metered, Snapshot};
 pub use retry::{Retry, RetryOptions};

@@ -51,7 +51,7 @@ fn every_call_can_fail_and_only_those_asked_for_do() {
         let batch = || Batch::new().put(SPACE, "k", "v");
         note(Call::Commit, fault.commit(batch(), Durability::Memory).err());
         note(Call::Submit, fault.submit(batch(), Durability::Memory).wait().err());
-        note(Call::Get, fault.get(SPACE, b"k").err());
+        note(Call::Lookup, fault.get(SPACE, b"k").err());
         note(Call::Usage, fault.usage().err());
         note(Call::Sync, fault.sync().err());
         let (mut stage, mut second) = (fault.stage(StageHint::default()), fault.stage(StageHint::default()));
@@ -64,12 +64,8 @@ fn every_call_can_fail_and_only_those_asked_for_do() {
         let view = fault.view();
         note(Call::View, view.as_ref().err().cloned());
         if let Ok(view) = view {
-            note(Call::HasSpace, view.has_space(SPACE).err());
             note(Call::Spaces, view.spaces(SPACE, 9).err());
-            note(Call::Stat, view.stat(SPACE, b"k").err());
             note(Call::Read, view.read(SPACE, b"k", 0, &mut [0; 4]).err());
-            note(Call::ReadNow, view.read_now(SPACE, b"k", 0, &mut [0; 4]).err());
-            note(Call::Bytes, view.bytes(SPACE, b"k", 0, 4).err());
             let mut cursor = view.cursor(SPACE, koine_kv::KeyRange::all(), koine_kv::Direction::Forward);
             note(Call::Cursor, cursor.as_ref().err().cloned());
             note(Call::Next, cursor.as_mut().ok().and_then(|cursor| cursor.next().err()));

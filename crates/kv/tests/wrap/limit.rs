@@ -6,8 +6,8 @@ use std::time::Duration;
 use koine_env::{Clock, SimulatedClock};
 use koine_kv::wrap::{Limit, Limits, Rate};
 use koine_kv::{
-    Batch, Completer, Direction, Durability, Error, ErrorKind, KeyRange, Kv, MemoryKv, Operation, ReadNow, Result,
-    SpaceId, StageHint, Ticket, Version, pass_on,
+    Batch, Completer, Direction, Durability, Error, ErrorKind, KeyRange, Kv, Lookup, MemoryKv, Operation, Result,
+    SpaceId, StageHint, Ticket, Version, Wait, pass_on,
 };
 use parking_lot::Mutex;
 
@@ -46,7 +46,7 @@ impl Held {
 }
 
 impl Kv for Held {
-    pass_on!(Kv, inner: profile, view, get, glance, stage, commit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, view, lookup, stage, commit, watch, usage, sync, close);
 
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
         let (ticket, completer) = Ticket::new();
@@ -159,8 +159,9 @@ fn rates_are_kept_on_the_clock() {
     let limit = Limit::with(Held::new(), &Limits { requests_rate: rate(10, 3), ..AT_ONCE }, clock.clone());
     limit.commit(put(10), Durability::Memory).expect("the burst");
     let view = limit.view().expect("the burst");
-    assert_eq!(view.read_now(SPACE, b"k", 0, &mut [0; 10]).expect("the burst"), ReadNow::Read(10));
-    assert_eq!(view.read_now(SPACE, b"k", 0, &mut [0; 10]).expect("later"), ReadNow::WouldBlock);
+    assert_eq!(view.read_into(SPACE, b"k", 0, &mut [0; 10], Wait::Never).expect("the burst"), Some(10));
+    assert_eq!(view.read_into(SPACE, b"k", 0, &mut [0; 10], Wait::Never).expect("later"), None);
+    assert_eq!(view.lookup(SPACE, b"k", 0, 10, Wait::Never).expect("later"), Lookup::WouldWait);
     busy(view.stat(SPACE, b"k"), "more than 10 requests a second were wanted; try again in 100ms");
     clock.advance(Duration::from_millis(100));
     assert!(view.stat(SPACE, b"k").is_ok());

@@ -1,9 +1,7 @@
 //! The conformance suite through each wrapper, and through all of them.
 
-mod cache;
 mod fault;
 mod limit;
-mod meter;
 mod retry;
 
 use std::sync::Arc;
@@ -12,9 +10,7 @@ use std::time::Duration;
 
 use koine_env::{Clock, SeededRandom, SimulatedClock};
 use koine_kv::conformance::{self, Opened, Suite};
-use koine_kv::wrap::{
-    Cache, CacheOptions, Call, Calls, Fault, Faults, Limit, Limits, Meter, Rate, Retry, RetryOptions, Writers,
-};
+use koine_kv::wrap::{Call, Calls, Fault, Faults, Limit, Limits, Rate, Retry, RetryOptions};
 use koine_kv::{
     Cursor, Direction, KeyRange, Kv, MemoryKv, MemoryOptions, Result, SpaceId, Stage, StageHint, Version, View, Watch,
     pass_on,
@@ -37,7 +33,7 @@ mod plain {
     }
 
     impl Kv for Plain {
-        pass_on!(Kv, inner: profile, get, glance, submit, commit, usage, sync, close);
+        pass_on!(Kv, inner: profile, lookup, submit, commit, usage, sync, close);
 
         fn view(&self) -> Result<Arc<dyn View>> {
             Ok(Arc::new(PlainView { inner: self.inner.view()? }))
@@ -53,7 +49,7 @@ mod plain {
     }
 
     impl View for PlainView {
-        pass_on!(View, inner: version, keep, has_space, spaces, stat, read, read_now, glance, bytes);
+        pass_on!(View, inner: version, keep, spaces, lookup, read_into);
 
         fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
             Ok(Box::new(PlainOwned { inner: self.inner.cursor(space, range, direction)? }))
@@ -125,16 +121,6 @@ mod retry_over_fault {
     koine_kv::conformance_tests!(Suite { open });
 }
 
-mod meter_over_memory {
-    use super::*;
-
-    fn open() -> Opened {
-        Opened { kv: Arc::new(Meter::new(memory())), reopen: None }
-    }
-
-    koine_kv::conformance_tests!(Suite { open });
-}
-
 /// Every bound is set, each wide enough for what a case asks at once.
 fn limits() -> Limits {
     Limits {
@@ -160,33 +146,7 @@ mod limit_over_memory {
     koine_kv::conformance_tests!(Suite { open });
 }
 
-/// As small as makes entries go all the time.
-fn cache(inner: Arc<dyn Kv>, writers: Writers) -> Arc<dyn Kv> {
-    Arc::new(Cache::new(inner, &CacheOptions { bytes_max: 200_000, value_len_max: 20_000, writers }))
-}
-
-mod cache_over_memory {
-    use super::*;
-
-    fn open() -> Opened {
-        Opened { kv: cache(memory(), Writers::Any), reopen: None }
-    }
-
-    koine_kv::conformance_tests!(Suite { open });
-}
-
-mod cache_of_all_writers_over_memory {
-    use super::*;
-
-    fn open() -> Opened {
-        Opened { kv: cache(memory(), Writers::ThisAlone), reopen: None }
-    }
-
-    koine_kv::conformance_tests!(Suite { open });
-}
-
-/// All of them on one another over a store that survives: what goes wrong below is made good by `Retry`, and what is kept
-/// above it stays right.
+/// All of them on one another over a store that survives: what goes wrong below is made good by `Retry`.
 mod stack_over_engine {
     use koine_engine::device::{Device, MemoryDevice};
     use koine_engine::{Engine, FormatOptions, Options};
@@ -200,8 +160,7 @@ mod stack_over_engine {
         let engine = Arc::new(EngineKv::open(device, Options::default()).expect("open"));
         let limited = Arc::new(Limit::with(engine, &limits(), clock()));
         let faulty = Arc::new(Fault::new(limited, faults(11), clock()));
-        let metered = Arc::new(Meter::new(cache(retry(faulty), Writers::ThisAlone)));
-        cache(metered, Writers::Any)
+        retry(faulty)
     }
 
     fn open_new() -> Opened {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use koine_env::{Clock, SeededRandom, SimulatedClock};
 use koine_kv::wrap::{Call, Calls, Fault, Faults, Retry, RetryOptions};
 use koine_kv::{
-    Batch, Direction, Durability, ErrorKind, KeyRange, Kv, MemoryKv, Operation, Payload, Place, ReadNow, RequestId,
-    SpaceId, StageHint,
+    Batch, Direction, Durability, ErrorKind, KeyRange, Kv, Lookup, MemoryKv, Operation, Payload, Place, RequestId,
+    SpaceId, StageHint, Wait,
 };
 
 const SPACE: SpaceId = SpaceId::FIRST;
@@ -163,11 +163,13 @@ fn a_view_stays_its_version_while_its_reads_are_repeated() {
         stand.next(&[Call::Next], 1, 0);
         assert_eq!(cursor.next().expect("the next entry").expect("k09").key.as_ref(), b"k09");
     }
-    stand.next(&[Call::Bytes], 2, 0);
+    stand.next(&[Call::Lookup], 2, 0);
     assert_eq!(view.bytes(SPACE, b"k00", 0, 9).expect("bytes").as_ref(), b"old");
-    stand.next(&[Call::ReadNow], 1, 0);
+    stand.next(&[Call::Read], 1, 0);
     let paused = stand.clock.monotonic();
-    assert_eq!(view.read_now(SPACE, b"k00", 0, &mut [0; 9]).expect("read_now"), ReadNow::WouldBlock);
+    assert_eq!(view.read_into(SPACE, b"k00", 0, &mut [0; 9], Wait::Never).expect("no error"), None);
+    stand.next(&[Call::Lookup], 1, 0);
+    assert_eq!(view.lookup(SPACE, b"k00", 0, 9, Wait::Never).expect("no error"), Lookup::WouldWait);
     assert_eq!(stand.clock.monotonic(), paused, "it must not wait");
     // Where the owner took it back nothing newer is shown instead.
     stand.fault.set(Faults { errors: 1000, kind: ErrorKind::Expired, ..Faults::default() });

@@ -74,7 +74,7 @@ impl Noting {
 }
 
 impl Kv for Noting {
-    pass_on!(Kv, store: profile, view, get, glance, stage, watch, usage, sync, close);
+    pass_on!(Kv, store: profile, view, lookup, stage, watch, usage, sync, close);
 
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
         Ticket::ready(self.commit(batch, durability))

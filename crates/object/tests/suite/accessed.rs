@@ -77,7 +77,7 @@ impl Kv for Watching {
         self.seen.lock().unwrap().push((batch.operations.len(), durability));
         self.below.commit(batch, durability)
     }
-    pass_on!(Kv, below: profile, view, get, glance, stage, submit, watch, usage, sync, close);
+    pass_on!(Kv, below: profile, view, lookup, stage, submit, watch, usage, sync, close);
 }
 
 #[test]

@@ -251,7 +251,7 @@ impl Kv for Counting {
         self.steps.fetch_add(batch.operations.len() + batch.conditions.len(), Ordering::SeqCst);
         self.below.submit(batch, durability)
     }
-    pass_on!(Kv, below: profile, view, get, glance, stage, commit, watch, usage, sync, close);
+    pass_on!(Kv, below: profile, view, lookup, stage, commit, watch, usage, sync, close);
 }
 
 #[test]

@@ -414,7 +414,7 @@ impl Interrupted {
 }
 
 impl Kv for Interrupted {
-    pass_on!(Kv, store: profile, view, get, glance, stage, watch, usage, sync, close);
+    pass_on!(Kv, store: profile, view, lookup, stage, watch, usage, sync, close);
 
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
         match self.fail() {

@@ -166,11 +166,11 @@ impl Kv for Counting {
     fn view(&self) -> koine_kv::Result<Arc<dyn View>> {
         Ok(Arc::new(CountingView { below: self.below.view()?, steps: Arc::clone(&self.steps) }))
     }
-    koine_kv::pass_on!(Kv, below: profile, get, glance, stage, submit, commit, watch, usage, sync, close);
+    koine_kv::pass_on!(Kv, below: profile, lookup, stage, submit, commit, watch, usage, sync, close);
 }
 
 impl View for CountingView {
-    koine_kv::pass_on!(View, below: version, keep, has_space, spaces, stat, read, read_now, glance, bytes);
+    koine_kv::pass_on!(View, below: version, keep, spaces, lookup, read_into);
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> koine_kv::Result<Box<dyn Cursor>> {
         let below = self.below.cursor(space, range, direction)?;

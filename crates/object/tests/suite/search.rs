@@ -386,7 +386,7 @@ impl Kv for Interrupting {
         }
         self.below.submit(batch, durability)
     }
-    pass_on!(Kv, below: profile, view, get, glance, stage, commit, watch, usage, sync, close);
+    pass_on!(Kv, below: profile, view, lookup, stage, commit, watch, usage, sync, close);
 }
 
 #[test]

@@ -197,7 +197,7 @@ impl Kv for Counting {
         self.batches.fetch_add(1, Ordering::SeqCst);
         self.below.submit(batch, durability)
     }
-    pass_on!(Kv, below: profile, view, get, glance, stage, commit, watch, usage, sync, close);
+    pass_on!(Kv, below: profile, view, lookup, stage, commit, watch, usage, sync, close);
 }
 
 #[test]

@@ -26,10 +26,10 @@ use koine_engine::{
     StageToken,
 };
 
-use self::view::{SpacesBeneath, SpacesView};
+use self::view::{SpacesBacking, SpacesView};
 use super::SOLE;
-use super::draft::{Draft, Effect};
 use super::emulated::{Core, Emulated, Emulation, token};
+use super::pending::{Effect, PendingState};
 use super::plan::{prefixed, unprefixed};
 use super::token::{Staged, stage_of};
 use crate::seam::{Kv, Profile, Stage, View};
@@ -154,10 +154,10 @@ impl Emulation for SpacesEmulation {
 
     fn operations(&self, below: &Arc<dyn View>, operations: &[Operation]) -> Result<Vec<Operation>> {
         let view = Arc::new(SpacesView::new(Arc::clone(below)));
-        let draft = Draft::new(SpacesBeneath::new(Arc::clone(&view)), self.profile.key_len_max);
-        let mut plan = Plan { draft, view, copies: BTreeMap::new(), out: Vec::new() };
+        let pending = PendingState::new(SpacesBacking::new(Arc::clone(&view)), self.profile.key_len_max);
+        let mut plan = SpacesPlan { pending, view, copies: BTreeMap::new(), out: Vec::new() };
         for (index, operation) in (0u32..).zip(operations) {
-            let effect = plan.draft.apply(index, operation)?;
+            let effect = plan.pending.apply(index, operation)?;
             plan.follow(operation, effect)?;
         }
         Ok(plan.out)
@@ -207,15 +207,15 @@ impl Stage for SpacesStage {
 }
 
 /// The batch below, as it grows.
-struct Plan {
-    draft: Draft<SpacesBeneath>,
+struct SpacesPlan {
+    pending: PendingState<SpacesBacking>,
     view: Arc<SpacesView>,
     /// Whether keys of a space may have kept versions, where the batch decided that.
     copies: BTreeMap<SpaceId, bool>,
     out: Vec<Operation>,
 }
 
-impl Plan {
+impl SpacesPlan {
     fn follow(&mut self, operation: &Operation, effect: Effect) -> Result<()> {
         match effect {
             Effect::Nothing => {}
@@ -305,7 +305,7 @@ impl Plan {
         for key in keys {
             let (source, target) = (Place { space: from, key: key.clone() }, Place { space: to, key });
             // Where this batch made it, its version is this commit's, as the copy's.
-            if let Some(origin) = self.draft.origin(&source)?
+            if let Some(origin) = self.pending.origin(&source)?
                 && let Some(stat) = self.view.stat(origin.space, &origin.key)?
             {
                 let version = Payload::Bytes(Bytes::copy_from_slice(&stat.version.0.to_le_bytes()));

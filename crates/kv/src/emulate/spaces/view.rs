@@ -1,4 +1,4 @@
-//! Views of spaces by prefix, and what a draft reads of them.
+//! Views of spaces by prefix, and what a pending state reads of them.
 //!
 //! Invariant: the flags of a space are read once a view: they do not change in it.
 
@@ -12,12 +12,11 @@ use parking_lot::Mutex;
 use super::{CATALOGUE, COPY, HEAD_LEN, SNAPSHOT, StagedBelow, catalogue_key, id, kept_key, key_below, range_below};
 use crate::emulate::SOLE;
 use crate::emulate::cursor::{Translate, Translated};
-use crate::emulate::draft::Beneath;
-use crate::emulate::partial::keys;
-use crate::emulate::plan::unprefixed;
+use crate::emulate::pending::BackingStore;
+use crate::emulate::plan::{keys, unprefixed};
 use crate::emulate::token::Staged;
 use crate::pass_on;
-use crate::seam::{Cursor, Direction, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, Entry, Lookup, SpaceEntry, Stat, View, Wait, absent};
 use crate::sparse::{Piece, Sparse};
 
 /// One version of all spaces.
@@ -64,26 +63,15 @@ impl SpacesView {
         self.flags.lock().insert(space, flags);
         Ok(flags)
     }
+}
 
-    fn is_copy(&self, space: SpaceId) -> Result<bool> {
-        Ok(self.flags(space)?.is_some_and(|flags| flags & COPY != 0))
-    }
-
-    /// The key below; a reserved space has none.
-    fn key(&self, space: SpaceId, key: &[u8]) -> Result<Bytes> {
-        if space < SpaceId::FIRST {
-            return Err(Error::new(ErrorKind::NotFound, "the key is not there"));
-        }
-        Ok(key_below(space, key))
-    }
+/// Whether a space with these flags was made as a copy.
+fn is_copy(flags: Option<u8>) -> bool {
+    flags.is_some_and(|flags| flags & COPY != 0)
 }
 
 impl View for SpacesView {
     pass_on!(View, below: version, keep);
-
-    fn has_space(&self, space: SpaceId) -> Result<bool> {
-        Ok(self.flags(space)?.is_some())
-    }
 
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
         let first = catalogue_key(from);
@@ -100,31 +88,36 @@ impl View for SpacesView {
         Ok(spaces)
     }
 
-    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
         if space < SpaceId::FIRST {
-            return Ok(None);
+            return Ok(Lookup::Absent);
         }
-        let Some(stat) = self.below.stat(SOLE, &key_below(space, key))? else {
-            return Ok(None);
+        let (stat, bytes) = match self.below.lookup(SOLE, &key_below(space, key), offset, length, wait)? {
+            Lookup::Found(stat, bytes) => (stat, bytes),
+            told => return Ok(told),
         };
-        let kept = if self.is_copy(space)? { kept_version(&*self.below, space, key)? } else { None };
-        Ok(Some(Stat { version: kept.unwrap_or(stat.version), ..stat }))
+        // The versions of copied keys lie elsewhere, and so does whether a space has any.
+        let kept = match wait {
+            Wait::Allowed if is_copy(self.flags(space)?) => kept_version(&*self.below, space, key)?,
+            Wait::Allowed => None,
+            Wait::Never if self.flags.lock().get(&space).is_some_and(|flags| !is_copy(*flags)) => None,
+            Wait::Never => return Ok(Lookup::WouldWait),
+        };
+        Ok(Lookup::Found(Stat { version: kept.unwrap_or(stat.version), ..stat }, bytes))
     }
 
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.below.read(SOLE, &self.key(space, key)?, offset, buffer)
-    }
-
-    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
-        self.below.read_now(SOLE, &self.key(space, key)?, offset, buffer)
-    }
-
-    fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
-        self.below.glance(SOLE, &self.key(space, key)?, offset, length)
-    }
-
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        self.below.bytes(SOLE, &self.key(space, key)?, offset, length)
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> Result<Option<usize>> {
+        if space < SpaceId::FIRST {
+            return Err(absent());
+        }
+        self.below.read_into(SOLE, &key_below(space, key), offset, buffer, wait)
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
@@ -132,18 +125,18 @@ impl View for SpacesView {
         let nothing = KeyRange::new(Bytes::new(), Bytes::new());
         let range = if space < SpaceId::FIRST { nothing } else { range_below(space, &range) };
         let below = self.below.cursor(SOLE, range, direction)?;
-        let kept_in = if self.is_copy(space)? { Some(Arc::clone(&self.below)) } else { None };
-        Ok(Box::new(Translated::new(below, Entries { space, kept_in })))
+        let kept_in = if is_copy(self.flags(space)?) { Some(Arc::clone(&self.below)) } else { None };
+        Ok(Box::new(Translated::new(below, SpaceEntries { space, kept_in })))
     }
 }
 
-struct Entries {
+struct SpaceEntries {
     space: SpaceId,
     /// Where versions are kept, if any are.
     kept_in: Option<Arc<dyn View>>,
 }
 
-impl Translate for Entries {
+impl Translate for SpaceEntries {
     fn key_below(&self, key: &[u8]) -> Bytes {
         key_below(self.space, key)
     }
@@ -194,13 +187,13 @@ impl Piece for Source {
 }
 
 /// All spaces before a batch.
-pub(super) struct SpacesBeneath {
+pub(super) struct SpacesBacking {
     view: Arc<SpacesView>,
 }
 
-impl SpacesBeneath {
+impl SpacesBacking {
     pub(super) fn new(view: Arc<SpacesView>) -> Self {
-        SpacesBeneath { view }
+        SpacesBacking { view }
     }
 
     fn read_piece(&self, piece: &Source, part: &mut [u8]) -> Result<()> {
@@ -225,7 +218,7 @@ impl SpacesBeneath {
     }
 }
 
-impl Beneath for SpacesBeneath {
+impl BackingStore for SpacesBacking {
     type Piece = Source;
 
     fn space(&self, space: SpaceId) -> Result<Option<bool>> {

@@ -22,11 +22,11 @@ use koine_env::{OsRandom, Random};
 
 use self::record::{BlobId, HEAD, INLINE_HEADER_LEN, STAGED, head_key, never_key};
 use self::stage::{SplitStage, StagedValue, removal};
-use self::view::{SplitBeneath, SplitView};
+use self::view::{SplitBacking, SplitView};
 use self::writer::Pieces;
 use super::SOLE;
-use super::draft::Draft;
 use super::emulated::{Core, Emulated, Emulation};
+use super::pending::PendingState;
 use super::plan::{plan, prefixed, unprefixed};
 use super::token::{Staged, stage_of};
 use crate::seam::{Direction, ENTRY_VALUE_LEN_MAX, Kv, Profile, Stage, View};
@@ -134,8 +134,7 @@ impl SplitEmulation {
     }
 
     fn look(&self, below: &Arc<dyn View>) -> SplitView {
-        let (piece_len, head_len) = (self.options.piece_len as u64, self.options.inline_len + INLINE_HEADER_LEN);
-        SplitView { below: Arc::clone(below), piece_len, head_len }
+        SplitView { below: Arc::clone(below), piece_len: self.options.piece_len as u64 }
     }
 }
 
@@ -180,7 +179,7 @@ impl Emulation for SplitEmulation {
             }
         });
         let writer = Pieces::new(self, view.clone(), staged);
-        plan(Draft::new(SplitBeneath { view }, self.profile.key_len_max), writer, operations)
+        plan(PendingState::new(SplitBacking { view }, self.profile.key_len_max), writer, operations)
     }
 
     fn stage(&self, core: &Arc<Core<Self>>, hint: StageHint) -> Result<Box<dyn Stage>> {

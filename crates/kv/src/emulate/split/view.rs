@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use koine_engine::{Error, ErrorKind, KeyRange, Payload, Result, SpaceId};
+use koine_engine::{Error, ErrorKind, GLANCE_LEN_MAX, KeyRange, Payload, Result, SpaceId, Version};
 
 use super::record::{
     BlobId, Extent, HEAD, Head, Source, damaged, decode_extents, head_key, list_at, piece_at, value_of,
@@ -15,12 +15,11 @@ use super::record::{
 use super::stage::StagedValue;
 use crate::emulate::SOLE;
 use crate::emulate::cursor::{Translate, Translated};
-use crate::emulate::draft::Beneath;
-use crate::emulate::partial::keys;
-use crate::emulate::plan::{one_space, prefixed, unprefixed};
+use crate::emulate::pending::BackingStore;
+use crate::emulate::plan::{keys, one_space, prefixed, unprefixed};
 use crate::emulate::token::Staged;
 use crate::pass_on;
-use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Lookup, SpaceEntry, Stat, View, Wait, absent};
 use crate::sparse::{Piece, Sparse};
 
 /// One version of a store of pieces.
@@ -28,25 +27,33 @@ use crate::sparse::{Piece, Sparse};
 pub(super) struct SplitView {
     pub(super) below: Arc<dyn View>,
     pub(super) piece_len: u64,
-    /// How long a head may be.
-    pub(super) head_len: usize,
 }
 
-/// Reads a part of a piece; `None` where it cannot be read now.
-type ReadPart<'a> = dyn FnMut(&[u8], u64, &mut [u8]) -> Result<Option<usize>> + 'a;
-
-fn not_found() -> Error {
-    Error::new(ErrorKind::NotFound, "the key is not there")
+/// What is known of a key's head.
+enum HeadLookup {
+    Absent,
+    Head(Version, Head),
+    WouldWait,
 }
 
 impl SplitView {
     /// What a key has.
     pub(super) fn head(&self, key: &[u8]) -> Result<Option<Head>> {
-        match self.below.bytes(SOLE, &head_key(key), 0, usize::MAX) {
-            Ok(record) => Head::decode(&record).map(Some),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        Ok(match self.find(SOLE, key, Wait::Allowed)? {
+            HeadLookup::Head(_, head) => Some(head),
+            HeadLookup::Absent | HeadLookup::WouldWait => None,
+        })
+    }
+
+    fn find(&self, space: SpaceId, key: &[u8], wait: Wait) -> Result<HeadLookup> {
+        if space != SOLE {
+            return Ok(HeadLookup::Absent);
         }
+        Ok(match self.below.lookup(SOLE, &head_key(key), 0, usize::MAX, wait)? {
+            Lookup::Absent => HeadLookup::Absent,
+            Lookup::Found(stat, record) => HeadLookup::Head(stat.version, Head::decode(&record)?),
+            Lookup::WouldWait => HeadLookup::WouldWait,
+        })
     }
 
     /// The list of a head that has one, as it is encoded.
@@ -69,23 +76,18 @@ impl SplitView {
 
     /// Reads a run of a blob, all of it.
     fn read_blob(&self, blob: &BlobId, from: u64, buffer: &mut [u8]) -> Result<()> {
-        self.read_pieces(blob, from, buffer, &mut self.waiting()).map(|_| ())
+        self.read_pieces(blob, from, buffer, Wait::Allowed).map(|_| ())
     }
 
-    /// How a part of a piece is read where waiting is allowed.
-    fn waiting(&self) -> impl FnMut(&[u8], u64, &mut [u8]) -> Result<Option<usize>> {
-        |key, offset, part| self.below.read(SOLE, key, offset, part).map(Some)
-    }
-
-    /// Reads a run of a blob piece by piece; `false` where a piece cannot be read now.
-    fn read_pieces(&self, blob: &BlobId, from: u64, buffer: &mut [u8], how: &mut ReadPart<'_>) -> Result<bool> {
+    /// Reads a run of a blob piece by piece; `false` where that would wait and may not.
+    fn read_pieces(&self, blob: &BlobId, from: u64, buffer: &mut [u8], wait: Wait) -> Result<bool> {
         let (mut from, mut rest) = (from, buffer);
         while !rest.is_empty() {
             let offset = from % self.piece_len;
             let count = rest.len().min((self.piece_len - offset) as usize);
             let (part, after) = rest.split_at_mut(count);
             let key = piece_at(blob, from / self.piece_len).key;
-            let read = match how(&key, offset, part) {
+            let read = match self.below.read_into(SOLE, &key, offset, part, wait) {
                 Err(error) if error.kind() == ErrorKind::NotFound => 0,
                 read => match read? {
                     Some(read) => read,
@@ -102,8 +104,12 @@ impl SplitView {
         Ok(true)
     }
 
-    /// Reads of a value what its head leads to; `None` where something cannot be read now.
-    fn read_head(&self, head: &Head, offset: u64, buffer: &mut [u8], how: &mut ReadPart<'_>) -> Result<Option<usize>> {
+    /// Reads of a value what its head leads to; `None` where that would wait and may not.
+    fn read_head(&self, head: &Head, offset: u64, buffer: &mut [u8], wait: Wait) -> Result<Option<usize>> {
+        // A list is read where waiting is allowed.
+        if wait == Wait::Never && matches!(head, Head::Listed { .. }) {
+            return Ok(None);
+        }
         if let Head::Inline(bytes) = head {
             let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
             let count = rest.len().min(buffer.len());
@@ -122,7 +128,7 @@ impl SplitView {
         for extent in extents.iter().skip(first).take_while(|extent| extent.at < end) {
             let (start, stop) = (extent.at.max(offset), (extent.at + extent.length).min(end));
             let part = target.get_mut((start - offset) as usize..(stop - offset) as usize).ok_or_else(damaged)?;
-            if !self.read_pieces(&extent.blob, extent.from + (start - extent.at), part, how)? {
+            if !self.read_pieces(&extent.blob, extent.from + (start - extent.at), part, wait)? {
                 return Ok(None);
             }
         }
@@ -145,32 +151,30 @@ impl SplitView {
         outcome
     }
 
-    fn head_of(&self, space: SpaceId, key: &[u8]) -> Result<Head> {
-        if space != SOLE {
-            return Err(not_found());
-        }
-        self.head(key)?.ok_or_else(not_found)
-    }
-
-    fn bytes_of(&self, head: &Head, offset: u64, length: usize) -> Result<Bytes> {
+    /// Bytes of a value; `None` where that would wait and may not.
+    fn bytes_of(&self, head: &Head, offset: u64, length: usize, wait: Wait) -> Result<Option<Bytes>> {
         if let Head::Inline(bytes) = head {
             let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-            return Ok(bytes.slice(start..start.saturating_add(length).min(bytes.len())));
+            return Ok(Some(bytes.slice(start..start.saturating_add(length).min(bytes.len()))));
         }
         let rest = head.size().saturating_sub(offset);
-        let mut run = BytesMut::zeroed(usize::try_from(rest).map_or(length, |rest| rest.min(length)));
-        let count = self.read_head(head, offset, &mut run, &mut self.waiting())?;
-        run.truncate(count.unwrap_or(0));
-        Ok(run.freeze())
+        let count = usize::try_from(rest).map_or(length, |rest| rest.min(length));
+        if count == 0 {
+            return Ok(Some(Bytes::new()));
+        }
+        if wait == Wait::Never && count > GLANCE_LEN_MAX {
+            return Ok(None);
+        }
+        let mut run = BytesMut::zeroed(count);
+        Ok(self.read_head(head, offset, &mut run, wait)?.map(|count| {
+            run.truncate(count);
+            run.freeze()
+        }))
     }
 }
 
 impl View for SplitView {
     pass_on!(View, below: version, keep);
-
-    fn has_space(&self, space: SpaceId) -> Result<bool> {
-        Ok(space == SOLE && self.below.has_space(space)?)
-    }
 
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
         let mut spaces = self.below.spaces(from, most)?;
@@ -178,63 +182,41 @@ impl View for SplitView {
         Ok(spaces)
     }
 
-    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
-        if space != SOLE {
-            return Ok(None);
-        }
-        let Some(stat) = self.below.stat(SOLE, &head_key(key))? else {
-            return Ok(None);
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        let (version, head) = match self.find(space, key, wait)? {
+            HeadLookup::Absent => return Ok(Lookup::Absent),
+            HeadLookup::WouldWait => return Ok(Lookup::WouldWait),
+            HeadLookup::Head(version, head) => (version, head),
         };
-        let head = self.head(key)?.ok_or_else(damaged)?;
-        Ok(Some(Stat { version: stat.version, size: head.size() }))
+        let bytes = self.bytes_of(&head, offset, length, wait)?;
+        let stat = Stat { version, size: head.size() };
+        Ok(bytes.map_or(Lookup::WouldWait, |bytes| Lookup::Found(stat, bytes)))
     }
 
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let read = self.read_head(&self.head_of(space, key)?, offset, buffer, &mut self.waiting())?;
-        Ok(read.unwrap_or(0))
-    }
-
-    fn read_now(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<ReadNow> {
-        if space != SOLE {
-            return Err(not_found());
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> Result<Option<usize>> {
+        match self.find(space, key, wait)? {
+            HeadLookup::Absent => Err(absent()),
+            HeadLookup::WouldWait => Ok(None),
+            HeadLookup::Head(_, head) => self.read_head(&head, offset, buffer, wait),
         }
-        let mut record = vec![0; self.head_len];
-        let ReadNow::Read(count) = self.below.read_now(SOLE, &head_key(key), 0, &mut record)? else {
-            return Ok(ReadNow::WouldBlock);
-        };
-        record.truncate(count);
-        match Head::decode(&Bytes::from(record))? {
-            // A list is read where waiting is allowed.
-            Head::Listed { .. } => Ok(ReadNow::WouldBlock),
-            head => {
-                let read = self.read_head(&head, offset, buffer, &mut |key, offset, part| {
-                    Ok(match self.below.read_now(SOLE, key, offset, part)? {
-                        ReadNow::Read(count) => Some(count),
-                        ReadNow::WouldBlock => None,
-                    })
-                })?;
-                Ok(read.map_or(ReadNow::WouldBlock, ReadNow::Read))
-            }
-        }
-    }
-
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
-    }
-
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        self.bytes_of(&self.head_of(space, key)?, offset, length)
     }
 
     fn cursor(&self, space: SpaceId, range: KeyRange, direction: Direction) -> Result<Box<dyn Cursor>> {
         let below = self.below.cursor(space, prefixed(HEAD, &range), direction)?;
-        Ok(Box::new(Translated::new(below, Entries(self.clone()))))
+        Ok(Box::new(Translated::new(below, HeadEntries(self.clone()))))
     }
 }
 
-struct Entries(SplitView);
+struct HeadEntries(SplitView);
 
-impl Translate for Entries {
+impl Translate for HeadEntries {
     fn key_below(&self, key: &[u8]) -> Bytes {
         head_key(key)
     }
@@ -247,7 +229,7 @@ impl Translate for Entries {
         };
         let stat = Stat { version: below.stat.version, size: head.size() };
         let value = match stat.size {
-            size @ ..=ENTRY_VALUE_LEN_MAX => Some(self.0.bytes_of(&head, 0, size as usize)?),
+            size @ ..=ENTRY_VALUE_LEN_MAX => self.0.bytes_of(&head, 0, size as usize, Wait::Allowed)?,
             _ => None,
         };
         Ok(Entry { key, stat, value })
@@ -255,11 +237,11 @@ impl Translate for Entries {
 }
 
 /// The values before a batch.
-pub(super) struct SplitBeneath {
+pub(super) struct SplitBacking {
     pub(super) view: SplitView,
 }
 
-impl Beneath for SplitBeneath {
+impl BackingStore for SplitBacking {
     type Piece = Source;
 
     fn space(&self, space: SpaceId) -> Result<Option<bool>> {

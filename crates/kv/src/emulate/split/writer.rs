@@ -17,10 +17,10 @@ use super::record::{
     BlobId, Extent, HEAD, HEAD_EXTENTS_MAX, Head, Source, count_at, damaged, decode_extents, encode_extents, head_key,
     list_at, number, piece_at, pieces_between, pieces_of, staged_at,
 };
-use super::view::{SplitBeneath, SplitView};
+use super::view::{SplitBacking, SplitView};
 use crate::emulate::SOLE;
-use crate::emulate::draft::Draft;
-use crate::emulate::plan::{Writer, prefixed};
+use crate::emulate::pending::PendingState;
+use crate::emulate::plan::{ValueWriter, prefixed};
 use crate::seam::Direction;
 use crate::sparse::Sparse;
 
@@ -332,16 +332,16 @@ fn uncovered(before: &[(u64, u64)], now: &[(u64, u64)]) -> Vec<(u64, u64)> {
     gone
 }
 
-impl Writer for Pieces<'_> {
-    type Beneath = SplitBeneath;
+impl ValueWriter for Pieces<'_> {
+    type BackingStore = SplitBacking;
 
     fn key(&self, key: &[u8]) -> Bytes {
         head_key(key)
     }
 
-    fn shares(&mut self, draft: &mut Draft<SplitBeneath>, source: &Place) -> Result<()> {
-        // Where it is absent or elsewhere the draft says so itself.
-        let Ok(Some(value)) = draft.value(source) else {
+    fn shares(&mut self, pending: &mut PendingState<SplitBacking>, source: &Place) -> Result<()> {
+        // Where it is absent or elsewhere the pending state says so itself.
+        let Ok(Some(value)) = pending.value(source) else {
             return Ok(());
         };
         value.each_within(0, value.length(), |_, source| {
@@ -352,8 +352,8 @@ impl Writer for Pieces<'_> {
         Ok(())
     }
 
-    fn put(&mut self, draft: &mut Draft<SplitBeneath>, key: &Bytes, out: &mut Vec<Operation>) -> Result<()> {
-        let Some(value) = draft.value(&Place { space: SOLE, key: key.clone() })? else {
+    fn put(&mut self, pending: &mut PendingState<SplitBacking>, key: &Bytes, out: &mut Vec<Operation>) -> Result<()> {
+        let Some(value) = pending.value(&Place { space: SOLE, key: key.clone() })? else {
             return Ok(());
         };
         let at = Place::new(SOLE, head_key(key));

@@ -14,7 +14,7 @@ use koine_env::{OsRandom, Random};
 use parking_lot::Mutex;
 
 use super::ClientOptions;
-use super::link::{Asked, Data, Held, Link, Sent};
+use super::link::{Data, Held, Link, Sent, SentRequest};
 use super::slot::Outcome;
 use crate::seam::Profile;
 use crate::wire::batch::Names;
@@ -130,12 +130,12 @@ impl Connection {
     }
 
     /// Sends a request that names no stages.
-    pub fn ask(&self, request: &Request) -> Result<Asked> {
+    pub fn ask(&self, request: &Request) -> Result<SentRequest> {
         self.send(request, Data::Inline(&[]), Held::default())
     }
 
     /// Sends a request that names no stages; its message is built where the thread's last one was.
-    fn send(&self, request: &Request, data: Data<'_>, held: Held) -> Result<Asked> {
+    fn send(&self, request: &Request, data: Data<'_>, held: Held) -> Result<SentRequest> {
         thread_local!(static LAST: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
         let mut message = LAST.take();
         message.clear();
@@ -148,7 +148,7 @@ impl Connection {
     }
 
     /// Sends a request whose batch names stages, or bytes that are long.
-    pub fn ask_naming(&self, request: &Request, number: &dyn Fn(&StageToken) -> Result<u64>) -> Result<Asked> {
+    pub fn ask_naming(&self, request: &Request, number: &dyn Fn(&StageToken) -> Result<u64>) -> Result<SentRequest> {
         let naming = Naming { connection: self, number, sent: RefCell::default() };
         let message = request.encode(&naming)?;
         let held = Held { room: None, sent: naming.sent.into_inner() };
@@ -156,7 +156,7 @@ impl Connection {
     }
 
     /// Sends a request with data.
-    pub fn ask_with(&self, request: &Request, data: &[u8]) -> Result<Asked> {
+    pub fn ask_with(&self, request: &Request, data: &[u8]) -> Result<SentRequest> {
         match self.copy_in(data) {
             Some((offset, sent)) => self.ask_shared(request, offset, data.len(), sent),
             None => self.send(request, Data::Inline(data), Held::default()),
@@ -164,14 +164,14 @@ impl Connection {
     }
 
     /// Sends a request with data that may lie in shared memory already.
-    pub fn ask_with_bytes(&self, request: &Request, data: &Bytes) -> Result<Asked> {
+    pub fn ask_with_bytes(&self, request: &Request, data: &Bytes) -> Result<SentRequest> {
         match self.find(data) {
             Some((offset, sent)) => self.ask_shared(request, offset, data.len(), sent),
             None => self.ask_with(request, data),
         }
     }
 
-    fn ask_shared(&self, request: &Request, offset: u64, length: usize, sent: Sent) -> Result<Asked> {
+    fn ask_shared(&self, request: &Request, offset: u64, length: usize, sent: Sent) -> Result<SentRequest> {
         let shared = Shared { offset, length: u32::try_from(length).unwrap_or(u32::MAX) };
         let held = Held { room: None, sent: vec![sent] };
         self.send(request, Data::Shared(shared), held)
@@ -192,7 +192,7 @@ impl Connection {
     }
 
     /// Asks for a part of a value, with room for it in shared memory where it may be long.
-    pub fn retrieve(&self, view: u64, at: &Place, offset: u64, length: usize) -> Result<Asked> {
+    pub fn retrieve(&self, view: u64, at: &Place, offset: u64, length: usize) -> Result<SentRequest> {
         let length = length.min(DATA_LEN_MAX);
         let shared = self.memory().filter(|_| length >= self.shared_from);
         let room = shared.and_then(|shared| shared.to_client.lend(length));

@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::patience::{is_past, next_look, tick};
 use self::sending::Gathered;
-use super::slot::{Outcome, Slot, State, TELLING, Woken};
+use super::slot::{Outcome, Slot, SlotState, TELLING, Woken};
 use crate::wire::fields::malformed;
 use crate::wire::frame::{Frame, Kind, Limits, Shared, check_lengths, request_header};
 use crate::wire::incoming::Incoming;
@@ -43,12 +43,12 @@ thread_local! {
 }
 
 /// A request that was sent. Dropped, its answer is not looked at.
-pub struct Asked {
+pub struct SentRequest {
     slot: Arc<Slot>,
     link: Arc<Link>,
 }
 
-impl Asked {
+impl SentRequest {
     /// Waits for the answer, as long as a call may take.
     pub fn wait(self) -> Outcome {
         self.wait_beyond(Duration::ZERO)
@@ -88,13 +88,13 @@ impl Asked {
     pub fn then(self, callback: impl FnOnce(Outcome) + Send + 'static) {
         let mut pending = self.link.pending.lock();
         let mut state = self.slot.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Done(outcome) => {
+        match std::mem::replace(&mut *state, SlotState::Taken) {
+            SlotState::Done(outcome) => {
                 drop((state, pending));
                 callback(outcome);
             }
             _ => {
-                *state = State::Called(Box::new(callback), self.link.until(Duration::ZERO));
+                *state = SlotState::Called(Box::new(callback), self.link.until(Duration::ZERO));
                 drop(state);
                 pending.wanted += 1;
                 self.link.wake_if_wanted(&pending);
@@ -239,7 +239,7 @@ impl Link {
     }
 
     /// Sends a request.
-    pub fn ask(self: &Arc<Self>, verb: u16, message: &[u8], data: Data<'_>, held: Held) -> Result<Asked> {
+    pub fn ask(self: &Arc<Self>, verb: u16, message: &[u8], data: Data<'_>, held: Held) -> Result<SentRequest> {
         let place;
         let (data, shared) = match data {
             Data::Inline(data) => (data, None),
@@ -252,7 +252,7 @@ impl Link {
         let slot = self.open(held)?;
         let header = request_header(verb, slot.id, message, data, shared);
         self.send(&[&header, message, data]);
-        Ok(Asked { slot, link: Arc::clone(self) })
+        Ok(SentRequest { slot, link: Arc::clone(self) })
     }
 
     /// A place for one more answer, once there is room.
@@ -322,8 +322,8 @@ impl Link {
         let mut pending = self.pending.lock();
         while let Some((_, next)) = pending.waiting.pop_first() {
             let mut state = next.state.lock();
-            if matches!(*state, State::Waiting) {
-                *state = State::Lead;
+            if matches!(*state, SlotState::Waiting) {
+                *state = SlotState::Lead;
                 next.changed.notify_one();
                 return;
             }

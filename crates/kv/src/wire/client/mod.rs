@@ -34,7 +34,7 @@ use koine_engine::{
 
 use self::connection::Connection;
 use self::line::{Line, Reach, is_loss};
-use self::link::Asked;
+use self::link::SentRequest;
 use self::slot::Outcome;
 use self::stage::{Remote, WireStage};
 use self::view::WireView;
@@ -47,7 +47,7 @@ use super::request::{NEWEST, Request, Rule};
 use super::shared::SHARED_LEN_MAX;
 use super::shared::slots::Buffer;
 use crate::check::check_batch;
-use crate::seam::{Glance, Kv, Profile, Stage, Usage, View, Watch};
+use crate::seam::{Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 pub use self::pending::Pending;
 pub use self::verbs::{Answer, BeginChannel, Channel, WireVerbs};
@@ -137,7 +137,7 @@ impl WireKv {
         Gathering { connection, of: PhantomData }
     }
 
-    fn ask_for(&self, connection: &Arc<Connection>, batch: Batch, durability: Durability) -> Result<Asked> {
+    fn ask_for(&self, connection: &Arc<Connection>, batch: Batch, durability: Durability) -> Result<SentRequest> {
         check_batch(&self.profile, &batch)?;
         if durability != Durability::Sync {
             self.unsynced.store(connection.number() + 1, Ordering::Release);
@@ -205,25 +205,32 @@ fn submit_again(line: Arc<Line>, batch: Batch, durability: Durability, completer
     let _begun = std::thread::Builder::new().name("koine-again".into()).spawn(again);
 }
 
-/// The whole value of a key, in one round where it is no longer than a piece.
-fn get(line: &Arc<Line>, at: &Place) -> Result<Option<Bytes>> {
-    line.repeat(|connection| whole(line, at, connection.retrieve(NEWEST, at, 0, DATA_LEN_MAX)?.wait()))
+/// A part of the newest value of a key, in one round where it is no longer than a piece.
+fn newest(line: &Arc<Line>, at: &Place, offset: u64, length: usize) -> Result<Lookup> {
+    if length == 0 {
+        let exist = || Request::Exist { view: NEWEST, at: at.clone() };
+        let stat = line.repeat(|connection| take_stat(connection.call(&exist())?.message))?;
+        return Ok(stat.map_or(Lookup::Absent, |stat| Lookup::Found(stat, Bytes::new())));
+    }
+    let piece_len = length.min(DATA_LEN_MAX);
+    line.repeat(|connection| {
+        let outcome = connection.retrieve(NEWEST, at, offset, piece_len)?.wait();
+        part_of(line, at, (offset, length), outcome)
+    })
 }
 
-/// The value that the answer to `retrieve` has the whole or the beginning of.
-fn whole(line: &Arc<Line>, at: &Place, outcome: Outcome) -> Result<Option<Bytes>> {
+/// The part, of which the answer to `retrieve` has all or the beginning.
+fn part_of(line: &Arc<Line>, at: &Place, (offset, length): (u64, usize), outcome: Outcome) -> Result<Lookup> {
     let frame = match outcome {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Lookup::Absent),
         answered => answered?,
     };
     let stat = take_stat(frame.message)?.ok_or_else(|| malformed("a value of a key that is not there"))?;
-    if frame.data.len() as u64 == stat.size {
-        return Ok(Some(frame.data));
+    let wanted = stat.size.saturating_sub(offset).min(length as u64);
+    if frame.data.len() as u64 == wanted {
+        return Ok(Lookup::Found(stat, frame.data));
     }
-    let view = WireView::open(line)?;
-    let Some(stat) = view.stat(at.space, &at.key)? else { return Ok(None) };
-    let length = usize::try_from(stat.size).map_err(|_| Error::invalid("value too large to get whole"))?;
-    view.bytes(at.space, &at.key, 0, length).map(Some)
+    WireView::open(line)?.lookup(at.space, &at.key, offset, length, Wait::Allowed)
 }
 
 impl Kv for WireKv {
@@ -235,13 +242,11 @@ impl Kv for WireKv {
         Ok(Arc::new(WireView::open(&self.line)?))
     }
 
-    /// In one round, where the value is no longer than a piece.
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        get(&self.line, &Place { space, key: Bytes::copy_from_slice(key) })
-    }
-
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        match wait {
+            Wait::Allowed => newest(&self.line, &Place { space, key: Bytes::copy_from_slice(key) }, offset, length),
+            Wait::Never => Ok(Lookup::WouldWait),
+        }
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {

@@ -8,15 +8,16 @@ use bytes::Bytes;
 use koine_engine::{Commit, Place, Result};
 
 use super::line::{Line, is_loss};
-use super::link::Asked;
+use super::link::SentRequest;
 use super::slot::Outcome;
-use super::{get, whole};
+use super::{newest, part_of};
+use crate::seam::Lookup;
 use crate::wire::reply::take_commit;
 
 /// A request under way.
 #[must_use = "a request that is dropped tells nobody what came of it"]
 pub struct Pending<T> {
-    asked: Asked,
+    asked: SentRequest,
     finish: Finish<T>,
 }
 
@@ -34,17 +35,24 @@ struct Got {
 }
 
 impl Pending<Option<Bytes>> {
-    pub(super) fn get(line: Arc<Line>, at: Place, asked: Asked) -> Self {
+    pub(super) fn get(line: Arc<Line>, at: Place, asked: SentRequest) -> Self {
         let finish = |got: &Got, outcome: Outcome| match outcome {
-            Err(error) if is_loss(&error) => get(&got.line, &got.at),
-            outcome => whole(&got.line, &got.at, outcome),
+            Err(error) if is_loss(&error) => newest(&got.line, &got.at, 0, usize::MAX).map(value),
+            outcome => part_of(&got.line, &got.at, (0, usize::MAX), outcome).map(value),
         };
         Pending { asked, finish: Finish::Of(finish, Got { line, at }) }
     }
 }
 
+fn value(found: Lookup) -> Option<Bytes> {
+    match found {
+        Lookup::Found(_, value) => Some(value),
+        Lookup::Absent | Lookup::WouldWait => None,
+    }
+}
+
 impl Pending<Commit> {
-    pub(super) fn commit(asked: Asked) -> Self {
+    pub(super) fn commit(asked: SentRequest) -> Self {
         Pending { asked, finish: Finish::Told(|outcome| take_commit(outcome?.message)) }
     }
 }

@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// How far a request is.
-pub enum State {
+pub enum SlotState {
     /// There is no outcome yet.
     Waiting,
     /// Nobody reads any more: who waits for this one is to.
@@ -59,7 +59,7 @@ impl Callback {
 pub struct Slot {
     /// The request's number.
     pub id: u64,
-    pub state: Mutex<State>,
+    pub state: Mutex<SlotState>,
     /// Woken when the outcome is there, and when its waiter is to read.
     pub changed: Condvar,
 }
@@ -67,19 +67,19 @@ pub struct Slot {
 impl Slot {
     /// Of a request.
     pub fn new(id: u64) -> Arc<Slot> {
-        Arc::new(Slot { id, state: Mutex::new(State::Waiting), changed: Condvar::new() })
+        Arc::new(Slot { id, state: Mutex::new(SlotState::Waiting), changed: Condvar::new() })
     }
 
     /// Gives the outcome; whether a callback had it.
     pub fn give(&self, outcome: Outcome) -> bool {
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Waiting | State::Lead => {
-                *state = State::Done(outcome);
+        match std::mem::replace(&mut *state, SlotState::Taken) {
+            SlotState::Waiting | SlotState::Lead => {
+                *state = SlotState::Done(outcome);
                 self.changed.notify_one();
                 false
             }
-            State::Called(callback, _) => {
+            SlotState::Called(callback, _) => {
                 drop(state);
                 Callback(callback).tell(outcome);
                 true
@@ -94,8 +94,8 @@ impl Slot {
     /// The outcome, if it is there.
     pub fn take(&self) -> Option<Outcome> {
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Done(outcome) => Some(outcome),
+        match std::mem::replace(&mut *state, SlotState::Taken) {
+            SlotState::Done(outcome) => Some(outcome),
             other => {
                 *state = other;
                 None
@@ -105,17 +105,17 @@ impl Slot {
 
     /// Whether it is there.
     pub fn is_done(&self) -> bool {
-        matches!(*self.state.lock(), State::Done(_))
+        matches!(*self.state.lock(), SlotState::Done(_))
     }
 
     /// Who is called with it, where that has been waited for long enough: nobody is any more.
     pub fn take_late_callback(&self) -> Option<Callback> {
         let mut state = self.state.lock();
-        if !matches!(*state, State::Called(_, Some(until)) if Instant::now() >= until) {
+        if !matches!(*state, SlotState::Called(_, Some(until)) if Instant::now() >= until) {
             return None;
         }
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Called(callback, _) => Some(Callback(callback)),
+        match std::mem::replace(&mut *state, SlotState::Taken) {
+            SlotState::Called(callback, _) => Some(Callback(callback)),
             _ => None,
         }
     }
@@ -125,12 +125,12 @@ impl Slot {
         let mut state = self.state.lock();
         loop {
             match (&*state, until) {
-                (State::Lead, _) => {
-                    *state = State::Waiting;
+                (SlotState::Lead, _) => {
+                    *state = SlotState::Waiting;
                     return Woken::Leads;
                 }
-                (State::Waiting, None) => self.changed.wait(&mut state),
-                (State::Waiting, Some(until)) if Instant::now() < until => {
+                (SlotState::Waiting, None) => self.changed.wait(&mut state),
+                (SlotState::Waiting, Some(until)) if Instant::now() < until => {
                     let _woken = self.changed.wait_until(&mut state, until);
                 }
                 _ => return Woken::Looks,

@@ -12,7 +12,7 @@ use koine_engine::{Error, ErrorKind, Result, StageHint, StageToken};
 
 use super::connection::Connection;
 use super::line::is_loss;
-use super::link::Asked;
+use super::link::SentRequest;
 use crate::seam::Stage;
 use crate::wire::reply::take_number;
 use crate::wire::request::Request;
@@ -60,7 +60,7 @@ pub(super) struct WireStage {
     remote: Remote,
     hint: StageHint,
     length: u64,
-    under_way: VecDeque<Asked>,
+    under_way: VecDeque<SentRequest>,
     failed: Option<Error>,
 }
 
@@ -79,7 +79,7 @@ impl WireStage {
 
     /// Waits until at most so many pieces are under way, and hears of those that have arrived.
     fn settle(&mut self, most: usize) -> Result<()> {
-        while self.under_way.len() > most || self.under_way.front().is_some_and(Asked::is_done) {
+        while self.under_way.len() > most || self.under_way.front().is_some_and(SentRequest::is_done) {
             let Some(asked) = self.under_way.pop_front() else { break };
             if let Err(error) = asked.wait() {
                 let error = self.told(error);

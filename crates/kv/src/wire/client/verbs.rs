@@ -15,7 +15,7 @@ use koine_engine::{Error, Result};
 use super::ClientOptions;
 use super::connection::Connection;
 use super::line::{Line, Reach};
-use super::link::{Asked, Data, Held};
+use super::link::{Data, Held, SentRequest};
 use crate::wire::fields::malformed;
 use crate::wire::identity::Key;
 use crate::wire::request::VERB_FOREIGN_FIRST;
@@ -135,7 +135,7 @@ impl std::fmt::Debug for WireVerbs {
 /// An answer that may not be there yet: its message and its data. Dropped, it is not looked at.
 #[must_use = "a request that is dropped tells nobody what came of it"]
 pub struct Answer {
-    asked: Asked,
+    asked: SentRequest,
     /// The connection does not end before its answers came.
     connection: Arc<Connection>,
 }

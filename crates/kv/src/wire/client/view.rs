@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use super::connection::Connection;
 use super::cursor::WireCursor;
 use super::line::{Line, is_loss};
-use super::link::Asked;
+use super::link::SentRequest;
 use crate::copies;
-use crate::seam::{Cursor, Direction, Entry, Glance, ReadNow, SpaceEntry, Stat, View};
+use crate::seam::{Cursor, Direction, Entry, Lookup, SpaceEntry, Stat, View, Wait};
 use crate::wire::fields::malformed;
 use crate::wire::frame::DATA_LEN_MAX;
 use crate::wire::message::Message;
@@ -31,7 +31,7 @@ const AHEAD_MAX: usize = 8;
 struct Pin {
     connection: Arc<Connection>,
     number: u64,
-    opening: Mutex<Option<Asked>>,
+    opening: Mutex<Option<SentRequest>>,
     version: OnceLock<Version>,
 }
 
@@ -58,7 +58,7 @@ impl Pin {
         Ok(*self.version.get_or_init(|| told))
     }
 
-    fn retrieve(&self, at: &Place, offset: u64, length: usize) -> Result<Asked> {
+    fn retrieve(&self, at: &Place, offset: u64, length: usize) -> Result<SentRequest> {
         self.connection.retrieve(self.number, at, offset, length)
     }
 
@@ -97,10 +97,10 @@ impl Drop for Pin {
 /// A version that several may read.
 pub(super) struct Pinned {
     line: Arc<Line>,
-    state: Mutex<State>,
+    state: Mutex<PinState>,
 }
 
-struct State {
+struct PinState {
     pin: Arc<Pin>,
     /// Something of it was told.
     was_read: bool,
@@ -111,7 +111,7 @@ struct State {
 impl Pinned {
     fn open(line: &Arc<Line>) -> Result<Arc<Pinned>> {
         let pin = line.repeat(Pin::open)?;
-        let state = Mutex::new(State { pin, was_read: false, is_kept: false });
+        let state = Mutex::new(PinState { pin, was_read: false, is_kept: false });
         Ok(Arc::new(Pinned { line: Arc::clone(line), state }))
     }
 
@@ -195,17 +195,6 @@ impl View for WireView {
         self.pinned.keep()
     }
 
-    fn has_space(&self, space: SpaceId) -> Result<bool> {
-        self.ask(
-            |view| Request::HasSpace { view, space },
-            |message| match message.as_ref() {
-                [0] => Ok(false),
-                [1] => Ok(true),
-                _ => Err(malformed("neither yes nor no")),
-            },
-        )
-    }
-
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>> {
         let (mut found, mut next) = (Vec::new(), Some(from));
         while let Some(from) = next
@@ -219,12 +208,45 @@ impl View for WireView {
         Ok(found)
     }
 
-    fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        if wait == Wait::Never {
+            return Ok(Lookup::WouldWait);
+        }
         let at = Place { space, key: Bytes::copy_from_slice(key) };
-        self.ask(|view| Request::Exist { view, at: at.clone() }, take_stat)
+        if length == 0 {
+            let stat = self.ask(|view| Request::Exist { view, at: at.clone() }, take_stat)?;
+            return Ok(stat.map_or(Lookup::Absent, |stat| Lookup::Found(stat, Bytes::new())));
+        }
+        let found = self.pinned.read(|pin| {
+            let (mut found, mut more) = (None, BytesMut::new());
+            pin.read_pieces(&at, offset, length, |stat, data| match &found {
+                None => found = Some((stat, data)),
+                Some((_, first)) => {
+                    if more.is_empty() {
+                        let left = usize::try_from(stat.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+                        more.reserve(left.min(length));
+                        more.extend_from_slice(first);
+                    }
+                    more.extend_from_slice(&data);
+                }
+            })?;
+            let (stat, first) = found.ok_or_else(|| malformed("no answer to a read"))?;
+            Ok(Lookup::Found(stat, if more.is_empty() { first } else { more.freeze() }))
+        });
+        found.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(Lookup::Absent) } else { Err(error) })
     }
 
-    fn read(&self, space: SpaceId, key: &[u8], offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    fn read_into(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        offset: u64,
+        buffer: &mut [u8],
+        wait: Wait,
+    ) -> Result<Option<usize>> {
+        if wait == Wait::Never {
+            return Ok(None);
+        }
         let at = Place { space, key: Bytes::copy_from_slice(key) };
         let length = buffer.len();
         self.pinned.read(|pin| {
@@ -236,34 +258,7 @@ impl View for WireView {
                     done += data.len();
                 }
             })?;
-            Ok(done)
-        })
-    }
-
-    fn read_now(&self, _space: SpaceId, _key: &[u8], _offset: u64, _buffer: &mut [u8]) -> Result<ReadNow> {
-        Ok(ReadNow::WouldBlock)
-    }
-
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
-    }
-
-    fn bytes(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Bytes> {
-        let at = Place { space, key: Bytes::copy_from_slice(key) };
-        self.pinned.read(|pin| {
-            let (mut first, mut more) = (None, BytesMut::new());
-            pin.read_pieces(&at, offset, length, |stat, data| match first.take() {
-                None if more.is_empty() => first = Some(data),
-                Some(begin) => {
-                    let begin: Bytes = begin;
-                    let left = usize::try_from(stat.size.saturating_sub(offset)).unwrap_or(usize::MAX);
-                    more.reserve(left.min(length));
-                    more.extend_from_slice(&begin);
-                    more.extend_from_slice(&data);
-                }
-                None => more.extend_from_slice(&data),
-            })?;
-            Ok(first.unwrap_or_else(|| more.freeze()))
+            Ok(Some(done))
         })
     }
 

@@ -15,7 +15,7 @@ use crate::wire::request::Request;
 
 pub(super) struct WireWatch {
     line: Arc<Line>,
-    open: Open,
+    open: OpenedWatch,
     space: SpaceId,
     range: KeyRange,
     /// All changes up to here were told.
@@ -23,23 +23,23 @@ pub(super) struct WireWatch {
 }
 
 /// A watch of the server; its drop ends it.
-struct Open {
+struct OpenedWatch {
     connection: Arc<Connection>,
     number: u64,
 }
 
-impl Open {
-    fn new(connection: &Arc<Connection>, space: SpaceId, range: KeyRange, from: Version) -> Result<Open> {
+impl OpenedWatch {
+    fn new(connection: &Arc<Connection>, space: SpaceId, range: KeyRange, from: Version) -> Result<OpenedWatch> {
         let number = connection.next_number();
         connection.call(&Request::OpenWatch { watch: number, space, range, from })?;
-        Ok(Open { connection: Arc::clone(connection), number })
+        Ok(OpenedWatch { connection: Arc::clone(connection), number })
     }
 }
 
 impl WireWatch {
     /// Begins one.
     pub fn open(line: &Arc<Line>, space: SpaceId, range: KeyRange, from: Version) -> Result<WireWatch> {
-        let open = line.repeat(|connection| Open::new(connection, space, range.clone(), from))?;
+        let open = line.repeat(|connection| OpenedWatch::new(connection, space, range.clone(), from))?;
         Ok(WireWatch { line: Arc::clone(line), open, space, range, told: from })
     }
 
@@ -50,7 +50,7 @@ impl WireWatch {
             let view = connection.next_number();
             let newest = Version(take_number(connection.call(&Request::OpenView { view })?.message)?);
             connection.call(&Request::CloseView { view })?;
-            Ok((Open::new(connection, space, range.clone(), newest)?, newest))
+            Ok((OpenedWatch::new(connection, space, range.clone(), newest)?, newest))
         })?;
         self.open = open;
         let since = std::mem::replace(&mut self.told, newest);
@@ -60,7 +60,7 @@ impl WireWatch {
 
 impl Watch for WireWatch {
     fn next(&mut self, timeout: Duration) -> Result<Option<WatchEvent>> {
-        let Open { connection, number } = &self.open;
+        let OpenedWatch { connection, number } = &self.open;
         let asked = connection.ask(&Request::NextEvent { watch: *number, timeout });
         let event = match asked.and_then(|asked| asked.wait_beyond(timeout)) {
             Err(error) if is_loss(&error) => return self.open_again().map(Some),
@@ -75,7 +75,7 @@ impl Watch for WireWatch {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenedWatch {
     fn drop(&mut self) {
         let _gone = self.connection.ask(&Request::CloseWatch { watch: self.number });
     }

@@ -15,11 +15,11 @@ use crate::wire::reply::put_error;
 pub trait Handler: Send + Sync {
     /// A connection asks for its first verb from [`VERB_FOREIGN_FIRST`](crate::wire::VERB_FOREIGN_FIRST) on. What is given
     /// belongs to it, and is dropped when it ends.
-    fn begin(&self, peer: &Peer) -> Box<dyn Conversation>;
+    fn begin(&self, peer: &Peer) -> Box<dyn HandlerConnection>;
 }
 
 /// What a handler has of one connection.
-pub trait Conversation: Send {
+pub trait HandlerConnection: Send {
     /// Works on a request, on the connection's own thread: its next request comes after this returns, and nobody else
     /// waits. The answer may come later, from any thread.
     fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder);

@@ -31,7 +31,7 @@ use parking_lot::Mutex;
 use rustix::net::Shutdown;
 
 use self::session::Session;
-use self::staged::Load;
+use self::staged::StageQuota;
 use self::workers::Workers;
 use super::frame::{DATA_LEN_MAX, Limits};
 use super::identity::{Key, Peer, any_local_peer, local_peer};
@@ -39,7 +39,7 @@ use super::stream::Stream;
 use crate::closed::Closed;
 use crate::seam::Kv;
 
-pub use self::answers::{Conversation, Handler, Responder};
+pub use self::answers::{Handler, HandlerConnection, Responder};
 #[cfg(test)]
 pub(super) use self::watches::WATCHES_MAX;
 
@@ -106,7 +106,7 @@ pub(super) struct Shared {
     options: ServerOptions,
     workers: Workers,
     /// What the stages of all take.
-    load: Arc<Load>,
+    quota: Arc<StageQuota>,
     random: Box<dyn Random>,
     connections: AtomicUsize,
     /// How many connections there have been.
@@ -200,11 +200,11 @@ impl Server {
 
     fn over(kv: Arc<dyn Kv>, is_raw: bool, options: ServerOptions) -> Server {
         let workers = Workers::new(options.workers);
-        let load = Arc::new(Load::new(options.staging_len_max.saturating_mul(4)));
+        let quota = Arc::new(StageQuota::new(options.staging_len_max.saturating_mul(4)));
         let shared = Shared {
             kv,
             is_raw,
-            load,
+            quota,
             options,
             workers,
             random: Box::new(OsRandom),

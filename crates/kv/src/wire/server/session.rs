@@ -21,16 +21,16 @@ use koine_engine::{
 use parking_lot::Mutex;
 
 use self::standing::Standing;
-use super::answers::{Conversation, Responder};
+use super::answers::{HandlerConnection, Responder};
 use super::flow::Flow;
 use super::handles::Handles;
 use super::listing::{PAGE_ENTRIES_MAX, PAGE_LEN_MAX, page};
-use super::staged::{Load, Staged};
+use super::staged::{StageQuota, Staged};
 use super::watches::Watches;
 use super::{STOP_TIME_MAX, Shared, spawn};
 use crate::BATCH_BYTES_MAX;
-use crate::seam::{Glance, View};
-use crate::wire::batch::Found;
+use crate::seam::{Lookup, View, Wait, absent};
+use crate::wire::batch::References;
 use crate::wire::fields::{Fields, malformed};
 use crate::wire::frame::{DATA_LEN_MAX, Frame, Kind, Limits, Shared as SharedData};
 use crate::wire::identity::{Key, Peer};
@@ -57,7 +57,7 @@ pub(in crate::wire) struct Session {
     views: Handles<Arc<dyn View>>,
     stages: Handles<Arc<Mutex<Staged>>>,
     /// What the stages take.
-    load: Arc<Load>,
+    quota: Arc<StageQuota>,
     watches: Watches,
     /// Memory that its client shares.
     memory: OnceLock<Arc<ServerSide>>,
@@ -66,7 +66,7 @@ pub(in crate::wire) struct Session {
     /// How many requests the server had when this one asked last.
     last_asked: AtomicU64,
     /// What the handler has of the connection, from its first verb on.
-    conversation: Mutex<Option<Box<dyn Conversation>>>,
+    conversation: Mutex<Option<Box<dyn HandlerConnection>>>,
 }
 
 impl Session {
@@ -81,7 +81,7 @@ impl Session {
             peer,
             views: Handles::new("view", most),
             stages: Handles::new("stage", most),
-            load: Arc::new(Load::below(&shared.load, shared.options.staging_len_max)),
+            quota: Arc::new(StageQuota::below(&shared.quota, shared.options.staging_len_max)),
             watches: Watches::default(),
             memory: OnceLock::new(),
             standing: Standing::default(),
@@ -321,10 +321,10 @@ impl Session {
     }
 
     /// What is known of a key without waiting.
-    fn glance(&self, view: u64, at: &Place, offset: u64, length: usize) -> Result<Glance> {
+    fn lookup_now(&self, view: u64, at: &Place, offset: u64, length: usize) -> Result<Lookup> {
         match view {
-            NEWEST => self.shared.kv.glance(at.space, &at.key, offset, length),
-            number => self.views.find(number)?.glance(at.space, &at.key, offset, length),
+            NEWEST => self.shared.kv.lookup(at.space, &at.key, offset, length, Wait::Never),
+            number => self.views.find(number)?.lookup(at.space, &at.key, offset, length, Wait::Never),
         }
     }
 
@@ -342,10 +342,10 @@ impl Session {
     }
 
     fn exist(&self, view: u64, at: Place, responder: Responder) {
-        match self.glance(view, &at, 0, 0) {
-            Ok(Glance::Absent) => responder.say(Ok(put_stat(None))),
-            Ok(Glance::Part(stat, _)) => responder.say(Ok(put_stat(Some(stat)))),
-            Ok(Glance::Unknown) => {
+        match self.lookup_now(view, &at, 0, 0) {
+            Ok(Lookup::Absent) => responder.say(Ok(put_stat(None))),
+            Ok(Lookup::Found(stat, _)) => responder.say(Ok(put_stat(Some(stat)))),
+            Ok(Lookup::WouldWait) => {
                 self.ask_worker(view, responder, move |view| view.stat(at.space, &at.key).map(put_stat))
             }
             Err(error) => responder.tell(Err(error)),
@@ -360,17 +360,17 @@ impl Session {
             return responder.tell(Err(Error::invalid(message)));
         }
         let shared_from = self.shared.options.shared_from;
-        let view = match self.glance(view, &at, range.offset, length) {
-            Ok(Glance::Absent) => return responder.tell(Err(absent())),
-            Ok(Glance::Part(stat, data)) if data.len() <= SHORT_LEN_MAX => {
+        let view = match self.lookup_now(view, &at, range.offset, length) {
+            Ok(Lookup::Absent) => return responder.tell(Err(absent())),
+            Ok(Lookup::Found(stat, data)) if data.len() <= SHORT_LEN_MAX => {
                 return give(&range, put_stat(Some(stat)), data, shared_from, responder);
             }
-            Ok(Glance::Part(stat, data)) => {
+            Ok(Lookup::Found(stat, data)) => {
                 let responder = range.promised(responder, data.len());
                 let give = move || give(&range, put_stat(Some(stat)), data, shared_from, responder);
                 return self.work(give);
             }
-            Ok(Glance::Unknown) => self.view(view),
+            Ok(Lookup::WouldWait) => self.view(view),
             Err(error) => Err(error),
         };
         let view = match view {
@@ -378,16 +378,15 @@ impl Session {
             Err(error) => return responder.tell(Err(error)),
         };
         // How much is known where the key is in memory, though not the value.
-        let most = match view.glance(at.space, &at.key, 0, 0) {
-            Ok(Glance::Part(stat, _)) => stat.size.saturating_sub(range.offset).min(u64::from(range.length)) as usize,
+        let most = match view.lookup(at.space, &at.key, 0, 0, Wait::Never) {
+            Ok(Lookup::Found(stat, _)) => stat.size.saturating_sub(range.offset).min(u64::from(range.length)) as usize,
             _ => length,
         };
         let responder = range.promised(responder, most);
         self.work(move || {
-            let read = || {
-                let stat = view.stat(at.space, &at.key)?.ok_or_else(absent)?;
-                let count = stat.size.saturating_sub(range.offset).min(u64::from(range.length)) as usize;
-                Ok((put_stat(Some(stat)), view.bytes(at.space, &at.key, range.offset, count)?))
+            let read = || match view.lookup(at.space, &at.key, range.offset, length, Wait::Allowed)? {
+                Lookup::Found(stat, data) => Ok((put_stat(Some(stat)), data)),
+                Lookup::Absent | Lookup::WouldWait => Err(absent()),
             };
             match read() {
                 Ok((message, data)) => give(&range, message, data, shared_from, responder),
@@ -402,7 +401,7 @@ impl Session {
     }
 
     fn open_stage(&self, number: u64, hint: StageHint) -> Result<Vec<u8>> {
-        let open = || self.shared.kv.stage(hint).map(|stage| Arc::new(Mutex::new(Staged::new(stage, &self.load))));
+        let open = || self.shared.kv.stage(hint).map(|stage| Arc::new(Mutex::new(Staged::new(stage, &self.quota))));
         self.stages.open(number, open).map(|_| Vec::new())
     }
 
@@ -456,10 +455,6 @@ fn give(range: &Range, message: Message, data: Bytes, shared_from: usize, respon
     responder.reply(Ok((message, data)));
 }
 
-fn absent() -> Error {
-    Error::new(ErrorKind::NotFound, "the key is not there")
-}
-
 /// What a batch of a session names.
 struct Named<'s> {
     session: &'s Session,
@@ -467,7 +462,7 @@ struct Named<'s> {
     left: usize,
 }
 
-impl Found for Named<'_> {
+impl References for Named<'_> {
     fn stage(&mut self, number: u64) -> Result<StageToken> {
         self.session.token(number)
     }

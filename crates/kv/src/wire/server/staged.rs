@@ -15,22 +15,22 @@ const KEPT_LEN_MAX: usize = 1 << 20;
 const SHORT_LEN_MAX: u64 = 128 << 10;
 
 /// Memory of stages that are open.
-pub struct Load {
+pub struct StageQuota {
     held: AtomicUsize,
     most: usize,
     /// What this is a part of.
-    above: Option<Arc<Load>>,
+    above: Option<Arc<StageQuota>>,
 }
 
-impl Load {
+impl StageQuota {
     /// At most so many bytes.
-    pub fn new(most: usize) -> Load {
-        Load { held: AtomicUsize::new(0), most, above: None }
+    pub fn new(most: usize) -> StageQuota {
+        StageQuota { held: AtomicUsize::new(0), most, above: None }
     }
 
     /// At most so many bytes of those.
-    pub fn below(above: &Arc<Load>, most: usize) -> Load {
-        Load { above: Some(Arc::clone(above)), ..Load::new(most) }
+    pub fn below(above: &Arc<StageQuota>, most: usize) -> StageQuota {
+        StageQuota { above: Some(Arc::clone(above)), ..StageQuota::new(most) }
     }
 
     fn take(&self, length: usize) -> Result<()> {
@@ -51,7 +51,7 @@ impl Load {
     }
 }
 
-enum State {
+enum StageState {
     /// Pieces come.
     Open(Box<dyn Stage>),
     /// A batch may name it.
@@ -62,27 +62,27 @@ enum State {
 
 /// A stage of a session.
 pub struct Staged {
-    state: State,
-    load: Arc<Load>,
+    state: StageState,
+    quota: Arc<StageQuota>,
     /// What it has taken of that.
     taken: usize,
 }
 
 impl Staged {
     /// One into which pieces come.
-    pub fn new(stage: Box<dyn Stage>, load: &Arc<Load>) -> Staged {
-        Staged { state: State::Open(stage), load: Arc::clone(load), taken: 0 }
+    pub fn new(stage: Box<dyn Stage>, quota: &Arc<StageQuota>) -> Staged {
+        Staged { state: StageState::Open(stage), quota: Arc::clone(quota), taken: 0 }
     }
 
     /// Adds a piece; the length so far.
     pub fn write(&mut self, number: u64, piece: &[u8]) -> Result<u64> {
-        let State::Open(stage) = &mut self.state else {
+        let StageState::Open(stage) = &mut self.state else {
             return Err(Error::invalid(format!("stage {number} is finished")));
         };
         let length = stage.length().saturating_add(piece.len() as u64);
         let wants = if length < SHORT_LEN_MAX { length as usize } else { KEPT_LEN_MAX };
         if wants > self.taken {
-            self.load.take(wants - self.taken)?;
+            self.quota.take(wants - self.taken)?;
             self.taken = wants;
         }
         stage.write(piece).map(|()| stage.length())
@@ -90,18 +90,18 @@ impl Staged {
 
     /// Whether no more pieces come.
     pub fn is_finished(&self) -> bool {
-        !matches!(self.state, State::Open(_))
+        !matches!(self.state, StageState::Open(_))
     }
 
     /// No more pieces; the length.
     pub fn finish(&mut self) -> Result<u64> {
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Open(stage) => {
+        match std::mem::replace(&mut self.state, StageState::Gone) {
+            StageState::Open(stage) => {
                 let token = stage.finish();
-                self.load.give_back(std::mem::take(&mut self.taken));
+                self.quota.give_back(std::mem::take(&mut self.taken));
                 let token = token?;
                 let length = token.length();
-                self.state = State::Finished(token);
+                self.state = StageState::Finished(token);
                 Ok(length)
             }
             other => {
@@ -114,14 +114,14 @@ impl Staged {
     /// What names it in a batch.
     pub fn token(&self, number: u64) -> Result<StageToken> {
         match &self.state {
-            State::Finished(token) => Ok(token.clone()),
-            State::Open(_) | State::Gone => Err(Error::invalid(format!("stage {number} is not finished"))),
+            StageState::Finished(token) => Ok(token.clone()),
+            StageState::Open(_) | StageState::Gone => Err(Error::invalid(format!("stage {number} is not finished"))),
         }
     }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        self.load.give_back(self.taken);
+        self.quota.give_back(self.taken);
     }
 }

@@ -21,20 +21,20 @@ pub(in crate::wire) const WATCHES_MAX: usize = 32;
 /// So often a thread looks whether it is still wanted.
 const SLICE: Duration = Duration::from_millis(500);
 
-type Asked = (Duration, Responder);
+type EventRequest = (Duration, Responder);
 
 /// The watches of a session.
 #[derive(Default)]
 pub(super) struct Watches {
-    open: Mutex<HashMap<u64, Open>>,
+    open: Mutex<HashMap<u64, ServedWatch>>,
 }
 
-struct Open {
-    asked: Sender<Asked>,
+struct ServedWatch {
+    asked: Sender<EventRequest>,
     ended: Arc<AtomicBool>,
 }
 
-impl Drop for Open {
+impl Drop for ServedWatch {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
     }
@@ -54,7 +54,7 @@ impl Watches {
         let ended = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&ended);
         spawn("koine-watch", move || serve(watch.as_mut(), &asked, &seen))?;
-        open.insert(number, Open { asked: sender, ended });
+        open.insert(number, ServedWatch { asked: sender, ended });
         Ok(())
     }
 
@@ -80,7 +80,7 @@ impl Watches {
     }
 }
 
-fn serve(watch: &mut dyn Watch, asked: &Receiver<Asked>, ended: &AtomicBool) {
+fn serve(watch: &mut dyn Watch, asked: &Receiver<EventRequest>, ended: &AtomicBool) {
     while let Ok((timeout, responder)) = asked.recv() {
         let event = wait(watch, timeout, ended);
         if matches!(event, Ok(None)) && ended.load(Ordering::Acquire) {

@@ -13,25 +13,25 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// The threads.
 pub struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<WorkersShared>,
     most: usize,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct WorkersShared {
+    state: Mutex<WorkersState>,
     work: Condvar,
 }
 
 /// What a connection wants done, in order.
-struct Line {
+struct ClientQueue {
     connection: u64,
     jobs: VecDeque<Job>,
 }
 
 #[derive(Default)]
-struct State {
+struct WorkersState {
     /// Of connections that want something: the first one is next.
-    lines: VecDeque<Line>,
+    lines: VecDeque<ClientQueue>,
     /// How many jobs that is.
     jobs: usize,
     idle: usize,
@@ -39,12 +39,12 @@ struct State {
     ended: bool,
 }
 
-impl State {
+impl WorkersState {
     fn push(&mut self, connection: u64, job: Job) {
         self.jobs += 1;
         match self.lines.iter_mut().find(|line| line.connection == connection) {
             Some(line) => line.jobs.push_back(job),
-            None => self.lines.push_back(Line { connection, jobs: VecDeque::from([job]) }),
+            None => self.lines.push_back(ClientQueue { connection, jobs: VecDeque::from([job]) }),
         }
     }
 
@@ -62,7 +62,7 @@ impl State {
 impl Workers {
     /// At most so many, none yet.
     pub fn new(most: usize) -> Workers {
-        Workers { shared: Arc::new(Shared { state: Mutex::default(), work: Condvar::new() }), most: most.max(1) }
+        Workers { shared: Arc::new(WorkersShared { state: Mutex::default(), work: Condvar::new() }), most: most.max(1) }
     }
 
     /// Has a job of a connection done by one of them. After the end it is dropped.
@@ -99,7 +99,7 @@ impl Workers {
     }
 }
 
-fn work(shared: &Shared) {
+fn work(shared: &WorkersShared) {
     let mut state = shared.state.lock();
     loop {
         if state.ended {

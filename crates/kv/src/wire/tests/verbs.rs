@@ -27,13 +27,13 @@ impl Drop for There {
 }
 
 impl Handler for Counting {
-    fn begin(&self, _peer: &Peer) -> Box<dyn Conversation> {
+    fn begin(&self, _peer: &Peer) -> Box<dyn HandlerConnection> {
         self.there.fetch_add(1, Ordering::SeqCst);
         Box::new(There(self.clone(), false))
     }
 }
 
-impl Conversation for There {
+impl HandlerConnection for There {
     fn is_idle(&self) -> bool {
         !self.1
     }

@@ -16,7 +16,7 @@ use super::Rate;
 use crate::seam::Kv;
 
 /// Places, of which each holder takes some.
-pub(super) struct Gate {
+pub(super) struct Semaphore {
     /// For messages: what the places are for.
     what: &'static str,
     most: u64,
@@ -26,13 +26,13 @@ pub(super) struct Gate {
 
 /// Places that are taken until it goes.
 pub(super) struct Permit {
-    gate: Arc<Gate>,
+    gate: Arc<Semaphore>,
     count: u64,
 }
 
-impl Gate {
-    pub fn new(what: &'static str, most: u64) -> Arc<Gate> {
-        Arc::new(Gate { what, most, taken: Mutex::new(0), fewer: Condvar::new() })
+impl Semaphore {
+    pub fn new(what: &'static str, most: u64) -> Arc<Semaphore> {
+        Arc::new(Semaphore { what, most, taken: Mutex::new(0), fewer: Condvar::new() })
     }
 
     /// Takes places, when they are free within `wait`.
@@ -70,7 +70,7 @@ impl Drop for Permit {
 }
 
 /// How much may pass in a time.
-pub(super) struct Flow {
+pub(super) struct RateLimiter {
     what: &'static str,
     rate: Rate,
     /// When, in nanoseconds of the clock, all that was let through is paid for.
@@ -78,9 +78,9 @@ pub(super) struct Flow {
     clock: Arc<dyn Clock>,
 }
 
-impl Flow {
-    pub fn new(what: &'static str, rate: Rate, clock: Arc<dyn Clock>) -> Flow {
-        Flow { what, rate, paid_at: Mutex::new(0), clock }
+impl RateLimiter {
+    pub fn new(what: &'static str, rate: Rate, clock: Arc<dyn Clock>) -> RateLimiter {
+        RateLimiter { what, rate, paid_at: Mutex::new(0), clock }
     }
 
     fn nanoseconds(&self, count: u64) -> u128 {

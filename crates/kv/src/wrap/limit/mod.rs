@@ -10,15 +10,14 @@ mod gate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use koine_engine::{Batch, Commit, Durability, KeyRange, Result, SpaceId, StageHint, Ticket, Version};
 use koine_env::{Clock, SystemClock};
 
-use self::gate::{Flow, Gate, Permit, Quota};
-use super::around::{Around, AroundView, Carried, Walk, inline_len};
+use self::gate::{Permit, Quota, RateLimiter, Semaphore};
 use super::calls::Call;
+use super::intercept::{CursorArguments, InterceptedView, Interceptor, PayloadLen, inline_len};
 use crate::check::check_batch;
-use crate::seam::{Cursor, Entry, Glance, Kv, Profile, ReadNow, Stage, Usage, View, Watch};
+use crate::seam::{Cursor, Entry, Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// So much in a second, and so much at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,28 +74,28 @@ impl Default for Limits {
 /// [`Limits::wait`] to nothing.
 pub struct Limit {
     inner: Arc<dyn Kv>,
-    shared: Arc<Shared>,
+    shared: Arc<Bounds>,
 }
 
-struct Shared {
+struct Bounds {
     profile: Profile,
     wait: Duration,
-    requests: Option<Arc<Gate>>,
-    bytes: Option<Arc<Gate>>,
-    views: Option<Arc<Gate>>,
-    stages: Option<Arc<Gate>>,
-    watches: Option<Arc<Gate>>,
-    requests_rate: Option<Flow>,
-    bytes_rate: Option<Flow>,
+    requests: Option<Arc<Semaphore>>,
+    bytes: Option<Arc<Semaphore>>,
+    views: Option<Arc<Semaphore>>,
+    stages: Option<Arc<Semaphore>>,
+    watches: Option<Arc<Semaphore>>,
+    requests_rate: Option<RateLimiter>,
+    bytes_rate: Option<RateLimiter>,
     quota: Option<Quota>,
 }
 
 /// The places of a request; nothing where nothing is bounded.
 type Places = [Option<Permit>; 2];
 
-impl Shared {
+impl Bounds {
     /// A place of a gate, where there is one.
-    fn place(&self, gate: Option<&Arc<Gate>>, count: u64) -> Result<Option<Permit>> {
+    fn place(&self, gate: Option<&Arc<Semaphore>>, count: u64) -> Result<Option<Permit>> {
         gate.map(|gate| gate.enter(count, self.wait)).transpose()
     }
 
@@ -109,18 +108,28 @@ impl Shared {
             rate.take(bytes, wait)?;
         }
         let enter =
-            |gate: &Option<Arc<Gate>>, count: u64| gate.as_ref().map(|gate| gate.enter(count, wait)).transpose();
+            |gate: &Option<Arc<Semaphore>>, count: u64| gate.as_ref().map(|gate| gate.enter(count, wait)).transpose();
         Ok([enter(&self.requests, 1)?, enter(&self.bytes, bytes)?])
     }
 
-    fn pay<T: Carried>(&self, outcome: &Result<T>) {
+    fn pay<T: PayloadLen>(&self, outcome: &Result<T>) {
         if let (Some(rate), Ok(done)) = (&self.bytes_rate, outcome) {
-            rate.pay(done.carried());
+            rate.pay(done.payload_len());
         }
     }
 
+    /// A request that reads and may not wait; `None` where its turn is not now.
+    fn at_once<T: PayloadLen>(&self, mut go: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+        let Ok(_places) = self.enter(0, Duration::ZERO) else {
+            return Ok(None);
+        };
+        let outcome = go();
+        self.pay(&outcome);
+        outcome.map(Some)
+    }
+
     /// A request that reads.
-    fn read<T: Carried>(&self, mut go: impl FnMut() -> Result<T>) -> Result<T> {
+    fn read<T: PayloadLen>(&self, mut go: impl FnMut() -> Result<T>) -> Result<T> {
         let _places = self.enter(0, self.wait)?;
         let outcome = go();
         self.pay(&outcome);
@@ -140,9 +149,9 @@ impl Limit {
         let longest = limits.bytes_max.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
         profile.batch_bytes_max = profile.batch_bytes_max.min(longest);
         profile.inline_len_best = profile.inline_len_best.min(profile.batch_bytes_max);
-        let gate = |what, most: Option<u64>| most.map(|most| Gate::new(what, most));
-        let flow = |what, rate: Option<Rate>| rate.map(|rate| Flow::new(what, rate, Arc::clone(&clock)));
-        let shared = Shared {
+        let gate = |what, most: Option<u64>| most.map(|most| Semaphore::new(what, most));
+        let flow = |what, rate: Option<Rate>| rate.map(|rate| RateLimiter::new(what, rate, Arc::clone(&clock)));
+        let shared = Bounds {
             profile,
             wait: limits.wait,
             requests: gate("requests under way", limits.requests_max),
@@ -169,26 +178,21 @@ impl Limit {
 }
 
 /// What a view's calls go through; the place is left with the last of the view and its cursors.
-struct Pinned {
-    shared: Arc<Shared>,
+struct LimitedView {
+    shared: Arc<Bounds>,
     _place: Option<Permit>,
 }
 
-impl Around for Pinned {
-    fn around<T: Carried>(&self, _call: Call, body: impl FnMut() -> Result<T>) -> Result<T> {
+impl Interceptor for LimitedView {
+    fn intercept<T: PayloadLen>(&self, _call: Call, body: impl FnMut() -> Result<T>) -> Result<T> {
         self.shared.read(body)
     }
 
-    fn read_now(&self, mut body: impl FnMut() -> Result<ReadNow>) -> Result<ReadNow> {
-        let Ok(_places) = self.shared.enter(0, Duration::ZERO) else {
-            return Ok(ReadNow::WouldBlock);
-        };
-        let outcome = body();
-        self.shared.pay(&outcome);
-        outcome
+    fn at_once<T: PayloadLen>(&self, _call: Call, body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
+        self.shared.at_once(body)
     }
 
-    fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: Walk) -> Result<Box<dyn Cursor>> {
+    fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: CursorArguments) -> Result<Box<dyn Cursor>> {
         let inner = self.shared.read(|| asked.open(&**view))?;
         Ok(Box::new(LimitCursor { inner, pinned: Arc::clone(self) }))
     }
@@ -204,17 +208,16 @@ impl Kv for Limit {
     fn view(&self) -> Result<Arc<dyn View>> {
         let place = self.shared.place(self.shared.views.as_ref(), 1)?;
         let view = self.shared.read(|| self.inner.view())?;
-        let pinned = Pinned { shared: Arc::clone(&self.shared), _place: place };
-        Ok(Arc::new(AroundView::new(view, Arc::new(pinned))))
+        let pinned = LimitedView { shared: Arc::clone(&self.shared), _place: place };
+        Ok(Arc::new(InterceptedView::new(view, Arc::new(pinned))))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.shared.read(|| self.inner.get(space, key))
-    }
-
-    /// What it does about a read may take a while: it is done about the calls of a view.
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        let look = || self.inner.lookup(space, key, offset, length, wait);
+        match wait {
+            Wait::Allowed => self.shared.read(look),
+            Wait::Never => Ok(self.shared.at_once(look)?.unwrap_or(Lookup::WouldWait)),
+        }
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
@@ -267,7 +270,7 @@ impl Kv for Limit {
 
 struct LimitCursor {
     inner: Box<dyn Cursor>,
-    pinned: Arc<Pinned>,
+    pinned: Arc<LimitedView>,
 }
 
 impl Cursor for LimitCursor {
@@ -287,7 +290,7 @@ impl Cursor for LimitCursor {
 struct LimitStage {
     inner: Box<dyn Stage>,
     kv: Arc<dyn Kv>,
-    shared: Arc<Shared>,
+    shared: Arc<Bounds>,
     _place: Option<Permit>,
 }
 

@@ -6,25 +6,24 @@
 //!   answer to an attempt was lost.
 //! - A view stays the version that was pinned: its reads are repeated on it, and where it is gone the caller hears so.
 //! - Batches of one thread keep their order: one of a thread is under way at a time, the others wait for its outcome.
-//! - What must not wait does not: `read_now` says that it would, and the pauses of `submit` pass on threads of their own.
+//! - What must not wait does not: a read that may not wait says that it would, and the pauses of `submit` pass on threads of their own.
 
-mod lanes;
+mod queues;
 mod readers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use koine_engine::{
     Batch, Commit, Durability, Error, KeyRange, RequestId, Result, SpaceId, StageHint, Ticket, Version,
 };
 use koine_env::{Clock, OsRandom, Random, SystemClock};
 
-use self::lanes::Lanes;
+use self::queues::ThreadQueues;
 use self::readers::{RetryCursor, RetryStage, RetryWatch};
-use super::around::{Around, AroundView, Carried, Walk};
 use super::calls::Call;
-use crate::seam::{Cursor, Glance, Kv, Profile, ReadNow, Stage, Usage, View, Watch};
+use super::intercept::{CursorArguments, InterceptedView, Interceptor, PayloadLen};
+use crate::seam::{Cursor, Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
 /// How often and after which pauses.
 #[derive(Clone, Debug)]
@@ -50,7 +49,7 @@ impl Default for RetryOptions {
 /// What cannot be repeated without harm is told as it is: the end of a stage, and a piece of which the stage's length
 /// does not tell whether it was taken.
 pub struct Retry {
-    lanes: Arc<Lanes>,
+    queues: Arc<ThreadQueues>,
 }
 
 /// When to try again.
@@ -97,20 +96,20 @@ fn told(error: Error, attempts: u32) -> Error {
     Error::new(error.kind(), format!("tried {attempts} times: {error}"))
 }
 
-impl Around for Policy {
-    fn around<T: Carried>(&self, _call: Call, body: impl FnMut() -> Result<T>) -> Result<T> {
+impl Interceptor for Policy {
+    fn intercept<T: PayloadLen>(&self, _call: Call, body: impl FnMut() -> Result<T>) -> Result<T> {
         self.repeat(body)
     }
 
-    fn read_now(&self, mut body: impl FnMut() -> Result<ReadNow>) -> Result<ReadNow> {
+    fn at_once<T: PayloadLen>(&self, _call: Call, mut body: impl FnMut() -> Result<T>) -> Result<Option<T>> {
         match body() {
-            Err(error) if error.retryable() => Ok(ReadNow::WouldBlock),
-            outcome => outcome,
+            Err(error) if error.retryable() => Ok(None),
+            outcome => outcome.map(Some),
         }
     }
 
-    fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, asked: Walk) -> Result<Box<dyn Cursor>> {
-        Ok(Box::new(RetryCursor::open(Arc::clone(self), Arc::clone(view), asked)?))
+    fn cursor(self: &Arc<Self>, view: &Arc<dyn View>, retried: CursorArguments) -> Result<Box<dyn Cursor>> {
+        Ok(Box::new(RetryCursor::open(Arc::clone(self), Arc::clone(view), retried)?))
     }
 }
 
@@ -122,20 +121,20 @@ impl Retry {
 
     /// Pauses pass on this clock; jitter and ids are drawn here. Ids that two stores draw alike are one to the store below.
     pub fn with(inner: Arc<dyn Kv>, options: RetryOptions, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Retry {
-        Retry { lanes: Arc::new(Lanes::new(inner, Policy { options, clock, random })) }
+        Retry { queues: Arc::new(ThreadQueues::new(inner, Policy { options, clock, random })) }
     }
 
     fn inner(&self) -> &dyn Kv {
-        &*self.lanes.inner
+        &*self.queues.inner
     }
 
     fn policy(&self) -> &Arc<Policy> {
-        &self.lanes.policy
+        &self.queues.policy
     }
 }
 
 /// A batch that is tried under one id.
-struct Asked {
+struct RetriedBatch {
     batch: Batch,
     durability: Durability,
     /// The id was given here: nobody can have used it before.
@@ -145,15 +144,15 @@ struct Asked {
     before: Option<Arc<dyn View>>,
 }
 
-impl Asked {
-    fn new(mut batch: Batch, durability: Durability, random: &dyn Random) -> Asked {
+impl RetriedBatch {
+    fn new(mut batch: Batch, durability: Durability, random: &dyn Random) -> RetriedBatch {
         let is_named_here = batch.request.is_none();
         if is_named_here {
             let mut id = [0; 16];
             random.fill(&mut id);
             batch.request = Some(RequestId(id));
         }
-        Asked { batch, durability, is_named_here, attempt: 0, before: None }
+        RetriedBatch { batch, durability, is_named_here, attempt: 0, before: None }
     }
 
     /// What an attempt sends.
@@ -180,16 +179,11 @@ impl Kv for Retry {
 
     fn view(&self) -> Result<Arc<dyn View>> {
         let view = self.policy().repeat(|| self.inner().view())?;
-        Ok(Arc::new(AroundView::new(view, Arc::clone(self.policy()))))
+        Ok(Arc::new(InterceptedView::new(view, Arc::clone(self.policy()))))
     }
 
-    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        self.policy().repeat(|| self.inner().get(space, key))
-    }
-
-    /// What it does about a read may take a while: it is done about the calls of a view.
-    fn glance(&self, _space: SpaceId, _key: &[u8], _offset: u64, _length: usize) -> Result<Glance> {
-        Ok(Glance::Unknown)
+    fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
+        self.policy().lookup(wait, || self.inner().lookup(space, key, offset, length, wait))
     }
 
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>> {
@@ -199,20 +193,20 @@ impl Kv for Retry {
     }
 
     fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
-        let asked = Asked::new(batch, durability, &*self.policy().random);
-        Lanes::submit(&self.lanes, asked)
+        let retried = RetriedBatch::new(batch, durability, &*self.policy().random);
+        ThreadQueues::submit(&self.queues, retried)
     }
 
     fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        if self.lanes.is_busy() {
+        if self.queues.is_busy() {
             return self.submit(batch, durability).wait();
         }
-        let mut asked = Asked::new(batch, durability, &*self.policy().random);
+        let mut retried = RetriedBatch::new(batch, durability, &*self.policy().random);
         let commit = self.policy().repeat(|| {
-            let batch = asked.next_attempt(self.inner())?;
+            let batch = retried.next_attempt(self.inner())?;
             self.inner().commit(batch, durability)
         })?;
-        Ok(asked.seen(commit))
+        Ok(retried.seen(commit))
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {
@@ -229,7 +223,7 @@ impl Kv for Retry {
     }
 
     fn close(&self) -> Result<()> {
-        self.lanes.wait_idle();
+        self.queues.wait_idle();
         self.policy().repeat(|| self.inner().close())
     }
 }

@@ -12,11 +12,11 @@ use koine_engine::{Error, ErrorKind, Result, StageToken};
 
 use super::Policy;
 use crate::seam::{Cursor, Entry, Stage, View, Watch, WatchEvent};
-use crate::wrap::around::Walk;
+use crate::wrap::intercept::CursorArguments;
 
 /// Where a cursor is.
 #[derive(Clone)]
-enum Position {
+enum CursorPosition {
     /// Before the first entry.
     Start,
     /// Before the entry that `seek` with this key finds.
@@ -28,24 +28,24 @@ enum Position {
 pub(super) struct RetryCursor {
     inner: Box<dyn Cursor>,
     view: Arc<dyn View>,
-    asked: Walk,
+    arguments: CursorArguments,
     policy: Arc<Policy>,
-    position: Position,
+    position: CursorPosition,
     /// It failed: where it stands is not known.
     is_lost: bool,
 }
 
 impl RetryCursor {
-    pub fn open(policy: Arc<Policy>, view: Arc<dyn View>, asked: Walk) -> Result<RetryCursor> {
-        let inner = policy.repeat(|| asked.open(&*view))?;
-        Ok(RetryCursor { inner, view, asked, policy, position: Position::Start, is_lost: false })
+    pub fn open(policy: Arc<Policy>, view: Arc<dyn View>, arguments: CursorArguments) -> Result<RetryCursor> {
+        let inner = policy.repeat(|| arguments.open(&*view))?;
+        Ok(RetryCursor { inner, view, arguments, policy, position: CursorPosition::Start, is_lost: false })
     }
 
     fn step<T>(&mut self, mut step: impl FnMut(&mut dyn Cursor) -> Result<T>) -> Result<T> {
-        let RetryCursor { inner, view, asked, policy, position, is_lost } = self;
+        let RetryCursor { inner, view, arguments, policy, position, is_lost } = self;
         policy.repeat(|| {
             if *is_lost {
-                *inner = asked.open(&**view)?;
+                *inner = arguments.open(&**view)?;
                 put_at(&mut **inner, position)?;
             }
             let outcome = step(&mut **inner);
@@ -55,11 +55,11 @@ impl RetryCursor {
     }
 }
 
-fn put_at(cursor: &mut dyn Cursor, position: &Position) -> Result<()> {
+fn put_at(cursor: &mut dyn Cursor, position: &CursorPosition) -> Result<()> {
     match position {
-        Position::Start => Ok(()),
-        Position::At(key) => cursor.seek(key),
-        Position::After(key) => {
+        CursorPosition::Start => Ok(()),
+        CursorPosition::At(key) => cursor.seek(key),
+        CursorPosition::After(key) => {
             cursor.seek(key)?;
             match cursor.next()? {
                 Some(entry) if entry.key == *key => Ok(()),
@@ -73,14 +73,14 @@ impl Cursor for RetryCursor {
     fn next(&mut self) -> Result<Option<Entry>> {
         let entry = self.step(|cursor| cursor.next())?;
         if let Some(entry) = &entry {
-            self.position = Position::After(entry.key.clone());
+            self.position = CursorPosition::After(entry.key.clone());
         }
         Ok(entry)
     }
 
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.step(|cursor| cursor.seek(key))?;
-        self.position = Position::At(Bytes::copy_from_slice(key));
+        self.position = CursorPosition::At(Bytes::copy_from_slice(key));
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ mod transactions;
 
 use std::time::Duration;
 
-use koine_kv::wire::{Conversation, Handler, Peer, Responder, ServerOptions};
+use koine_kv::wire::{Handler, HandlerConnection, Peer, Responder, ServerOptions};
 use koine_kv::{Bytes, Error as KvError};
 
 use self::held::Held;
@@ -64,7 +64,7 @@ impl ObjectVerbs {
 }
 
 impl Handler for ObjectVerbs {
-    fn begin(&self, peer: &Peer) -> Box<dyn Conversation> {
+    fn begin(&self, peer: &Peer) -> Box<dyn HandlerConnection> {
         let (mut objects, mut uid, mut from) = (self.objects.clone(), None, LogInPeer::Here);
         match peer {
             Peer::Local { uid: who, .. } => (uid, from) = (Some(*who), LogInPeer::Uid(*who)),
@@ -157,7 +157,7 @@ fn short(message: Vec<u8>) -> Result<Vec<u8>> {
     Ok(message)
 }
 
-impl Conversation for Session {
+impl HandlerConnection for Session {
     fn is_known(&self) -> bool {
         self.user.is_some()
     }

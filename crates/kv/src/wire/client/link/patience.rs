@@ -8,7 +8,7 @@ use koine_engine::{Error, ErrorKind};
 use koine_env::patience;
 
 use super::Link;
-use crate::wire::client::slot::{Outcome, Slot, State};
+use crate::wire::client::slot::{Outcome, Slot, SlotState};
 
 /// Requests that follow the one before after so long do not follow it closely.
 const QUIET: Duration = Duration::from_millis(1);
@@ -53,11 +53,11 @@ impl Link {
     pub(super) fn give_up(&self, slot: &Slot, why: Error) -> Outcome {
         let mut pending = self.pending.lock();
         pending.waiting.remove(&slot.id);
-        let before = std::mem::replace(&mut *slot.state.lock(), State::Taken);
+        let before = std::mem::replace(&mut *slot.state.lock(), SlotState::Taken);
         drop(pending);
         match before {
-            State::Done(outcome) => return outcome,
-            State::Lead => self.step_down(),
+            SlotState::Done(outcome) => return outcome,
+            SlotState::Lead => self.step_down(),
             _ => {}
         }
         Err(why)

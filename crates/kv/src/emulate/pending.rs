@@ -2,7 +2,7 @@
 //! seam says so.
 //!
 //! Invariants:
-//! - Nothing here writes: a draft is thrown away once the batch for the store below is made from it.
+//! - Nothing here writes: a pending state is thrown away once the batch for the store below is made from it.
 //! - Values are loaded when an operation needs their bytes or length, not before.
 //! - Refusals are those of `MemoryKv`, in the same order.
 
@@ -16,7 +16,7 @@ use koine_engine::{Error, KeyRange, Operation, Payload, Place, Refusal, Result, 
 use crate::sparse::{Piece, Sparse};
 
 /// A wrapper's face before the batch, and what its values are made of.
-pub(crate) trait Beneath {
+pub(crate) trait BackingStore {
     type Piece: Piece;
 
     /// `None` where the space is absent, else whether it is a snapshot.
@@ -102,16 +102,16 @@ pub(crate) enum Effect {
 }
 
 /// The state that a batch makes, step by step.
-pub(crate) struct Draft<B: Beneath> {
-    beneath: B,
+pub(crate) struct PendingState<B: BackingStore> {
+    backing: B,
     key_len_max: usize,
     spaces: BTreeMap<SpaceId, Option<Space<B::Piece>>>,
     index: u32,
 }
 
-impl<B: Beneath> Draft<B> {
-    pub(crate) fn new(beneath: B, key_len_max: usize) -> Self {
-        Draft { beneath, key_len_max, spaces: BTreeMap::new(), index: 0 }
+impl<B: BackingStore> PendingState<B> {
+    pub(crate) fn new(backing: B, key_len_max: usize) -> Self {
+        PendingState { backing, key_len_max, spaces: BTreeMap::new(), index: 0 }
     }
 
     /// Does the operation at this index of the batch.
@@ -119,7 +119,7 @@ impl<B: Beneath> Draft<B> {
         self.index = index;
         match operation {
             Operation::Put { at, value } => {
-                let value = self.beneath.payload(value)?;
+                let value = self.backing.payload(value)?;
                 self.set(at, Slot::Value(Arc::new(value)))
             }
             Operation::WriteAt { at, offset, data } => self.change(
@@ -206,9 +206,9 @@ impl<B: Beneath> Draft<B> {
             return Ok(Vec::new());
         }
         let shows = self.space(space)?.shows;
-        let beneath = if shows { self.beneath.keys(space, range)? } else { Vec::new() };
+        let backing = if shows { self.backing.keys(space, range)? } else { Vec::new() };
         let known = self.space(space)?;
-        let mut keys: BTreeSet<Bytes> = beneath.into_iter().filter(|key| !known.is_cleared(key)).collect();
+        let mut keys: BTreeSet<Bytes> = backing.into_iter().filter(|key| !known.is_cleared(key)).collect();
         for (key, slot) in known.slots.range::<[u8], _>(range.bounds()) {
             match slot {
                 Slot::Absent => keys.remove(key),
@@ -229,7 +229,7 @@ impl<B: Beneath> Draft<B> {
     /// A space, which must be there.
     fn space(&mut self, space: SpaceId) -> Result<&mut Space<B::Piece>> {
         if !self.spaces.contains_key(&space) {
-            let found = self.beneath.space(space)?;
+            let found = self.backing.space(space)?;
             let shown = found.map(|read_only| Space { shows: true, ..Space::empty(read_only) });
             self.spaces.insert(space, shown);
         }
@@ -258,7 +258,7 @@ impl<B: Beneath> Draft<B> {
         if let Some(slot) = space.slots.get(&at.key) {
             return Ok(slot.clone());
         }
-        if !space.shows || space.is_cleared(&at.key) || !self.beneath.has(at.space, &at.key)? {
+        if !space.shows || space.is_cleared(&at.key) || !self.backing.has(at.space, &at.key)? {
             return Ok(Slot::Absent);
         }
         Ok(Slot::Kept(at.clone()))
@@ -281,7 +281,7 @@ impl<B: Beneath> Draft<B> {
         Ok(match slot {
             Slot::Absent => None,
             Slot::Value(value) => Some(value),
-            Slot::Kept(place) | Slot::Moved(place) => self.beneath.load(place.space, &place.key)?.map(Arc::new),
+            Slot::Kept(place) | Slot::Moved(place) => self.backing.load(place.space, &place.key)?.map(Arc::new),
         })
     }
 
@@ -311,7 +311,7 @@ impl<B: Beneath> Draft<B> {
         data: Option<&Payload>,
     ) -> Result<Effect> {
         let mut value = self.value(at)?.unwrap_or_default();
-        let data = data.map(|data| self.beneath.payload(data)).transpose()?.unwrap_or_default();
+        let data = data.map(|data| self.backing.payload(data)).transpose()?.unwrap_or_default();
         how(Arc::make_mut(&mut value), &data)?;
         self.set(at, Slot::Value(value))
     }
@@ -399,7 +399,7 @@ impl<B: Beneath> Draft<B> {
             None => 0,
             Some(value) if value.length() == 8 => {
                 let mut number = [0; 8];
-                self.beneath.read(&value, &mut number)?;
+                self.backing.read(&value, &mut number)?;
                 i64::from_le_bytes(number)
             }
             Some(_) => return Err(self.refuse("a counter is a value of 8 bytes")),
@@ -408,7 +408,7 @@ impl<B: Beneath> Draft<B> {
             return Err(self.refuse(format_args!("{before} + {delta} overflows the counter")));
         };
         let bytes = Payload::Bytes(Bytes::copy_from_slice(&after.to_le_bytes()));
-        let value = self.beneath.payload(&bytes)?;
+        let value = self.backing.payload(&bytes)?;
         self.set(at, Slot::Value(Arc::new(value)))
     }
 
