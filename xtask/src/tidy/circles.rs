@@ -33,7 +33,6 @@ const KNOWN: &[Known] = &[
     known("crates/engine/src", 2, 2),
     known("crates/engine/src/apply", 5, 0),
     known("crates/engine/src/tree", 9, 0),
-    known("crates/gateway/src", 7, 2),
     known("crates/object/src", 31, 10),
 ];
 
