@@ -29,8 +29,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder above this crate: the repository that this program was built from.
+/// The folder above this crate: the repository that cargo runs this program for.
 fn repository_root() -> PathBuf {
-    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     own.parent().map_or(own.clone(), PathBuf::from)
 }
