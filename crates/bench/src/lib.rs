@@ -4,8 +4,11 @@
 //! on the same disk. A benchmark therefore starts both itself, measures them in turn, and judges the median of the
 //! paired ratios. Errors in a measured request fail the run; they are never left out of it.
 
+mod budget;
 pub mod engine;
 mod error;
+mod figures;
+mod fio;
 mod machine;
 pub mod object;
 mod process;
@@ -13,6 +16,7 @@ pub mod report;
 mod resp;
 pub mod s3;
 mod statistics;
+mod stores;
 pub mod wire;
 mod ycsb;
 

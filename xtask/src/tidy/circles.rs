@@ -24,8 +24,6 @@ const fn known(folder: &'static str, modules: usize, folders: usize) -> Known {
 }
 
 const KNOWN: &[Known] = &[
-    known("crates/bench/src", 2, 2),
-    known("crates/bench/src/wire", 6, 0),
     known("crates/engine/src", 20, 9),
     known("crates/engine/src", 5, 3),
     known("crates/engine/src", 2, 2),

@@ -3,13 +3,6 @@
 //! Every store runs in a process of its own: this program again, as a worker. In each round every contestant does the
 //! same stretch of work before the next stretch begins, while the others are stopped.
 
-mod budget;
-mod cgroup;
-mod child;
-pub(crate) mod data;
-pub(crate) mod figures;
-pub(crate) mod fio;
-mod flushes;
 mod hints;
 mod kv;
 mod large;
@@ -17,28 +10,15 @@ mod metadata;
 mod open;
 mod place;
 mod small;
-pub(crate) mod store;
-mod worker;
 
-pub use store::StoreKind;
-
-pub(crate) use budget::Budget;
-pub(crate) use cgroup::MemoryGroup;
-pub(crate) use child::{Start, Worker};
-pub(crate) use data::KEY_LEN;
-pub(crate) use figures::Figures;
-#[cfg(test)]
-pub(crate) use store::open;
-pub(crate) use store::{Item, Level, Memory, Outcome, Session, Store};
-pub(crate) use worker::{Closed, Measured};
-
+use crate::budget::Budget;
 use crate::report::Report;
 use crate::s3::parse_size;
+use crate::stores::kinds::StoreKind;
+use crate::stores::{data, worker};
 use crate::{Error, machine};
 use std::path::PathBuf;
 
-/// What our engine is called in every report.
-pub const OURS: &str = "koine";
 /// No store works with less.
 const MEMORY_LEN_MIN: u64 = 32 << 20;
 

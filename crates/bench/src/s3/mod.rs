@@ -20,9 +20,9 @@ mod trial;
 pub use plan::Operation;
 pub(crate) use plan::{parse_size, show_size};
 
-use crate::report::Report;
+use crate::report::{OURS, Report};
 use crate::{Error, machine, say};
-use server::{OURS, Server};
+use server::Server;
 use sign::Credentials;
 use std::path::PathBuf;
 use std::time::Duration;

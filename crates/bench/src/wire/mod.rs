@@ -4,6 +4,7 @@
 //! and keeps as many requests in flight as the case says. Durability is the same on both sides of a comparison.
 
 mod contestant;
+mod contestants;
 mod direct;
 mod drive;
 mod large;
@@ -15,8 +16,8 @@ mod shared;
 use crate::report::{Latency, Report};
 use crate::statistics::{Better, Judgement, median};
 use crate::{Error, machine, say};
-use contestant::{Durability, Store, Way};
-use drive::{Load, Sample, Work, drive};
+use contestant::{Durability, Store, Way, Work};
+use drive::{Load, Sample, drive};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -180,7 +181,7 @@ fn measure(arguments: &Arguments, store: Store, report: &mut Report) -> Result<(
     if cells.is_empty() {
         return Ok(());
     }
-    let mut contestants = contestant::all(store, &arguments.dir)?;
+    let mut contestants = contestants::start(store, &arguments.dir)?;
     for one in &mut contestants {
         drive::fill(one.as_mut(), KEYS, VALUE_LEN).map_err(Error::Worker)?;
     }

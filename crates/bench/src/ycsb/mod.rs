@@ -4,22 +4,16 @@
 //! Every store runs in a process of its own (Redis: with its server). All do one workload in turn, the others stopped,
 //! before the next one begins. Every value that is read is verified.
 
-mod distribution;
-mod drive;
-mod histogram;
 mod parts;
-mod plan;
+pub(crate) mod plan;
 mod trial;
 
-use crate::engine::{Budget, OURS, StoreKind};
-use crate::report::Report;
+use crate::budget::Budget;
+use crate::report::{OURS, Report};
 use crate::s3::parse_size;
+use crate::stores::kinds::StoreKind;
 use crate::{Error, machine};
 use std::path::PathBuf;
-
-pub use distribution::Distribution;
-pub use drive::{Records, drive, finish};
-pub use plan::Work;
 
 /// The shortest record: its value names its key.
 const RECORD_LEN_MIN: u64 = 32;
