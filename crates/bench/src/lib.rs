@@ -15,6 +15,7 @@ mod process;
 pub mod report;
 mod resp;
 pub mod s3;
+mod side_by_side;
 mod statistics;
 mod stores;
 pub mod wire;

@@ -14,6 +14,7 @@ mod small;
 use crate::budget::Budget;
 use crate::report::Report;
 use crate::s3::parse_size;
+use crate::side_by_side::{self, Comparison};
 use crate::stores::kinds::StoreKind;
 use crate::stores::{data, worker};
 use crate::{Error, machine};
@@ -52,6 +53,9 @@ pub struct Arguments {
     /// At most 24 rows of one second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
+    /// Measure this other build of the same program as the only reference: both run the benchmark in turn, round by round
+    #[arg(long, value_name = "PROGRAM")]
+    pub reference_program: Option<PathBuf>,
     /// Write a report in Markdown with plots, and the JSON document, into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -102,6 +106,7 @@ impl Default for Arguments {
         Arguments {
             groups: Vec::new(),
             quick: false,
+            reference_program: None,
             report: None,
             dir: PathBuf::from("/var/tmp"),
             references: Vec::new(),
@@ -123,6 +128,9 @@ impl Default for Arguments {
 impl Arguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
+        if self.reference_program.is_some() && !self.references.is_empty() {
+            return wrong("--reference and --reference-program exclude each other");
+        }
         if self.value_lens.iter().any(|length| !(data::VALUE_LEN_MIN as u64..=64 << 10).contains(length)) {
             return wrong("--value-size takes lengths from 32 to 64KiB");
         }
@@ -178,6 +186,16 @@ impl Arguments {
 /// Runs the benchmark as its arguments say.
 pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     arguments.check()?;
+    if let Some(program) = &arguments.reference_program {
+        let comparison = Comparison {
+            benchmark: "engine",
+            program,
+            rounds: arguments.rounds(),
+            options: &["--reference", "koine"],
+            stretches: Vec::new(),
+        };
+        return side_by_side::run(&comparison);
+    }
     let mut report = Report::new("engine");
     report.plots_figures = true;
     let mut budget = Budget::new(arguments.duration, arguments.quick);

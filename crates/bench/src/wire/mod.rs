@@ -14,6 +14,7 @@ mod served;
 mod shared;
 
 use crate::report::{Latency, Report};
+use crate::side_by_side::{self, Comparison};
 use crate::statistics::{Better, Judgement, median};
 use crate::{Error, machine, say};
 use contestant::{Durability, Store, Way, Work};
@@ -51,6 +52,9 @@ pub struct Arguments {
     /// At most 24 rows of a second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
+    /// Measure this other build of the same program as the only reference: both run the benchmark in turn, round by round
+    #[arg(long, value_name = "PROGRAM")]
+    pub reference_program: Option<PathBuf>,
     /// Write a report in Markdown with plots, and the JSON document, into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -76,6 +80,7 @@ impl Default for Arguments {
         Arguments {
             groups: Vec::new(),
             quick: false,
+            reference_program: None,
             report: None,
             dir: PathBuf::from("/var/tmp"),
             depths: vec![1, 32, 128],
@@ -135,6 +140,11 @@ impl Arguments {
 /// Runs the benchmark as its arguments say.
 pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     arguments.check()?;
+    if let Some(program) = &arguments.reference_program {
+        let comparison =
+            Comparison { benchmark: "wire", program, rounds: arguments.rounds(), options: &[], stretches: Vec::new() };
+        return side_by_side::run(&comparison);
+    }
     let mut report = Report::new("wire");
     report.plots_figures = true;
     if arguments.wants(Group::Large) {
