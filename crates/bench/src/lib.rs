@@ -4,15 +4,20 @@
 //! on the same disk. A benchmark therefore starts both itself, measures them in turn, and judges the median of the
 //! paired ratios. Errors in a measured request fail the run; they are never left out of it.
 
+mod budget;
 pub mod engine;
 mod error;
+mod figures;
+mod fio;
 mod machine;
 pub mod object;
 mod process;
 pub mod report;
 mod resp;
 pub mod s3;
+mod side_by_side;
 mod statistics;
+mod stores;
 pub mod wire;
 mod ycsb;
 

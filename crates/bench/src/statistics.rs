@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub const HOLDS_FROM: f64 = 0.95;
 
 /// Which way is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// More is better.

@@ -42,13 +42,13 @@ XDG_CONFIG_HOME/koine or ~/.config/koine, whichever is set first.";
 #[command(after_help = EXAMPLES)]
 pub struct AliasArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: AliasCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum Verb {
+enum AliasCommand {
     /// Give a server a name, or change what the name means.
-    Set(SetArgs),
+    Set(AliasSetArgs),
     /// List aliases, without their secrets.
     Ls,
     /// Remove aliases.
@@ -60,7 +60,7 @@ enum Verb {
 }
 
 #[derive(Args, Debug)]
-struct SetArgs {
+struct AliasSetArgs {
     /// The alias: objects are NAME://BUCKET/KEY then.
     #[arg(value_name = "NAME")]
     name: String,
@@ -97,7 +97,7 @@ pub fn run(args: &AliasArgs, output: Output) -> Outcome {
     let file = file()?;
     let mut aliases = read(&file)?;
     match &args.verb {
-        Verb::Set(set) => {
+        AliasCommand::Set(set) => {
             let name = AliasName::parse(&set.name)?;
             // Checked now: a URL that cannot be used is told here and not at the first copy.
             Endpoint::parse(&set.url, &set.region)?;
@@ -115,12 +115,12 @@ pub fn run(args: &AliasArgs, output: Output) -> Outcome {
             output.people(format!("{word} {name}:// to {}", printable(&set.url)))?;
             output.json(&json!({ "type": word, "alias": name.as_str(), "url": set.url }))
         }
-        Verb::Ls => aliases.iter().try_for_each(|(name, alias)| {
+        AliasCommand::Ls => aliases.iter().try_for_each(|(name, alias)| {
             output.people(format!("{:<20} {} ({})", format!("{name}://"), alias.url, printable(&alias.access_key)))?;
             output.json(&json!({ "type": "alias", "alias": name, "url": alias.url, "region": alias.region,
                                  "access_key": alias.access_key }))
         }),
-        Verb::Rm { names } => {
+        AliasCommand::Rm { names } => {
             if let Some(missing) = names.iter().find(|name| !aliases.contains_key(*name)) {
                 return Err(Failure::missing(format!("there is no alias {missing}; nothing was removed")));
             }
@@ -134,7 +134,7 @@ pub fn run(args: &AliasArgs, output: Output) -> Outcome {
     }
 }
 
-fn keys_of(set: &SetArgs) -> Outcome<Keys> {
+fn keys_of(set: &AliasSetArgs) -> Outcome<Keys> {
     match (&set.access_key, &set.secret_file) {
         (Some(access_key), Some(file)) => {
             let secret = read_secret(file)?;

@@ -5,9 +5,9 @@ use koine::object::{CollectEvent, CollectOptions, Collected, Found, LeftOver};
 use serde_json::json;
 
 use crate::failure::Outcome;
-use crate::holder::{Reach, failed};
 use crate::output::Output;
 use crate::size;
+use crate::target::{TargetArgs, failed};
 
 const EXAMPLES: &str = "Examples:
   koine collect --store store.koine --dry-run       tell, and remove nothing
@@ -30,7 +30,7 @@ pub struct CollectArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     rate: Option<u64>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine collect`.

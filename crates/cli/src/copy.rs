@@ -35,7 +35,7 @@ const TURN: Duration = Duration::from_secs(1 << 32);
 /// The options of `koine copy`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct CopyArgs {
+pub struct StoreCopyArgs {
     /// The store that is copied.
     #[arg(value_name = "FROM")]
     from: String,
@@ -80,7 +80,7 @@ fn label(place: &Place) -> String {
 }
 
 /// Runs `koine copy`.
-pub fn run(args: &CopyArgs, output: Output) -> Outcome {
+pub fn run(args: &StoreCopyArgs, output: Output) -> Outcome {
     if args.rate == Some(0) {
         return Err(Failure::usage("--rate 0 would never end; leave it out for no limit"));
     }

@@ -10,13 +10,13 @@ use serde_json::json;
 
 use crate::client::Listed;
 use crate::cp::plan::Filter;
-use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
-use crate::holder::Reach;
 use crate::location::Location;
 use crate::output::{Output, printable};
 use crate::size;
-use crate::sync::tree::{self, Reading, Told};
+use crate::sync::tree::{self, TreeItem, TreeOptions};
+use crate::target::TargetArgs;
+use crate::targets::Targets;
 
 const EXAMPLES: &str = "Examples:
   koine du koine://                       every bucket of a store (KOINE_STORE is set), and all together
@@ -39,7 +39,7 @@ pub struct DuArgs {
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     depth: usize,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine du`.
@@ -47,28 +47,28 @@ pub fn run(args: &DuArgs, output: Output) -> Outcome {
     let default = [if args.reach.names_store() { "koine://" } else { "s3://" }.to_owned()];
     let texts = if args.locations.is_empty() { &default[..] } else { &args.locations[..] };
     let places = texts.iter().map(|text| Location::parse(text)).collect::<Outcome<Vec<_>>>()?;
-    let doors = Doors::look(&args.reach, &places)?;
+    let targets = Targets::look(&args.reach, &places)?;
     let mut left_out = 0;
-    let done = places.iter().try_for_each(|place| tell(args, &doors, place, &mut left_out, output));
-    let closed = doors.close();
+    let done = places.iter().try_for_each(|place| tell(args, &targets, place, &mut left_out, output));
+    let closed = targets.close();
     done.and(closed)?;
     if left_out == 0 { Ok(()) } else { Err(Failure::failed(format!("{left_out} could not be read"))) }
 }
 
-fn tell(args: &DuArgs, doors: &Doors, place: &Location, left_out: &mut u64, output: Output) -> Outcome {
-    let Location::Object { door, bucket, .. } = place else {
-        return measure(doors, place, args.depth, left_out, output).map(drop);
+fn tell(args: &DuArgs, targets: &Targets, place: &Location, left_out: &mut u64, output: Output) -> Outcome {
+    let Location::Object { scheme, bucket, .. } = place else {
+        return measure(targets, place, args.depth, left_out, output).map(drop);
     };
     if !bucket.is_empty() {
-        return measure(doors, place, args.depth, left_out, output).map(drop);
+        return measure(targets, place, args.depth, left_out, output).map(drop);
     }
     let mut all = Usage::default();
-    for listed in doors.of(door)?.buckets(None)? {
+    for listed in targets.of(scheme)?.buckets(None)? {
         let Listed::Bucket { name, .. } = listed else { continue };
-        let bucket = Location::Object { door: door.clone(), bucket: name, key: String::new() };
-        all.add(measure(doors, &bucket, args.depth, left_out, output)?);
+        let bucket = Location::Object { scheme: scheme.clone(), bucket: name, key: String::new() };
+        all.add(measure(targets, &bucket, args.depth, left_out, output)?);
     }
-    show(&door.scheme(), all, output)
+    show(&scheme.prefix(), all, output)
 }
 
 /// Objects and bytes.
@@ -85,24 +85,24 @@ impl Usage {
     }
 }
 
-fn measure(doors: &Doors, place: &Location, depth: usize, left_out: &mut u64, output: Output) -> Outcome<Usage> {
-    let reading = Reading { filter: Filter::default(), follow: false, files_only: false, may_be_absent: false };
+fn measure(targets: &Targets, place: &Location, depth: usize, left_out: &mut u64, output: Output) -> Outcome<Usage> {
+    let reading = TreeOptions { filter: Filter::default(), follow: false, files_only: false, may_be_absent: false };
     let name = place.to_string();
     let base = if name.ends_with('/') { name.clone() } else { format!("{name}/") };
     let mut told = Ok(());
-    let mut levels = Levels::new(depth, |folder: &str, usage| {
+    let mut levels = UsageByLevel::new(depth, |folder: &str, usage| {
         if told.is_ok() {
             told = show(&format!("{base}{folder}"), usage, output);
         }
     });
-    tree::each(doors, place, &reading, |told| {
+    tree::each(targets, place, &reading, |told| {
         match told {
-            Told::Entry(entry) => levels.add(&entry.name, entry.size),
-            Told::LeftOut(left) => {
+            TreeItem::Entry(entry) => levels.add(&entry.name, entry.size),
+            TreeItem::LeftOut(left) => {
                 *left_out += 1;
                 eprintln!("koine: {}: {}", printable(&left.name), left.reason);
             }
-            Told::Failed(_) => {}
+            TreeItem::Failed(_) => {}
         }
         ControlFlow::Continue(())
     })?;
@@ -119,7 +119,7 @@ fn show(name: &str, usage: Usage, output: Output) -> Outcome {
 }
 
 /// The levels that the entry before lies in, each with what is known to be below it.
-struct Levels<F> {
+struct UsageByLevel<F> {
     depth: usize,
     /// From the top; the first has no name and is the place itself.
     open: Vec<(String, Usage)>,
@@ -127,9 +127,9 @@ struct Levels<F> {
     tell: F,
 }
 
-impl<F: FnMut(&str, Usage)> Levels<F> {
+impl<F: FnMut(&str, Usage)> UsageByLevel<F> {
     fn new(depth: usize, tell: F) -> Self {
-        Levels { depth, open: vec![(String::new(), Usage::default())], tell }
+        UsageByLevel { depth, open: vec![(String::new(), Usage::default())], tell }
     }
 
     fn add(&mut self, name: &str, bytes: u64) {
@@ -172,7 +172,7 @@ mod tests {
     fn levels_are_told_when_they_are_over() {
         let check = |depth: usize, expected: &[(&str, u64, u64)]| {
             let mut told = Vec::new();
-            let mut levels = Levels::new(depth, |name: &str, usage: Usage| told.push((name.to_owned(), usage)));
+            let mut levels = UsageByLevel::new(depth, |name: &str, usage: Usage| told.push((name.to_owned(), usage)));
             for (name, bytes) in [("a", 1), ("b/c/d", 2), ("b/c/e", 4), ("b/f", 8), ("ba/x", 16), ("g/h/i/j", 32)] {
                 levels.add(name, bytes);
             }

@@ -8,15 +8,14 @@ use serde_json::json;
 
 use crate::client::Listed;
 use crate::cp::plan::Filter;
-use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
-use crate::holder::Reach;
 use crate::location::Location;
-use crate::ls::row;
 use crate::moment;
-use crate::output::{Output, printable};
+use crate::output::{Output, listing_row, printable};
 use crate::size;
-use crate::sync::tree::{self, Entry, Reading, Told};
+use crate::sync::tree::{self, Entry, TreeItem, TreeOptions};
+use crate::target::TargetArgs;
+use crate::targets::Targets;
 
 const EXAMPLES: &str = "Examples:
   koine find --name '*.jpg' koine://photos                     by the last part of names
@@ -54,7 +53,7 @@ pub struct FindArgs {
     #[arg(short, long)]
     long: bool,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine find`.
@@ -62,37 +61,37 @@ pub fn run(args: &FindArgs, output: Output) -> Outcome {
     let default = [if args.reach.names_store() { "koine://" } else { "s3://" }.to_owned()];
     let texts = if args.locations.is_empty() { &default[..] } else { &args.locations[..] };
     let places = texts.iter().map(|text| Location::parse(text)).collect::<Outcome<Vec<_>>>()?;
-    let wanted = Wanted::new(args)?;
-    let doors = Doors::look(&args.reach, &places)?;
+    let wanted = FindFilter::new(args)?;
+    let targets = Targets::look(&args.reach, &places)?;
     let mut left_out = 0;
     let done = places.iter().try_for_each(|place| match place {
-        Location::Object { door, bucket, .. } if bucket.is_empty() => {
-            doors.of(door)?.buckets(None)?.iter().try_for_each(|listed| {
+        Location::Object { scheme, bucket, .. } if bucket.is_empty() => {
+            targets.of(scheme)?.buckets(None)?.iter().try_for_each(|listed| {
                 let Listed::Bucket { name, .. } = listed else { return Ok(()) };
-                let bucket = Location::Object { door: door.clone(), bucket: name.clone(), key: String::new() };
-                find(&wanted, &doors, &bucket, &mut left_out, output)
+                let bucket = Location::Object { scheme: scheme.clone(), bucket: name.clone(), key: String::new() };
+                find(&wanted, &targets, &bucket, &mut left_out, output)
             })
         }
-        place => find(&wanted, &doors, place, &mut left_out, output),
+        place => find(&wanted, &targets, place, &mut left_out, output),
     });
-    let closed = doors.close();
+    let closed = targets.close();
     done.and(closed)?;
     if left_out == 0 { Ok(()) } else { Err(Failure::failed(format!("{left_out} could not be read"))) }
 }
 
 /// What is looked for.
-struct Wanted<'a> {
+struct FindFilter<'a> {
     args: &'a FindArgs,
     names: Vec<glob::Pattern>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> FindFilter<'a> {
     fn new(args: &'a FindArgs) -> Outcome<Self> {
         let parse = |text: &String| {
             glob::Pattern::new(text)
                 .map_err(|error| Failure::usage(format!("--name {text:?} is not a valid pattern: {error}")))
         };
-        Ok(Wanted { args, names: args.name.iter().map(parse).collect::<Outcome<_>>()? })
+        Ok(FindFilter { args, names: args.name.iter().map(parse).collect::<Outcome<_>>()? })
     }
 
     fn takes(&self, entry: &Entry) -> bool {
@@ -114,19 +113,19 @@ impl<'a> Wanted<'a> {
     }
 }
 
-fn find(wanted: &Wanted<'_>, doors: &Doors, place: &Location, left_out: &mut u64, output: Output) -> Outcome {
-    let reading = Reading { filter: Filter::default(), follow: false, files_only: false, may_be_absent: false };
+fn find(wanted: &FindFilter<'_>, targets: &Targets, place: &Location, left_out: &mut u64, output: Output) -> Outcome {
+    let reading = TreeOptions { filter: Filter::default(), follow: false, files_only: false, may_be_absent: false };
     let base = place.to_string();
     let base = if base.ends_with('/') { base } else { format!("{base}/") };
     let mut shown = Ok(());
-    tree::each(doors, place, &reading, |told| {
+    tree::each(targets, place, &reading, |told| {
         match told {
-            Told::Entry(entry) if wanted.takes(&entry) => shown = show(&base, &entry, wanted.args.long, output),
-            Told::LeftOut(left) => {
+            TreeItem::Entry(entry) if wanted.takes(&entry) => shown = show(&base, &entry, wanted.args.long, output),
+            TreeItem::LeftOut(left) => {
                 *left_out += 1;
                 eprintln!("koine: {}: {}", printable(&left.name), left.reason);
             }
-            Told::Entry(_) | Told::Failed(_) => {}
+            TreeItem::Entry(_) | TreeItem::Failed(_) => {}
         }
         if shown.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
@@ -137,7 +136,7 @@ fn show(base: &str, entry: &Entry, long: bool, output: Output) -> Outcome {
     let name = format!("{base}{}", entry.name);
     let modified = entry.modified.map(moment::show).unwrap_or_default();
     if long {
-        output.people(row(&size::show(entry.size), &modified, &printable(&name)))?;
+        output.people(listing_row(&size::show(entry.size), &modified, &printable(&name)))?;
     } else {
         output.people(printable(&name))?;
     }

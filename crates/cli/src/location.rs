@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 
 /// How objects are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Scheme {
     /// The store that `--store` names.
     Store,
     /// The S3 server that `--endpoint` names.
@@ -19,19 +19,19 @@ pub enum Door {
     Alias(AliasName),
 }
 
-impl Door {
+impl Scheme {
     /// What a name begins with.
-    pub fn scheme(&self) -> String {
+    pub fn prefix(&self) -> String {
         match self {
-            Door::Store => "koine://".to_owned(),
-            Door::S3 => "s3://".to_owned(),
-            Door::Alias(alias) => format!("{alias}://"),
+            Scheme::Store => "koine://".to_owned(),
+            Scheme::S3 => "s3://".to_owned(),
+            Scheme::Alias(alias) => format!("{alias}://"),
         }
     }
 
     /// Whether an S3 server is behind it.
     pub fn is_server(&self) -> bool {
-        !matches!(self, Door::Store)
+        !matches!(self, Scheme::Store)
     }
 }
 
@@ -71,25 +71,25 @@ impl fmt::Display for AliasName {
     }
 }
 
-/// The door that a name begins with, and what comes behind it; `None` for a local path.
-fn door_of(text: &str) -> Outcome<Option<(Door, &str)>> {
+/// The scheme that a name begins with, and what comes behind it; `None` for a local path.
+fn scheme_of(text: &str) -> Outcome<Option<(Scheme, &str)>> {
     let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
     // A path with a folder or a dot before it is a path.
     if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
         return Ok(None);
     }
-    let door = match scheme {
-        "koine" => Door::Store,
-        "s3" => Door::S3,
+    let scheme = match scheme {
+        "koine" => Scheme::Store,
+        "s3" => Scheme::S3,
         "http" | "https" => {
             return Err(Failure::usage(format!(
                 "{text}: a server is named by --endpoint, or by an alias (koine alias set NAME {scheme}://HOST:PORT); \
                  objects are s3://BUCKET/KEY or NAME://BUCKET/KEY"
             )));
         }
-        name => Door::Alias(AliasName::parse(name)?),
+        name => Scheme::Alias(AliasName::parse(name)?),
     };
-    Ok(Some((door, rest)))
+    Ok(Some((scheme, rest)))
 }
 
 /// A local path, or a bucket and a key.
@@ -100,7 +100,7 @@ pub enum Location {
     /// In a bucket.
     Object {
         /// Where the bucket is.
-        door: Door,
+        scheme: Scheme,
         /// The bucket; empty for "all buckets".
         bucket: String,
         /// The key or prefix, byte for byte; may be empty.
@@ -111,22 +111,22 @@ pub enum Location {
 impl Location {
     /// Reads what the command line says.
     pub fn parse(text: &str) -> Outcome<Self> {
-        let Some((door, rest)) = door_of(text)? else {
+        let Some((scheme, rest)) = scheme_of(text)? else {
             if text.is_empty() {
                 return Err(Failure::usage("an empty path; give a local path, koine://BUCKET/KEY or s3://BUCKET/KEY"));
             }
             return Ok(Location::Local(PathBuf::from(text)));
         };
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-        let scheme = door.scheme();
+        let prefix = scheme.prefix();
         if bucket.is_empty() && !key.is_empty() {
-            return Err(Failure::usage(format!("{text}: the bucket is missing; write {scheme}BUCKET/KEY")));
+            return Err(Failure::usage(format!("{text}: the bucket is missing; write {prefix}BUCKET/KEY")));
         }
-        let marks: &[u8] = if door == Door::Store { b"-._@" } else { b"-._" };
+        let marks: &[u8] = if scheme == Scheme::Store { b"-._@" } else { b"-._" };
         if !bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte)) {
             return Err(Failure::usage(format!("{text}: {bucket:?} is not a valid bucket name")));
         }
-        Ok(Location::Object { door, bucket: bucket.to_owned(), key: key.to_owned() })
+        Ok(Location::Object { scheme, bucket: bucket.to_owned(), key: key.to_owned() })
     }
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Location::Local(path) => path.display().fmt(f),
-            Location::Object { door, bucket, key } => write!(f, "{}{bucket}/{key}", door.scheme()),
+            Location::Object { scheme, bucket, key } => write!(f, "{}{bucket}/{key}", scheme.prefix()),
         }
     }
 }
@@ -145,17 +145,17 @@ mod tests {
 
     #[test]
     fn keys_are_taken_byte_for_byte() {
-        let check = |text: &str, door: Door, bucket: &str, key: &str| {
-            let expected = Location::Object { door, bucket: bucket.to_owned(), key: key.to_owned() };
+        let check = |text: &str, scheme: Scheme, bucket: &str, key: &str| {
+            let expected = Location::Object { scheme, bucket: bucket.to_owned(), key: key.to_owned() };
             assert_eq!(Location::parse(text).ok(), Some(expected), "{text}");
         };
-        check("s3://", Door::S3, "", "");
-        check("s3://b", Door::S3, "b", "");
-        check("s3://b/", Door::S3, "b", "");
-        check("s3://b//a b+%2F/", Door::S3, "b", "/a b+%2F/");
-        check("koine://b/k", Door::Store, "b", "k");
-        check("work-2://b/k", Door::Alias(AliasName("work-2".to_owned())), "b", "k");
-        check("koine://b@monday/k*", Door::Store, "b@monday", "k*");
+        check("s3://", Scheme::S3, "", "");
+        check("s3://b", Scheme::S3, "b", "");
+        check("s3://b/", Scheme::S3, "b", "");
+        check("s3://b//a b+%2F/", Scheme::S3, "b", "/a b+%2F/");
+        check("koine://b/k", Scheme::Store, "b", "k");
+        check("work-2://b/k", Scheme::Alias(AliasName("work-2".to_owned())), "b", "k");
+        check("koine://b@monday/k*", Scheme::Store, "b@monday", "k*");
         assert_eq!(Location::parse("./s3:/b").ok(), Some(Location::Local(PathBuf::from("./s3:/b"))));
         assert_eq!(Location::parse("a/b://c").ok(), Some(Location::Local(PathBuf::from("a/b://c"))));
         for wrong in [

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach};
-use crate::location::{Door, Location};
-use crate::object::{Named, versions};
-use crate::output::{Output, printable};
+use crate::location::{Location, Scheme};
+use crate::object::{ObjectUrl, versions};
+use crate::output::{Output, listing_row, printable};
 use crate::pattern::Pattern;
 use crate::size;
+use crate::target::{Target, TargetArgs};
 
 const EXAMPLES: &str = "Examples:
   koine ls --store store.koine koine://      all buckets of a store
@@ -45,38 +45,38 @@ pub struct LsArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["recursive", "versions", "exact"])]
     group: Option<String>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine ls`.
 pub fn run(args: &LsArgs, output: Output) -> Outcome {
     let location = args.location.as_deref().unwrap_or(if args.reach.names_store() { "koine://" } else { "s3://" });
-    let (door, bucket, key) = match Location::parse(location)? {
+    let (scheme, bucket, key) = match Location::parse(location)? {
         Location::Local(path) => return list_local(&path, args.recursive, output),
-        Location::Object { door, bucket, key } => (door, bucket, key),
+        Location::Object { scheme, bucket, key } => (scheme, bucket, key),
     };
     if args.versions {
-        return versions::list(&args.reach, &Named { door, bucket, key }, args.exact, output);
+        return versions::list(&args.reach, &ObjectUrl { scheme, bucket, key }, args.exact, output);
     }
-    if args.group.is_some() && (door.is_server() || !bucket.is_empty()) {
+    if args.group.is_some() && (scheme.is_server() || !bucket.is_empty()) {
         return Err(Failure::usage("--group is for the buckets of a store: koine ls --group NAME koine://"));
     }
-    let holder = args.reach.look(&door)?;
+    let target = args.reach.look(&scheme)?;
     if bucket.is_empty() {
-        holder.buckets(args.group.clone())?.iter().try_for_each(|bucket| show(bucket, output))?;
+        target.buckets(args.group.clone())?.iter().try_for_each(|bucket| show(bucket, output))?;
     } else {
         let pattern = if args.exact { None } else { Pattern::parse(&key)? };
         match pattern {
-            Some(pattern) => list_matches(&holder, (&door, &bucket), &pattern, output)?,
-            None => list_prefix(&holder, (&door, &bucket), &key, args.recursive, output)?,
+            Some(pattern) => list_matches(&target, (&scheme, &bucket), &pattern, output)?,
+            None => list_prefix(&target, (&scheme, &bucket), &key, args.recursive, output)?,
         }
     }
-    holder.close()
+    target.close()
 }
 
 fn list_prefix(
-    holder: &Holder,
-    (door, bucket): (&Door, &str),
+    target: &Target,
+    (scheme, bucket): (&Scheme, &str),
     prefix: &str,
     recursive: bool,
     output: Output,
@@ -85,51 +85,46 @@ fn list_prefix(
     let mut from = None;
     let mut shown = 0_usize;
     loop {
-        let page = holder.list(bucket, prefix, delimiter, from.as_deref())?;
+        let page = target.list(bucket, prefix, delimiter, from.as_deref())?;
         shown += page.entries.len();
         page.entries.iter().try_for_each(|entry| show(entry, output))?;
         match page.next {
             Some(next) => from = Some(next),
             None if shown == 0 && !prefix.is_empty() => {
-                return Err(Failure::missing(format!("{}{bucket}/{prefix}: no key has this prefix", door.scheme())));
+                return Err(Failure::missing(format!("{}{bucket}/{prefix}: no key has this prefix", scheme.prefix())));
             }
             None => return Ok(()),
         }
     }
 }
 
-fn list_matches(holder: &Holder, (door, bucket): (&Door, &str), pattern: &Pattern, output: Output) -> Outcome {
+fn list_matches(target: &Target, (scheme, bucket): (&Scheme, &str), pattern: &Pattern, output: Output) -> Outcome {
     let mut shown = false;
-    holder.each(bucket, pattern.prefix(), |entry| {
+    target.each(bucket, pattern.prefix(), |entry| {
         if !pattern.takes(entry.name()) {
             return Ok(());
         }
         shown = true;
         show(&entry, output)
     })?;
-    if shown { Ok(()) } else { Err(pattern.nothing(door, bucket)) }
+    if shown { Ok(()) } else { Err(pattern.nothing(scheme, bucket)) }
 }
 
 fn show(entry: &Listed, output: Output) -> Outcome {
     let (line, value) = match entry {
         Listed::Bucket { name, created } => {
-            (row("", created, &printable(name)), json!({ "type": "bucket", "name": name, "created": created }))
+            (listing_row("", created, &printable(name)), json!({ "type": "bucket", "name": name, "created": created }))
         }
-        Listed::Prefix { prefix } => (row("", "", &printable(prefix)), json!({ "type": "prefix", "prefix": prefix })),
+        Listed::Prefix { prefix } => {
+            (listing_row("", "", &printable(prefix)), json!({ "type": "prefix", "prefix": prefix }))
+        }
         Listed::Object { key, size, modified, etag } => (
-            row(&size::show(*size), modified, &printable(key)),
+            listing_row(&size::show(*size), modified, &printable(key)),
             json!({ "type": "object", "key": key, "size": size, "modified": modified, "etag": etag }),
         ),
     };
     output.people(line)?;
     output.json(&value)
-}
-
-/// A line: size, time, name.
-pub(crate) fn row(size: &str, time: &str, name: &str) -> String {
-    // `2026-11-21T15:00:00.000Z`: seconds are enough for people.
-    let time = time.get(..19).map_or_else(String::new, |time| time.replacen('T', " ", 1));
-    format!("{size:>10}  {time:19}  {name}")
 }
 
 fn list_local(path: &Path, recursive: bool, output: Output) -> Outcome {
@@ -158,10 +153,10 @@ fn show_local(path: &Path, metadata: &std::fs::Metadata, output: Output) -> Outc
         .unwrap_or_default();
     let name = path.to_string_lossy();
     if metadata.is_dir() {
-        output.people(row("", &modified, &format!("{}/", printable(&name))))?;
+        output.people(listing_row("", &modified, &format!("{}/", printable(&name))))?;
         return output.json(&json!({ "type": "folder", "path": name }));
     }
-    output.people(row(&size::show(metadata.len()), &modified, &printable(&name)))?;
+    output.people(listing_row(&size::show(metadata.len()), &modified, &printable(&name)))?;
     let value: Value = json!({ "type": "file", "path": name, "size": metadata.len(), "modified": modified });
     output.json(&value)
 }
@@ -172,7 +167,7 @@ mod tests {
 
     #[test]
     fn rows_line_up() {
-        assert_eq!(row("1.5 KiB", "2026-11-21T15:00:00.123Z", "a"), "   1.5 KiB  2026-11-21 15:00:00  a");
-        assert_eq!(row("", "", "a/"), "                                 a/");
+        assert_eq!(listing_row("1.5 KiB", "2026-11-21T15:00:00.123Z", "a"), "   1.5 KiB  2026-11-21 15:00:00  a");
+        assert_eq!(listing_row("", "", "a/"), "                                 a/");
     }
 }

@@ -3,19 +3,18 @@
 mod alias;
 mod allocator;
 mod bench;
+mod byte_range;
 mod check;
 mod client;
 mod collect;
 mod copy;
 mod cp;
 mod defrag;
-mod doors;
 mod du;
 mod failure;
 mod find;
 mod format;
 mod grow;
-mod holder;
 mod kv;
 mod location;
 mod ls;
@@ -38,6 +37,8 @@ mod stat;
 mod store_path;
 mod stream;
 mod sync;
+mod target;
+mod targets;
 mod trim;
 mod upgrade;
 
@@ -96,7 +97,7 @@ enum Command {
     /// Keys and values: get, put, del, scan, copy, rename, batch, stat.
     Kv(kv::KvArgs),
     /// Copy a whole store to another, wherever the two are.
-    Copy(copy::CopyArgs),
+    Copy(copy::StoreCopyArgs),
     /// Names for S3 servers: set, list and remove them.
     Alias(alias::AliasArgs),
     /// List buckets, objects, or a local folder.
@@ -125,9 +126,9 @@ enum Command {
     /// Make a bucket that begins as a copy of another, without copying its bytes.
     Branch(object::snapshot::BranchArgs),
     /// Make buckets.
-    Mb(object::bucket::MakeArgs),
+    Mb(object::bucket::BucketMakeArgs),
     /// Remove buckets.
-    Rb(object::bucket::RemoveArgs),
+    Rb(object::bucket::BucketRemoveArgs),
     /// Delete objects.
     Rm(object::rm::RmArgs),
     /// Uploads in parts: begin, fill, complete, abort, list.

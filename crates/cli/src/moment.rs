@@ -47,7 +47,7 @@ pub fn milliseconds(text: &str) -> Option<i64> {
 /// As listings tell it; empty where it is before 1970.
 pub fn show(milliseconds: i64) -> String {
     let nanoseconds = u64::try_from(milliseconds).ok().and_then(|time| time.checked_mul(1_000_000));
-    nanoseconds.map_or_else(String::new, |time| crate::holder::rfc3339(Timestamp(time)))
+    nanoseconds.map_or_else(String::new, |time| crate::target::rfc3339(Timestamp(time)))
 }
 
 #[cfg(test)]

@@ -98,6 +98,13 @@ pub fn printable(text: &str) -> String {
     if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text.to_owned() }
 }
 
+/// A line of a listing: size, time, name.
+pub fn listing_row(size: &str, time: &str, name: &str) -> String {
+    // `2026-11-21T15:00:00.000Z`: seconds are enough for people.
+    let time = time.get(..19).map_or_else(String::new, |time| time.replacen('T', " ", 1));
+    format!("{size:>10}  {time:19}  {name}")
+}
+
 fn write_line(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

@@ -7,7 +7,7 @@
 use glob::MatchOptions;
 
 use crate::failure::{Failure, Outcome};
-use crate::location::Door;
+use crate::location::Scheme;
 
 /// Which keys are meant.
 #[derive(Clone, Debug)]
@@ -41,8 +41,8 @@ impl Pattern {
     }
 
     /// No key of a bucket is meant.
-    pub fn nothing(&self, door: &Door, bucket: &str) -> Failure {
-        Failure::missing(format!("{}{bucket}/{}: no key matches", door.scheme(), self.pattern))
+    pub fn nothing(&self, scheme: &Scheme, bucket: &str) -> Failure {
+        Failure::missing(format!("{}{bucket}/{}: no key matches", scheme.prefix(), self.pattern))
     }
 
     /// What of a key that it takes lies below the last folder that the pattern names plainly.

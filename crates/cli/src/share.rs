@@ -4,10 +4,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach};
 use crate::moment;
-use crate::object::Named;
+use crate::object::ObjectUrl;
 use crate::output::Output;
+use crate::target::{Target, TargetArgs};
 
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ pub struct ShareArgs {
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = moment::span)]
     expires: Duration,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine share`.
 pub fn run(args: &ShareArgs, output: Output) -> Outcome {
-    let named = Named::object(&args.object)?;
-    if !named.door.is_server() {
+    let named = ObjectUrl::object(&args.object)?;
+    if !named.scheme.is_server() {
         return Err(Failure::usage(format!(
             "{named}: only an S3 server has such addresses: name the object s3://{}/{} and the server by --endpoint, or by an alias",
             named.bucket, named.key
@@ -53,10 +53,10 @@ pub fn run(args: &ShareArgs, output: Output) -> Outcome {
         return Err(Failure::usage("--expires: an address works for at least one second and at most 7 days"));
     }
     let method = if args.put { "PUT" } else { "GET" };
-    let holder = args.reach.open(&named.door)?;
-    let Holder::S3 { client, .. } = &holder else { return Err(Failure::failed("no server was opened")) };
+    let target = args.reach.open(&named.scheme)?;
+    let Target::S3 { client, .. } = &target else { return Err(Failure::failed("no server was opened")) };
     let (url, ends) = client.presigned(method, (&named.bucket, &named.key), args.expires)?;
-    holder.close()?;
+    target.close()?;
     output.people(&url)?;
     output.json(&json!({ "type": "share", "method": method, "url": url, "expires": ends }))
 }

@@ -44,6 +44,15 @@ pub fn show(bytes: u64) -> String {
     format!("{} {name}", text.strip_suffix(".0").unwrap_or(&text))
 }
 
+/// A limit that may be set or taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit(pub Option<u64>);
+
+/// Reads a limit in bytes: a size, or `none`.
+pub fn parse_limit(text: &str) -> Result<Limit, String> {
+    if text == "none" { Ok(Limit(None)) } else { parse(text).map(|bytes| Limit(Some(bytes))) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,17 +26,17 @@ each takes. No server may hold the store (exit code 3 and its pid).";
 #[command(after_help = EXAMPLES)]
 pub struct SpacesArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: SpacesCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum Verb {
+enum SpacesCommand {
     /// List the spaces of a store: id, kind, the commit that made each, whether it shares data with others, its bucket.
     Ls(StoreArgs),
     /// Make a snapshot of a space.
-    Snapshot(BranchArgs),
+    Snapshot(SpaceBranchArgs),
     /// Make a clone of a space, which may be changed.
-    Clone(BranchArgs),
+    Clone(SpaceBranchArgs),
     /// Drop a space and everything in it.
     Drop(DropArgs),
 }
@@ -49,7 +49,7 @@ struct StoreArgs {
 }
 
 #[derive(Args, Debug)]
-struct BranchArgs {
+struct SpaceBranchArgs {
     #[command(flatten)]
     of: StoreArgs,
     /// The space, by its id.
@@ -72,14 +72,14 @@ struct DropArgs {
 /// Runs `koine spaces`.
 pub fn run(args: &SpacesArgs, output: Output) -> Outcome {
     match &args.verb {
-        Verb::Ls(args) => list(args, output),
-        Verb::Snapshot(args) => branch(args, false, output),
-        Verb::Clone(args) => branch(args, true, output),
-        Verb::Drop(args) => drop_space(args, output),
+        SpacesCommand::Ls(args) => list(args, output),
+        SpacesCommand::Snapshot(args) => branch(args, false, output),
+        SpacesCommand::Clone(args) => branch(args, true, output),
+        SpacesCommand::Drop(args) => drop_space(args, output),
     }
 }
 
-fn branch(args: &BranchArgs, writable: bool, output: Output) -> Outcome {
+fn branch(args: &SpaceBranchArgs, writable: bool, output: Output) -> Outcome {
     let store = Spaces::open(&args.of.store, false)?;
     let made = store.branch(SpaceId(args.space), args.id.map(SpaceId), writable);
     store.close()?;

@@ -19,7 +19,7 @@ use thiserror::Error;
 use crate::auth::Sha256Digest;
 use crate::auth::chunks::{ChunkDecoder, ChunkError};
 use crate::limits::Limits;
-use crate::pace::{Pace, TooSlow};
+use crate::slow_client::{SlowClientTimer, TooSlow};
 
 /// Why a body was refused.
 #[derive(Debug, Error)]
@@ -93,13 +93,13 @@ pub struct IncomingBody {
     received: u64,
     /// What is left of a frame under the encoding.
     rest: Bytes,
-    pace: Pace,
+    pace: SlowClientTimer,
     failed: bool,
 }
 
 /// What the head of a request says of its body.
 #[derive(Debug, Default)]
-pub struct BodyPromise {
+pub struct BodyExpectation {
     /// Takes the encoding off.
     pub decoder: Option<ChunkDecoder>,
     /// The hash of the whole.
@@ -110,15 +110,15 @@ pub struct BodyPromise {
 
 impl IncomingBody {
     /// A body with what its head promised.
-    pub fn new(frames: Incoming, promise: BodyPromise, limits: &Limits) -> Self {
+    pub fn new(frames: Incoming, expectation: BodyExpectation, limits: &Limits) -> Self {
         IncomingBody {
             frames,
-            decoder: promise.decoder,
-            hash: promise.sha256.map(|digest| (Sha256::new(), digest)),
-            length: promise.length,
+            decoder: expectation.decoder,
+            hash: expectation.sha256.map(|digest| (Sha256::new(), digest)),
+            length: expectation.length,
             received: 0,
             rest: Bytes::new(),
-            pace: Pace::new(limits),
+            pace: SlowClientTimer::new(limits),
             failed: false,
         }
     }

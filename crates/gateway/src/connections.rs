@@ -6,8 +6,8 @@
 //! Invariants:
 //! - Idle connections keep nobody out: where there is no room, one of them ends. Of the address that has most it is
 //!   one that is not proven before one that is, and then the one that has been idle longest.
-//! - No address has more than its [`share`](crate::shares::share).
-//! - Where all are busy, [`reserved`](crate::shares::reserved) more come in as far as their first head, which shows
+//! - No address has more than its [`share`](crate::admission::share).
+//! - Where all are busy, [`reserved`](crate::admission::reserved) more come in as far as their first head, which shows
 //!   whether it is root's; others are told `SlowDown`.
 
 use std::collections::HashMap;
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::shares::{Origin, reserved, share};
+use crate::admission::{Origin, reserved, share};
 
-/// One connection, as those at the door see it.
+/// One connection, as the server sees it.
 #[derive(Debug)]
 pub struct Connection {
     peer: SocketAddr,
@@ -27,12 +27,12 @@ pub struct Connection {
     /// Whether it came in where only root may stay.
     is_reserved: bool,
     is_proven: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     ended: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct ConnectionState {
     /// Requests whose answer has not left.
     active: usize,
     /// When it became idle: how many had become so before, of all connections.
@@ -66,7 +66,7 @@ impl Connection {
         self.ended.notified().await;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,12 +90,12 @@ impl Connection {
 
 /// A request under way: its connection is busy until this is dropped.
 #[derive(Debug)]
-pub struct Active {
+pub struct ActiveRequest {
     connection: Arc<Connection>,
     connections: Arc<Connections>,
 }
 
-impl Drop for Active {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let now = self.connections.tick();
         let mut state = self.connection.state();
@@ -106,30 +106,30 @@ impl Drop for Active {
 
 /// A connection that was let in; it counts until this is dropped.
 #[derive(Debug)]
-pub struct Admitted {
+pub struct AdmittedConnection {
     connection: Arc<Connection>,
     number: u64,
     connections: Arc<Connections>,
 }
 
-impl Admitted {
+impl AdmittedConnection {
     /// The connection.
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 
     /// Begins a request; `None` where the connection has to make room.
-    pub fn begin(&self) -> Option<Active> {
+    pub fn begin(&self) -> Option<ActiveRequest> {
         let mut state = self.connection.state();
         if state.is_ended {
             return None;
         }
         state.active += 1;
-        Some(Active { connection: self.connection.clone(), connections: self.connections.clone() })
+        Some(ActiveRequest { connection: self.connection.clone(), connections: self.connections.clone() })
     }
 }
 
-impl Drop for Admitted {
+impl Drop for AdmittedConnection {
     fn drop(&mut self) {
         self.connections.open().leave(self.number);
     }
@@ -142,12 +142,12 @@ pub struct Connections {
     most: usize,
     reserved: usize,
     each: usize,
-    open: Mutex<Open>,
+    open: Mutex<ConnectionTable>,
     clock: std::sync::atomic::AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct ConnectionTable {
     next: u64,
     /// Those that are there and not told to end.
     all: HashMap<u64, Arc<Connection>>,
@@ -156,7 +156,7 @@ struct Open {
     ordinary: usize,
 }
 
-impl Open {
+impl ConnectionTable {
     fn enter(&mut self, connection: &Arc<Connection>) -> u64 {
         self.next += 1;
         self.all.insert(self.next, connection.clone());
@@ -212,7 +212,7 @@ impl Connections {
         Arc::new(Connections { most, reserved, each, open: Mutex::default(), clock: Default::default() })
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, ConnectionTable> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -232,7 +232,7 @@ impl Connections {
     }
 
     /// Lets a connection in; `None` where there is no room and none can be made.
-    pub fn admit(self: &Arc<Self>, peer: SocketAddr) -> Option<Admitted> {
+    pub fn admit(self: &Arc<Self>, peer: SocketAddr) -> Option<AdmittedConnection> {
         let origin = Origin::from(peer.ip());
         let mut open = self.open();
         let has_room = if open.of(origin) >= self.each {
@@ -246,7 +246,7 @@ impl Connections {
                 return None;
             }
         }
-        let state = State { active: 0, idle_since: self.tick(), is_ended: false };
+        let state = ConnectionState { active: 0, idle_since: self.tick(), is_ended: false };
         let connection = Arc::new(Connection {
             peer,
             origin,
@@ -256,7 +256,7 @@ impl Connections {
             ended: Notify::new(),
         });
         let number = open.enter(&connection);
-        Some(Admitted { connection, number, connections: self.clone() })
+        Some(AdmittedConnection { connection, number, connections: self.clone() })
     }
 }
 
@@ -270,15 +270,15 @@ mod tests {
         SocketAddr::from(([10, 0, 0, address], 1000))
     }
 
-    fn is_ended(admitted: &Admitted) -> bool {
+    fn is_ended(admitted: &AdmittedConnection) -> bool {
         admitted.connection.ended().now_or_never().is_some()
     }
 
     #[test]
     fn the_oldest_idle_one_of_who_has_most_makes_room() {
         let connections = Connections::new(16);
-        let mut few: Vec<Admitted> = (0..7).map(|_| connections.admit(peer(1)).unwrap()).collect();
-        let many: Vec<Admitted> = (0..7).map(|_| connections.admit(peer(2)).unwrap()).collect();
+        let mut few: Vec<AdmittedConnection> = (0..7).map(|_| connections.admit(peer(1)).unwrap()).collect();
+        let many: Vec<AdmittedConnection> = (0..7).map(|_| connections.admit(peer(2)).unwrap()).collect();
         assert_eq!(connections.count(), 14);
         // The first is proven, the second busy: the third goes.
         many[0].connection.prove();
@@ -295,8 +295,8 @@ mod tests {
     #[test]
     fn an_address_has_its_share_and_what_is_busy_is_not_ended() {
         let connections = Connections::new(16);
-        let held: Vec<Admitted> = (0..8).map(|_| connections.admit(peer(1)).unwrap()).collect();
-        let busy: Vec<Active> = held.iter().map(|one| one.begin().unwrap()).collect();
+        let held: Vec<AdmittedConnection> = (0..8).map(|_| connections.admit(peer(1)).unwrap()).collect();
+        let busy: Vec<ActiveRequest> = held.iter().map(|one| one.begin().unwrap()).collect();
         let beyond = connections.admit(peer(1)).unwrap();
         assert!(beyond.connection.is_reserved(), "the share of the address is taken");
         assert!(!connections.admit(peer(2)).unwrap().connection.is_reserved(), "that of others is not");
@@ -310,12 +310,12 @@ mod tests {
     #[test]
     fn what_is_reserved_can_always_be_tried() {
         let connections = Connections::new(16);
-        let held: Vec<Admitted> = (0..14).map(|at| connections.admit(peer(at)).unwrap()).collect();
-        let busy: Vec<Active> = held.iter().map(|one| one.begin().unwrap()).collect();
-        let waiting: Vec<Admitted> = (0..20).map(|at| connections.admit(peer(at)).unwrap()).collect();
+        let held: Vec<AdmittedConnection> = (0..14).map(|at| connections.admit(peer(at)).unwrap()).collect();
+        let busy: Vec<ActiveRequest> = held.iter().map(|one| one.begin().unwrap()).collect();
+        let waiting: Vec<AdmittedConnection> = (0..20).map(|at| connections.admit(peer(at)).unwrap()).collect();
         assert!(waiting.iter().all(|one| one.connection.is_reserved()));
         assert_eq!(waiting.iter().filter(|one| !is_ended(one)).count(), 2);
-        let roots: Vec<Active> = waiting[18..].iter().map(|one| one.begin().unwrap()).collect();
+        let roots: Vec<ActiveRequest> = waiting[18..].iter().map(|one| one.begin().unwrap()).collect();
         assert!(connections.admit(peer(9)).is_none(), "all are busy");
         drop((roots, busy, waiting, held));
         assert_eq!(connections.count(), 0);

@@ -1,6 +1,6 @@
-//! The S3 door: HTTP requests in, calls on [`koine_object::Objects`] out.
+//! The S3 server: HTTP requests in, calls on [`koine_object::Objects`] out.
 //!
-//! A request goes through `server` (listening, connections), `door` (signature, target, body), the library `s3s`
+//! A request goes through `server` (listening, connections), `http_service` (signature, target, body), the library `s3s`
 //! (decoding and encoding of what S3 says) and `s3` (one file per verb: decode, call one function, reply).
 //!
 //! Invariants:
@@ -8,22 +8,25 @@
 //! - No thread waits for a client or for a flush; bodies take bounded memory in both directions.
 //! - What is not done is refused with `NotImplemented`, never passed over.
 
-mod asks;
+mod admission;
+mod amz_headers;
 mod auth;
 mod body;
+mod canonical_id;
 mod connections;
-mod door;
-mod early;
+mod errors;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod http_service;
 pub mod limits;
-mod pace;
+mod preauthorize;
 mod query;
+mod request;
 mod route;
 mod s3;
 mod server;
-mod shares;
+mod slow_client;
 mod transport;
 
 pub use auth::{Credentials, Secret};

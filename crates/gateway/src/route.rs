@@ -12,7 +12,7 @@ use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 use s3s::{S3Error, S3ErrorCode};
 
-use crate::asks::Gives;
+use crate::amz_headers::SupportedHeaders;
 use crate::limits::OBJECT_KEY_LEN_MAX;
 use crate::query::Query;
 
@@ -25,30 +25,30 @@ pub enum BodyKind {
     Document,
 }
 
-/// What a request is, as far as the door must know.
+/// What the HTTP service must know of a request before its call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resolved {
+pub struct Route {
     /// What its body is.
     pub body: BodyKind,
     /// Whether it is about an object.
     pub names_object: bool,
-    /// What its headers may give.
-    pub gives: Gives,
+    /// The optional headers that its call honours.
+    pub supported: SupportedHeaders,
 }
 
 /// Parameters that any request may carry. What belongs to a signature in the query is taken away before.
 const EVERYWHERE: &[&str] = &["x-id"];
 
 /// One call: what picks it, and what else it may carry.
-struct Call {
+struct CallRule {
     /// Parameters that must all be there.
     picked_by: &'static [&'static str],
     /// Parameters that may be there.
     takes: &'static [&'static str],
 }
 
-const fn call(picked_by: &'static [&'static str], takes: &'static [&'static str]) -> Call {
-    Call { picked_by, takes }
+const fn call(picked_by: &'static [&'static str], takes: &'static [&'static str]) -> CallRule {
+    CallRule { picked_by, takes }
 }
 
 const LIST: &[&str] = &["prefix", "delimiter", "max-keys", "encoding-type", "marker"];
@@ -68,8 +68,8 @@ const GET_OBJECT: &[&str] = &[
     "response-content-encoding",
 ];
 
-const GET_ROOT: &[Call] = &[call(&[], &["prefix", "continuation-token", "max-buckets", "bucket-region"])];
-const GET_BUCKET: &[Call] = &[
+const GET_ROOT: &[CallRule] = &[call(&[], &["prefix", "continuation-token", "max-buckets", "bucket-region"])];
+const GET_BUCKET: &[CallRule] = &[
     call(&["list-type"], LIST_V2),
     call(&["location"], &[]),
     call(&["uploads"], LIST_UPLOADS),
@@ -93,7 +93,7 @@ const GET_BUCKET: &[Call] = &[
     call(&["website"], &[]),
     call(&[], LIST),
 ];
-const GET_KEY: &[Call] = &[
+const GET_KEY: &[CallRule] = &[
     call(&["acl"], &["versionId"]),
     call(&["attributes"], &["versionId"]),
     call(&["legal-hold"], &["versionId"]),
@@ -102,8 +102,8 @@ const GET_KEY: &[Call] = &[
     call(&["uploadId"], &["max-parts", "part-number-marker"]),
     call(&[], GET_OBJECT),
 ];
-const NOTHING: &[Call] = &[call(&[], &[])];
-const PUT_BUCKET: &[Call] = &[
+const NOTHING: &[CallRule] = &[call(&[], &[])];
+const PUT_BUCKET: &[CallRule] = &[
     call(&["acl"], &[]),
     call(&["ownershipControls"], &[]),
     call(&["policy"], &[]),
@@ -112,18 +112,19 @@ const PUT_BUCKET: &[Call] = &[
     call(&["versioning"], &[]),
     call(&[], &[]),
 ];
-const DELETE_BUCKET: &[Call] =
+const DELETE_BUCKET: &[CallRule] =
     &[call(&["policy"], &[]), call(&["publicAccessBlock"], &[]), call(&["tagging"], &[]), call(&[], &[])];
-const POST_BUCKET: &[Call] = &[call(&["delete"], &[])];
-const POST_KEY: &[Call] = &[call(&["uploads"], &[]), call(&["uploadId"], &[])];
-const PUT_KEY: &[Call] = &[
+const POST_BUCKET: &[CallRule] = &[call(&["delete"], &[])];
+const POST_KEY: &[CallRule] = &[call(&["uploads"], &[]), call(&["uploadId"], &[])];
+const PUT_KEY: &[CallRule] = &[
     call(&["acl"], &["versionId"]),
     call(&["tagging"], &["versionId"]),
     call(&["partNumber", "uploadId"], &[]),
     call(&[], &[]),
 ];
-const DELETE_KEY: &[Call] = &[call(&["tagging"], &["versionId"]), call(&["uploadId"], &[]), call(&[], &["versionId"])];
-const NONE: &[Call] = &[];
+const DELETE_KEY: &[CallRule] =
+    &[call(&["tagging"], &["versionId"]), call(&["uploadId"], &[]), call(&[], &["versionId"])];
+const NONE: &[CallRule] = &[];
 
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +139,7 @@ fn not_implemented(message: impl Into<String>) -> S3Error {
 }
 
 /// Checks a request's target and says what its body is.
-pub fn resolve(method: &Method, path: &str, query: &Query<'_>, headers: &HeaderMap) -> Result<Resolved, S3Error> {
+pub fn resolve(method: &Method, path: &str, query: &Query<'_>, headers: &HeaderMap) -> Result<Route, S3Error> {
     let target = check_path(path)?;
     let calls = match (method, target) {
         (&Method::GET, Target::Root) => GET_ROOT,
@@ -182,8 +183,9 @@ pub fn resolve(method: &Method, path: &str, query: &Query<'_>, headers: &HeaderM
     let part = call.picked_by.contains(&"partNumber");
     let data = put && target == Target::Key && (whole || part) && !copies;
     let body = if data { BodyKind::Data } else { BodyKind::Document };
-    let gives = Gives { list: put && (of_list || whole && !copies), tags: put && whole && target == Target::Key };
-    Ok(Resolved { body, names_object: target == Target::Key, gives })
+    let supported =
+        SupportedHeaders { acl: put && (of_list || whole && !copies), tagging: put && whole && target == Target::Key };
+    Ok(Route { body, names_object: target == Target::Key, supported })
 }
 
 fn check_path(path: &str) -> Result<Target, S3Error> {

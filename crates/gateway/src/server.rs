@@ -32,10 +32,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::auth::{Credentials, Verifier};
-use crate::connections::{Active, Admitted, Connections};
-use crate::door::Door;
+use crate::connections::{ActiveRequest, AdmittedConnection, Connections};
+use crate::http_service::HttpService;
 use crate::limits::{HEADER_COUNT_MAX, Limits};
-use crate::s3::Front;
+use crate::s3::S3Api;
 use crate::transport::{BUSY_ANSWER, Transport};
 
 /// Where a gateway is in its life.
@@ -79,11 +79,11 @@ impl GatewayOptions {
     }
 }
 
-/// An S3 door that listens.
+/// An S3 server that listens.
 #[derive(Debug)]
 pub struct Gateway {
     listeners: Vec<TcpListener>,
-    door: Arc<Door>,
+    service: Arc<HttpService>,
 }
 
 impl Gateway {
@@ -97,13 +97,13 @@ impl Gateway {
         }
         let limits = options.limits;
         let users = objects.identities();
-        let front = Front::new(objects.clone(), &credentials.access, options.region.as_deref(), &limits);
+        let api = S3Api::new(objects.clone(), &credentials.access, options.region.as_deref(), &limits);
         let mut config = S3Config::default();
         config.xml_max_body_size = limits.xml_len_max;
-        let mut builder = S3ServiceBuilder::new(front);
+        let mut builder = S3ServiceBuilder::new(api);
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let verifier = Verifier::new(credentials, users, options.region, options.clock);
-        Ok(Gateway { listeners, door: Arc::new(Door::new(objects, verifier, builder.build(), limits)) })
+        Ok(Gateway { listeners, service: Arc::new(HttpService::new(objects, verifier, builder.build(), limits)) })
     }
 
     /// Where it listens, first address first.
@@ -121,13 +121,13 @@ impl Gateway {
     /// had to be cut.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> usize {
         let (stop, phases) = watch::channel(Phase::Running);
-        let connections = Connections::new(self.door.limits().connections_max);
+        let connections = Connections::new(self.service.limits().connections_max);
         // Each connection holds a sender: the channel closes when the last one is done.
         let (alive, mut done) = mpsc::channel::<()>(1);
         let mut accepting = JoinSet::new();
         for listener in self.listeners {
             let acceptor = Acceptor {
-                door: self.door.clone(),
+                service: self.service.clone(),
                 connections: connections.clone(),
                 phases: phases.clone(),
                 alive: alive.clone(),
@@ -139,7 +139,7 @@ impl Gateway {
         // This function holds a receiver, so there is one.
         let _ = stop.send(Phase::Stopping);
         while accepting.join_next().await.is_some() {}
-        let limit = self.door.limits().stop_time_max;
+        let limit = self.service.limits().stop_time_max;
         if tokio::time::timeout(limit, done.recv()).await.is_ok() {
             return 0;
         }
@@ -171,7 +171,7 @@ const ENDED_AT_ONCE: usize = 16;
 
 /// Takes connections of one listener.
 struct Acceptor {
-    door: Arc<Door>,
+    service: Arc<HttpService>,
     connections: Arc<Connections>,
     phases: watch::Receiver<Phase>,
     alive: mpsc::Sender<()>,
@@ -202,49 +202,49 @@ impl Acceptor {
                 let _ = tcp.try_write(BUSY_ANSWER);
                 continue;
             };
-            let (door, phases, alive) = (self.door.clone(), self.phases.clone(), self.alive.clone());
+            let (service, phases, alive) = (self.service.clone(), self.phases.clone(), self.alive.clone());
             tokio::spawn(async move {
                 let _alive = alive;
-                serve_connection(tcp, admitted, door, phases).await;
+                serve_connection(tcp, admitted, service, phases).await;
             });
         }
     }
 }
 
-/// One connection's way to the door.
-struct Served {
-    door: Arc<Door>,
-    admitted: Arc<Admitted>,
+/// Passes the requests of one connection to the service.
+struct ConnectionService {
+    service: Arc<HttpService>,
+    admitted: Arc<AdmittedConnection>,
 }
 
-impl Service<Request<Incoming>> for Served {
-    type Response = Response<Leaving>;
+impl Service<Request<Incoming>> for ConnectionService {
+    type Response = Response<ResponseBody>;
     type Error = s3s::HttpError;
-    type Future = BoxFuture<'static, Result<Response<Leaving>, s3s::HttpError>>;
+    type Future = BoxFuture<'static, Result<Response<ResponseBody>, s3s::HttpError>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let (door, admitted) = (self.door.clone(), self.admitted.clone());
+        let (service, admitted) = (self.service.clone(), self.admitted.clone());
         let unasked = expects_without_body(&request);
         Box::pin(async move {
             // Without this it has made room for another one, and ends.
             let active = admitted.begin().ok_or_else(|| s3s::HttpError::new("the connection made room".into()))?;
             let connection = admitted.connection();
-            let mut answer = door.answer(request, connection).await?;
+            let mut answer = service.answer(request, connection).await?;
             if unasked || connection.is_reserved() && !connection.is_proven() {
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(answer.map(|body| Leaving { body, _active: active }))
+            Ok(answer.map(|body| ResponseBody { body, _active: active }))
         })
     }
 }
 
-/// The body of an answer; its connection is busy until it has left.
-struct Leaving {
+/// The body of a response; its connection is busy until the body has been sent.
+struct ResponseBody {
     body: Body,
-    _active: Active,
+    _active: ActiveRequest,
 }
 
-impl http_body::Body for Leaving {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = StdError;
 
@@ -268,14 +268,19 @@ fn expects_without_body(request: &Request<Incoming>) -> bool {
     request.headers().contains_key(header::EXPECT) && request.body().is_end_stream()
 }
 
-async fn serve_connection(tcp: TcpStream, admitted: Admitted, door: Arc<Door>, phases: watch::Receiver<Phase>) {
+async fn serve_connection(
+    tcp: TcpStream,
+    admitted: AdmittedConnection,
+    service: Arc<HttpService>,
+    phases: watch::Receiver<Phase>,
+) {
     let admitted = Arc::new(admitted);
     let peer = admitted.connection().peer();
     // Without this a small answer waits for the client's delayed acknowledgement.
     if let Err(error) = tcp.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot set TCP_NODELAY");
     }
-    let limits = door.limits();
+    let limits = service.limits();
     let io = TokioIo::new(Transport::new(tcp, limits));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -284,7 +289,7 @@ async fn serve_connection(tcp: TcpStream, admitted: Admitted, door: Arc<Door>, p
         .max_header_size(limits.head_len_hard_max())
         // An idle connection may keep its buffer.
         .max_buf_size(limits.head_len_hard_max().max(8 << 10));
-    let service = Served { door: door.clone(), admitted: admitted.clone() };
+    let service = ConnectionService { service: service.clone(), admitted: admitted.clone() };
     let connection = http.serve_connection(io, service);
     tokio::pin!(connection);
     let mut outcome = tokio::select! {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::limits::Limits;
-use crate::pace::{Pace, TooSlow};
+use crate::slow_client::{SlowClientTimer, TooSlow};
 
 /// What a connection too many is told.
 pub const BUSY_ANSWER: &[u8] = b"HTTP/1.1 503 Slow Down\r\ncontent-type: application/xml\r\nconnection: close\r\n\
@@ -23,13 +23,13 @@ Please reduce your request rate.</Message></Error>";
 #[derive(Debug)]
 pub struct Transport {
     tcp: TcpStream,
-    pace: Pace,
+    pace: SlowClientTimer,
 }
 
 impl Transport {
     /// Wraps a connection.
     pub fn new(tcp: TcpStream, limits: &Limits) -> Self {
-        Transport { tcp, pace: Pace::new(limits) }
+        Transport { tcp, pace: SlowClientTimer::new(limits) }
     }
 
     fn watch(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {

@@ -24,11 +24,6 @@ const fn known(folder: &'static str, modules: usize, folders: usize) -> Known {
 }
 
 const KNOWN: &[Known] = &[
-    known("crates/bench/src", 2, 2),
-    known("crates/bench/src/wire", 6, 0),
-    known("crates/cli/src", 3, 2),
-    known("crates/cli/src/cp", 6, 1),
-    known("crates/gateway/src", 7, 2),
     known("crates/object/src", 31, 10),
 ];
 

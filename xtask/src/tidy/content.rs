@@ -23,7 +23,7 @@ const UNSAFE_ROOMS: &[&str] = &[
     // Two numbers of the allocator.
     "crates/cli/src/allocator.rs",
     // A reference of the benchmarks, whose own interface is unsafe.
-    "crates/bench/src/engine/store/lmdb.rs",
+    "crates/bench/src/stores/kinds/lmdb.rs",
 ];
 
 /// Folders that exist on one machine only.

@@ -2,15 +2,16 @@
 //!
 //! Every case has a store of its own in a file; who goes first changes from round to round.
 
-use super::budget::Budget;
-use super::data::{Numbers, mix};
-use super::figures::Figures;
-use super::store::{forget_cached, io_mode};
-use super::{Arguments, OURS};
+use super::Arguments;
 use crate::Error;
+use crate::budget::Budget;
+use crate::figures::Figures;
+use crate::report::OURS;
 use crate::report::Report;
 use crate::say;
 use crate::statistics::Better;
+use crate::stores::data::{Numbers, mix};
+use crate::stores::kinds::{forget_cached, io_mode};
 use koine_engine::device::{Device, FileDevice, OpenOptions};
 use koine_engine::objects::{CreateOptions, Hint, Lifetime, Object, Store, StoreOptions};
 use koine_engine::{Durability, Engine, FormatOptions, Options};

@@ -1,15 +1,16 @@
 //! One large value written and read in one go, beside fio on the same file system with the same sync.
 
-use super::budget::Budget;
-use super::figures::Figures;
-use super::fio::{self, Job, Manner};
-use super::store::{Koine, Memory, forget_cached};
-use super::{Arguments, OURS};
+use super::Arguments;
 use crate::Error;
+use crate::budget::Budget;
+use crate::figures::Figures;
+use crate::fio::{self, Job, Manner};
+use crate::report::OURS;
 use crate::report::Report;
 use crate::s3::show_size;
 use crate::say;
 use crate::statistics::Better;
+use crate::stores::kinds::{Koine, Memory, forget_cached};
 use std::path::Path;
 use std::time::Instant;
 

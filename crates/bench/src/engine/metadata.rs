@@ -1,14 +1,15 @@
 //! Metadata: objects created, opened, asked for their status and deleted, beside file systems with one file an object.
 
-use super::budget::Budget;
-use super::data::shuffled;
-use super::figures::Figures;
+use super::Arguments;
 use super::place::{Field, Outcome, Place};
-use super::{Arguments, OURS};
 use crate::Error;
+use crate::budget::Budget;
+use crate::figures::Figures;
+use crate::report::OURS;
 use crate::report::Report;
 use crate::say;
 use crate::statistics::Better;
+use crate::stores::data::shuffled;
 use std::sync::Barrier;
 use std::time::Instant;
 

@@ -3,13 +3,6 @@
 //! Every store runs in a process of its own: this program again, as a worker. In each round every contestant does the
 //! same stretch of work before the next stretch begins, while the others are stopped.
 
-mod budget;
-mod cgroup;
-mod child;
-pub(crate) mod data;
-pub(crate) mod figures;
-pub(crate) mod fio;
-mod flushes;
 mod hints;
 mod kv;
 mod large;
@@ -17,28 +10,16 @@ mod metadata;
 mod open;
 mod place;
 mod small;
-pub(crate) mod store;
-mod worker;
 
-pub use store::StoreKind;
-
-pub(crate) use budget::Budget;
-pub(crate) use cgroup::MemoryGroup;
-pub(crate) use child::{Start, Worker};
-pub(crate) use data::KEY_LEN;
-pub(crate) use figures::Figures;
-#[cfg(test)]
-pub(crate) use store::open;
-pub(crate) use store::{Item, Level, Memory, Outcome, Session, Store};
-pub(crate) use worker::{Closed, Measured};
-
+use crate::budget::Budget;
 use crate::report::Report;
 use crate::s3::parse_size;
+use crate::side_by_side::{self, Comparison};
+use crate::stores::kinds::StoreKind;
+use crate::stores::{data, worker};
 use crate::{Error, machine};
 use std::path::PathBuf;
 
-/// What our engine is called in every report.
-pub const OURS: &str = "koine";
 /// No store works with less.
 const MEMORY_LEN_MIN: u64 = 32 << 20;
 
@@ -72,6 +53,9 @@ pub struct Arguments {
     /// At most 24 rows of one second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
+    /// Measure this other build of the same program as the only reference: both run the benchmark in turn, round by round
+    #[arg(long, value_name = "PROGRAM")]
+    pub reference_program: Option<PathBuf>,
     /// Write a report in Markdown with plots, and the JSON document, into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -122,6 +106,7 @@ impl Default for Arguments {
         Arguments {
             groups: Vec::new(),
             quick: false,
+            reference_program: None,
             report: None,
             dir: PathBuf::from("/var/tmp"),
             references: Vec::new(),
@@ -143,6 +128,9 @@ impl Default for Arguments {
 impl Arguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
+        if self.reference_program.is_some() && !self.references.is_empty() {
+            return wrong("--reference and --reference-program exclude each other");
+        }
         if self.value_lens.iter().any(|length| !(data::VALUE_LEN_MIN as u64..=64 << 10).contains(length)) {
             return wrong("--value-size takes lengths from 32 to 64KiB");
         }
@@ -198,6 +186,16 @@ impl Arguments {
 /// Runs the benchmark as its arguments say.
 pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     arguments.check()?;
+    if let Some(program) = &arguments.reference_program {
+        let comparison = Comparison {
+            benchmark: "engine",
+            program,
+            rounds: arguments.rounds(),
+            options: &["--reference", "koine"],
+            stretches: Vec::new(),
+        };
+        return side_by_side::run(&comparison);
+    }
     let mut report = Report::new("engine");
     report.plots_figures = true;
     let mut budget = Budget::new(arguments.duration, arguments.quick);

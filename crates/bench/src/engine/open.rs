@@ -1,16 +1,17 @@
 //! How long a store takes to open, clean and after a kill; and how even a long load is.
 
-use super::budget::Budget;
-use super::child::{Start, Worker};
-use super::figures::Figures;
-use super::store::{Koine, Level, Memory, StoreKind, forget_cached};
-use super::worker::{Kind, Order, Phase};
-use super::{Arguments, OURS};
+use super::Arguments;
 use crate::Error;
+use crate::budget::Budget;
+use crate::figures::Figures;
+use crate::report::OURS;
 use crate::report::Report;
 use crate::s3::show_size;
 use crate::say;
 use crate::statistics::{Better, median};
+use crate::stores::child::{Start, Worker};
+use crate::stores::kinds::{Koine, Level, Memory, StoreKind, forget_cached};
+use crate::stores::worker::{Kind, Order, Phase};
 use std::path::Path;
 
 /// What the issue allows.
@@ -98,7 +99,10 @@ fn make(folder: &Path, length: u64, items: u64) -> Result<(), String> {
     for number in 0..(length - length / SMALL_SHARE) / LARGE_LEN {
         store.put_large(number, LARGE_LEN, &piece)?;
     }
-    super::worker::load(&store, &Phase { level: Level::Written, ..phase(Kind::Load(Order::Random), items, 0) })?;
+    crate::stores::worker::load(
+        &store,
+        &Phase { level: Level::Written, ..phase(Kind::Load(Order::Random), items, 0) },
+    )?;
     store.end()
 }
 

@@ -3,8 +3,8 @@
 use super::ours::{Buffers, Ours, PIECE_LEN, Rate, repeat};
 use super::peer::{NAME, Peer};
 use super::{Arguments, Group, show_size};
-use crate::engine::figures::Figures;
-use crate::report::Report;
+use crate::figures::Figures;
+use crate::report::{OURS, Report};
 use crate::s3::payload::Payload;
 use crate::statistics::Better;
 use crate::{Error, say};
@@ -12,7 +12,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What ours is called, in every benchmark of a library.
-const OURS: &str = crate::engine::OURS;
 /// Up to this size the issue asks for a multiple of MinIO.
 const SMALL_BYTES: u64 = 64 << 10;
 const PUT_GOAL: f64 = 4.0;

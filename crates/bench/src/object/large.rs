@@ -4,16 +4,15 @@
 use super::ours::{Buffers, Ours, PIECE_LEN};
 use super::{Arguments, show_size};
 use crate::Error;
-use crate::engine::figures::Figures;
-use crate::engine::fio::{self, Job, Manner};
-use crate::report::Report;
+use crate::figures::Figures;
+use crate::fio::{self, Job, Manner};
+use crate::report::{OURS, Report};
 use crate::s3::payload::Payload;
+use crate::say;
 use crate::statistics::Better;
-use crate::{engine, say};
 use std::path::Path;
 use std::time::Instant;
 
-const OURS: &str = engine::OURS;
 const MEMCPY: &str = "memcpy";
 /// What the issue asks.
 const CACHED_GOAL: f64 = 0.7;

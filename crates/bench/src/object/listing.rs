@@ -2,14 +2,13 @@
 
 use super::Arguments;
 use super::ours::Ours;
-use crate::engine::figures::Figures;
-use crate::report::Report;
+use crate::figures::Figures;
+use crate::report::{OURS, Report};
 use crate::statistics::Better;
-use crate::{Error, engine, say};
+use crate::{Error, say};
 use koine::object::ListQuery;
 use std::time::Instant;
 
-const OURS: &str = engine::OURS;
 const FIRST: &str = "first page";
 /// A page, as S3 has it.
 const PAGE_LEN: usize = 1000;

@@ -13,6 +13,7 @@ mod python;
 
 use crate::report::Report;
 use crate::s3::{parse_size, show_size};
+use crate::side_by_side::{self, Comparison};
 use crate::{Error, machine};
 use std::path::PathBuf;
 
@@ -27,6 +28,9 @@ pub struct Arguments {
     /// At most 24 rows of a second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
+    /// Measure this other build of the same program as the only reference: both run the benchmark in turn, round by round
+    #[arg(long, value_name = "PROGRAM")]
+    pub reference_program: Option<PathBuf>,
     /// Write a report in Markdown with plots, and the JSON document, into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -79,6 +83,7 @@ impl Default for Arguments {
         Arguments {
             groups: Vec::new(),
             quick: false,
+            reference_program: None,
             report: None,
             dir: PathBuf::from("/var/tmp"),
             sizes: vec![4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 16 * MIB, 100 * MIB, 1 << 30],
@@ -148,6 +153,16 @@ impl Arguments {
 /// Runs the benchmark as its arguments say.
 pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     arguments.check()?;
+    if let Some(program) = &arguments.reference_program {
+        let comparison = Comparison {
+            benchmark: "object",
+            program,
+            rounds: arguments.rounds(),
+            options: &[],
+            stretches: Vec::new(),
+        };
+        return side_by_side::run(&comparison);
+    }
     let arguments = &arguments.within_quick();
     let mut report = Report::new("object");
     report.plots_figures = true;

@@ -60,7 +60,7 @@ impl Ours {
         if let Some(store) = self.store.take() {
             store.close().map_err(failed)?;
         }
-        crate::engine::store::forget_cached(&self.path());
+        crate::stores::kinds::forget_cached(&self.path());
         self.open()
     }
 

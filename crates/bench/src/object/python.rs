@@ -5,17 +5,16 @@
 use super::ours::{Buffers, Ours, PIECE_LEN};
 use super::{Arguments, show_size};
 use crate::Error;
-use crate::engine::figures::Figures;
-use crate::report::Report;
+use crate::figures::Figures;
+use crate::report::{OURS, Report};
 use crate::s3::payload::Payload;
+use crate::say;
 use crate::statistics::Better;
-use crate::{engine, say};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const SCRIPT: &str = include_str!("python.py");
-const OURS: &str = engine::OURS;
 const RUST: &str = "rust";
 /// Within 20 %.
 const GOAL: f64 = 0.8;

@@ -3,8 +3,8 @@
 //! Rows whose cases differ only in a last ` x1`, ` x2`, … share a panel: a line a contestant, threads to the right, the
 //! figure upwards from zero.
 
-use super::Row;
 use super::chart::{COLOURS, escape, short};
+use super::{OURS, Row};
 use std::fmt::Write;
 
 const COLUMNS: usize = 3;
@@ -15,7 +15,6 @@ const RIGHT: f64 = 14.0;
 const ABOVE: f64 = 26.0;
 const BELOW: f64 = 26.0;
 const TOP: f64 = 46.0;
-const OURS: &str = "koine";
 
 /// Rows of one panel: what they share, and each with its number of threads.
 struct Panel<'a> {

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+/// What our side is called in every report.
+pub const OURS: &str = "koine";
+
 /// Everything that one run found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {

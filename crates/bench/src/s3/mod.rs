@@ -20,9 +20,10 @@ mod trial;
 pub use plan::Operation;
 pub(crate) use plan::{parse_size, show_size};
 
-use crate::report::Report;
+use crate::report::{OURS, Report};
+use crate::side_by_side::{self, Comparison};
 use crate::{Error, machine, say};
-use server::{OURS, Server};
+use server::Server;
 use sign::Credentials;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,6 +43,9 @@ pub struct Arguments {
     /// Measure root's slowest request while strangers hold the servers' connections, instead of their speed
     #[arg(long, conflicts_with = "memory")]
     pub attacked: bool,
+    /// Measure this other build of the same program as the only reference: both run the benchmark in turn, round by round
+    #[arg(long, value_name = "PROGRAM")]
+    pub reference_program: Option<PathBuf>,
     /// Write a report in Markdown with plots, and the JSON document, into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -90,6 +94,7 @@ impl Default for Arguments {
             quick: false,
             memory: false,
             attacked: false,
+            reference_program: None,
             report: None,
             dir: PathBuf::from("/var/tmp"),
             endpoints: Vec::new(),
@@ -117,6 +122,9 @@ impl Default for Arguments {
 impl Arguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
+        if self.reference_program.is_some() && !self.endpoints.is_empty() {
+            return wrong("--reference-program starts both programs; --endpoint names servers that run already");
+        }
         if self.connections.iter().any(|count| !(1..=1024).contains(count)) {
             return wrong("--connections takes numbers from 1 to 1024");
         }
@@ -150,6 +158,14 @@ struct Field {
 /// Runs the benchmark as its arguments say.
 pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     arguments.check()?;
+    if let Some(program) = &arguments.reference_program {
+        let whole = arguments.memory || arguments.attacked || arguments.quick;
+        let stretches =
+            if whole { Vec::new() } else { side_by_side::stretches("--connections", &arguments.connections) };
+        let rounds = if arguments.quick { 1 } else { arguments.rounds };
+        let comparison = Comparison { benchmark: "s3", program, rounds, options: &[], stretches };
+        return side_by_side::run(&comparison);
+    }
     let field = gather(arguments)?;
     let mut report = if arguments.memory {
         memory::measure(arguments, field)?

@@ -8,6 +8,7 @@ use super::reference;
 use super::sign::Credentials;
 use crate::Error;
 use crate::process::ProcessId;
+use crate::report::OURS;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -17,8 +18,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What our own server is called in every report.
-pub const OURS: &str = "koine";
 /// A server that does not answer for so long has not started.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// A server that is still there so long after SIGTERM is killed.

@@ -2,13 +2,7 @@
 //!
 //! Invariant: requests are answered in the order in which they were begun, and `finish` checks what came.
 
-use super::direct::Direct;
-use super::drive::Work;
-use super::redis::{Persistence, Redis};
-use super::served::Served;
-use crate::Error;
 use bytes::Bytes;
-use std::path::Path;
 use std::time::Duration;
 
 /// What a contestant could not do.
@@ -17,6 +11,23 @@ pub type Outcome<T> = Result<T, String>;
 /// Names what was being done when something failed.
 pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> String {
     move |error| format!("cannot {doing}: {error}")
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    Put,
+    Get,
+}
+
+impl Work {
+    /// In the names of cells.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Put => "put",
+            Work::Get => "get",
+        }
+    }
 }
 
 /// By which way a store is reached, or that it is Redis.
@@ -87,14 +98,6 @@ impl Store {
             Durability::Sync => "Engine, synced (Redis: appendfsync always)",
         }
     }
-
-    fn persistence(self) -> Persistence {
-        match self.durability {
-            Durability::Memory => Persistence::None,
-            Durability::Written => Persistence::Unsynced,
-            Durability::Sync => Persistence::Synced,
-        }
-    }
 }
 
 /// One that is measured.
@@ -120,18 +123,4 @@ pub fn is_same(got: &[u8], value: &[u8]) -> bool {
     got.len() == value.len()
         && got.first_chunk::<16>() == value.first_chunk::<16>()
         && got.last_chunk::<16>() == value.last_chunk::<16>()
-}
-
-/// All that can be measured here on such a store.
-pub fn all(store: Store, dir: &Path) -> Result<Vec<Box<dyn Contestant>>, Error> {
-    let served = Served::start(store, dir)?;
-    let mut all: Vec<Box<dyn Contestant>> = vec![
-        Box::new(served.connect(Way::Unix).map_err(Error::Worker)?),
-        Box::new(served.connect(Way::Tcp).map_err(Error::Worker)?),
-        Box::new(Direct::open(store, dir)?),
-    ];
-    for redis in Redis::start(store.persistence(), dir)? {
-        all.push(Box::new(redis));
-    }
-    Ok(all)
 }

@@ -1,7 +1,6 @@
 //! The same store in this process, called directly: what the wire adds is what lies between the two.
 
-use super::contestant::{Contestant, Durability, Outcome, Store, Way, failed, is_same};
-use super::drive::Work;
+use super::contestant::{Contestant, Durability, Outcome, Store, Way, Work, failed, is_same};
 use crate::Error;
 use bytes::Bytes;
 use koine_engine::device::{Device, FileDevice, OpenOptions};

@@ -2,30 +2,13 @@
 //!
 //! Invariant: when answers have come together, as many requests are begun together, whoever is measured.
 
-use super::contestant::{Contestant, Outcome};
+use super::contestant::{Contestant, Outcome, Work};
 use crate::statistics::percentile;
 use bytes::Bytes;
 use koine_env::{Random, SeededRandom};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// What is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
-    Put,
-    Get,
-}
-
-impl Work {
-    /// In the names of cells.
-    pub fn name(self) -> &'static str {
-        match self {
-            Work::Put => "put",
-            Work::Get => "get",
-        }
-    }
-}
 
 /// What one contestant did in one round.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 //! The memcpy goes from 1 GiB of buffers to another 1 GiB of them, all distinct and all touched before, so that neither
 //! side lives in the processor's cache; the store holds 1 GiB of values as well.
 
-use super::contestant::{Store, Way};
-use super::drive::{Load, Sample, Work, own_cpu};
+use super::contestant::{Store, Way, Work};
+use super::drive::{Load, Sample, own_cpu};
 use super::served::Served;
 use super::{Arguments, drive};
 use crate::report::{Report, Row};

@@ -4,6 +4,7 @@
 //! and keeps as many requests in flight as the case says. Durability is the same on both sides of a comparison.
 
 mod contestant;
+mod contestants;
 mod direct;
 mod drive;
 mod large;
@@ -13,10 +14,11 @@ mod served;
 mod shared;
 
 use crate::report::{Latency, Report};
+use crate::side_by_side::{self, Comparison};
 use crate::statistics::{Better, Judgement, median};
 use crate::{Error, machine, say};
-use contestant::{Durability, Store, Way};
-use drive::{Load, Sample, Work, drive};
+use contestant::{Durability, Store, Way, Work};
+use drive::{Load, Sample, drive};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -50,6 +52,9 @@ pub struct Arguments {
     /// At most 24 rows of a second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
+    /// Measure this other build of the same program as the only reference: both run the benchmark in turn, round by round
+    #[arg(long, value_name = "PROGRAM")]
+    pub reference_program: Option<PathBuf>,
     /// Write a report in Markdown with plots, and the JSON document, into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -75,6 +80,7 @@ impl Default for Arguments {
         Arguments {
             groups: Vec::new(),
             quick: false,
+            reference_program: None,
             report: None,
             dir: PathBuf::from("/var/tmp"),
             depths: vec![1, 32, 128],
@@ -134,6 +140,11 @@ impl Arguments {
 /// Runs the benchmark as its arguments say.
 pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     arguments.check()?;
+    if let Some(program) = &arguments.reference_program {
+        let comparison =
+            Comparison { benchmark: "wire", program, rounds: arguments.rounds(), options: &[], stretches: Vec::new() };
+        return side_by_side::run(&comparison);
+    }
     let mut report = Report::new("wire");
     report.plots_figures = true;
     if arguments.wants(Group::Large) {
@@ -180,7 +191,7 @@ fn measure(arguments: &Arguments, store: Store, report: &mut Report) -> Result<(
     if cells.is_empty() {
         return Ok(());
     }
-    let mut contestants = contestant::all(store, &arguments.dir)?;
+    let mut contestants = contestants::start(store, &arguments.dir)?;
     for one in &mut contestants {
         drive::fill(one.as_mut(), KEYS, VALUE_LEN).map_err(Error::Worker)?;
     }

@@ -1,7 +1,6 @@
 //! Redis, where it is on PATH.
 
-use super::contestant::{Contestant, Outcome, Way, failed, is_same};
-use super::drive::Work;
+use super::contestant::{Contestant, Durability, Outcome, Way, Work, failed, is_same};
 use crate::Error;
 use crate::process::ProcessId;
 use crate::resp::{self, Reply};
@@ -21,17 +20,6 @@ const PROGRAM: &str = "redis-server";
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Answers that came together are read together.
 const READ_LEN: usize = 64 << 10;
-
-/// What it does with what is put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Persistence {
-    /// Keeps it in memory.
-    None,
-    /// Writes it to its log.
-    Unsynced,
-    /// Syncs its log before it answers.
-    Synced,
-}
 
 /// A running server. Dropping it stops it and removes its folder.
 struct Process {
@@ -76,8 +64,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Starts a server and connects by both ways; none where Redis is not installed.
-    pub fn start(persistence: Persistence, dir: &Path) -> Result<Vec<Redis>, Error> {
+    /// Starts a server that promises this durability and connects by both ways; none where Redis is not installed.
+    pub fn start(durability: Durability, dir: &Path) -> Result<Vec<Redis>, Error> {
         if Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status().is_err() {
             crate::say("redis-server is not on PATH (Debian: redis-server); it has no figures");
             return Ok(Vec::new());
@@ -90,10 +78,10 @@ impl Redis {
         let port = listener.local_addr().map_err(Error::io("cannot find a free port"))?.port();
         drop(listener);
         let socket = folder.path().join("redis.sock");
-        let (log, sync) = match persistence {
-            Persistence::None => ("no", "no"),
-            Persistence::Unsynced => ("yes", "no"),
-            Persistence::Synced => ("yes", "always"),
+        let (log, sync) = match durability {
+            Durability::Memory => ("no", "no"),
+            Durability::Written => ("yes", "no"),
+            Durability::Sync => ("yes", "always"),
         };
         let child = Command::new(PROGRAM)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--unixsocket"])
@@ -120,7 +108,7 @@ impl Redis {
             way,
             stream: BufReader::with_capacity(READ_LEN, stream),
             waiting: Vec::new(),
-            keeps_log: persistence != Persistence::None,
+            keeps_log: durability != Durability::Memory,
             process: Arc::clone(&process),
         };
         Ok(vec![over(Way::RedisUnix, Box::new(unix)), over(Way::RedisTcp, Box::new(tcp))])

@@ -1,8 +1,7 @@
 //! A store of ours behind the wire, in a process of its own, and connections to it.
 
-use super::contestant::{Contestant, Outcome, Store, Way, failed, is_same};
+use super::contestant::{Contestant, Outcome, Store, Way, Work, failed, is_same};
 use super::direct::{SPACE, level};
-use super::drive::Work;
 use super::serve::SERVER;
 use crate::Error;
 use crate::process::ProcessId;

@@ -1,7 +1,7 @@
 //! From which length on values go through shared memory: each length by both ways, from the same server, over the socket.
 
-use super::contestant::{Store, Way};
-use super::drive::{Load, Sample, Work};
+use super::contestant::{Store, Way, Work};
+use super::drive::{Load, Sample};
 use super::served::Served;
 use super::{Arguments, drive};
 use crate::report::{Report, Row};

@@ -4,22 +4,17 @@
 //! Every store runs in a process of its own (Redis: with its server). All do one workload in turn, the others stopped,
 //! before the next one begins. Every value that is read is verified.
 
-mod distribution;
-mod drive;
-mod histogram;
 mod parts;
-mod plan;
+pub(crate) mod plan;
 mod trial;
 
-use crate::engine::{Budget, OURS, StoreKind};
-use crate::report::Report;
+use crate::budget::Budget;
+use crate::report::{OURS, Report};
 use crate::s3::parse_size;
+use crate::side_by_side::{self, Comparison};
+use crate::stores::kinds::StoreKind;
 use crate::{Error, machine};
 use std::path::PathBuf;
-
-pub use distribution::Distribution;
-pub use drive::{Records, drive, finish};
-pub use plan::Work;
 
 /// The shortest record: its value names its key.
 const RECORD_LEN_MIN: u64 = 32;
@@ -30,6 +25,9 @@ pub struct Arguments {
     /// Few records, one thread, one second for each workload; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
+    /// Measure this other build of the same program as the only reference: both run the benchmark in turn, round by round
+    #[arg(long, value_name = "PROGRAM")]
+    pub reference_program: Option<PathBuf>,
     /// Write a report in Markdown with plots, and the JSON document, into this folder
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
@@ -73,6 +71,7 @@ impl Default for Arguments {
     fn default() -> Arguments {
         Arguments {
             quick: false,
+            reference_program: None,
             report: None,
             dir: PathBuf::from("/var/tmp"),
             references: Vec::new(),
@@ -92,6 +91,9 @@ impl Default for Arguments {
 impl Arguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
+        if self.reference_program.is_some() && !self.references.is_empty() {
+            return wrong("--reference and --reference-program exclude each other");
+        }
         if self.record_lens.iter().any(|length| !(RECORD_LEN_MIN..=64 << 10).contains(length)) {
             return wrong("--record-size takes lengths from 32 to 64KiB");
         }
@@ -140,6 +142,18 @@ impl Arguments {
 /// Runs the benchmark as its arguments say.
 pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     arguments.check()?;
+    if let Some(program) = &arguments.reference_program {
+        let whole = arguments.parts || arguments.quick;
+        let stretches = if whole { Vec::new() } else { side_by_side::stretches("--threads", &arguments.threads) };
+        let comparison = Comparison {
+            benchmark: "kv",
+            program,
+            rounds: arguments.rounds(),
+            options: &["--reference", "koine"],
+            stretches,
+        };
+        return side_by_side::run(&comparison);
+    }
     let mut report = Report::new("kv");
     report.plots_figures = true;
     report.cpu_label = "us CPU";

@@ -8,14 +8,14 @@
 //! - Filter: look-ups of absent keys whose leaves are not in memory, alone and followed by the insert of the key.
 
 use super::Arguments;
-use super::distribution::{Chooser, Distribution};
 use crate::Error;
-use crate::engine::data::{Numbers, SPREAD, Values, key};
-use crate::engine::store::{SPACE, forget_cached, format_file, io_mode};
-use crate::engine::{Figures, KEY_LEN, OURS, Outcome};
-use crate::report::Report;
+use crate::figures::Figures;
+use crate::report::{OURS, Report};
 use crate::say;
 use crate::statistics::Better;
+use crate::stores::data::{KEY_LEN, Numbers, SPREAD, Values, key};
+use crate::stores::kinds::{Outcome, SPACE, forget_cached, format_file, io_mode};
+use crate::stores::workload::{Chooser, Distribution};
 use bytes::Bytes;
 use koine_engine::device::{FileDevice, OpenOptions};
 use koine_engine::{Batch, Durability, Engine, KeyRange, Operation, Options, View};

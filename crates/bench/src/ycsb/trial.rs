@@ -3,12 +3,20 @@
 //! Stores take turns at going first. A round begins with fresh workers and empty stores.
 
 use super::Arguments;
-use super::plan::{Set, Workload};
+use super::plan::Set;
 use crate::Error;
-use crate::engine::{Budget, Closed, Figures, Measured, MemoryGroup, OURS, Start, StoreKind, Worker};
-use crate::report::{Latency, Report};
+use crate::budget::Budget;
+use crate::figures::Figures;
+use crate::report::{Latency, OURS, Report};
 use crate::say;
 use crate::statistics::Better;
+use crate::stores::MemoryGroup;
+use crate::stores::child::{Start, Worker};
+use crate::stores::data::KEY_LEN;
+use crate::stores::kinds::StoreKind;
+use crate::stores::measured::Measured;
+use crate::stores::worker::Closed;
+use crate::stores::workload::Workload;
 
 const MIB: f64 = 1_048_576.0;
 
@@ -134,7 +142,7 @@ impl Trial<'_> {
         let work = self.set.work(workload, seconds);
         let done = contestant.worker.as_mut()?.work(&work);
         let measured = self.keep(contestant, workload.name(), done)?;
-        contestant.put_len += measured.puts * (crate::engine::KEY_LEN + self.set.value_len) as u64;
+        contestant.put_len += measured.puts * (KEY_LEN + self.set.value_len) as u64;
         Some(measured)
     }
 

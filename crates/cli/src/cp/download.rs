@@ -7,21 +7,21 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::beside::Beside;
 use super::checksum;
+use super::context::ServerContext;
+use super::part_file::PartFile;
 use super::summary::Verified;
-use super::transfer::Context;
 use crate::client::Properties;
 use crate::failure::{Failure, Outcome};
 
 /// Downloads one object beside its target, verifies it, and renames it into place.
-pub async fn run(context: &Arc<Context>, bucket: &str, key: &str, target: &Path) -> Outcome<Verified> {
+pub async fn run(context: &Arc<ServerContext>, bucket: &str, key: &str, target: &Path) -> Outcome<Verified> {
     let object = context.client.head(bucket, key).await?;
     let failed = |error| Failure::io(target.display(), &error);
     if let Some(folder) = target.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| Failure::io(folder.display(), &error))?;
     }
-    let part = Beside::of(target);
+    let part = PartFile::of(target);
     let file = Arc::new(File::create(&part.path).map_err(|error| Failure::io(part.path.display(), &error))?);
     let sum = fetch(context, &file, (bucket, key), &object).await?;
     let verified = verify(&part.path, &object, sum).await.map_err(|what| {
@@ -35,7 +35,7 @@ pub async fn run(context: &Arc<Context>, bucket: &str, key: &str, target: &Path)
 
 /// Gets all parts into the file; gives the checksum of the whole.
 async fn fetch(
-    context: &Arc<Context>,
+    context: &Arc<ServerContext>,
     file: &Arc<File>,
     (bucket, key): (&str, &str),
     object: &Properties,

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use super::plan::LeftOut;
 
 /// A file below a folder.
-pub struct Found {
+pub struct FileFound {
     /// Where it is.
     pub path: PathBuf,
     /// Its name below the folder, with `/` between.
@@ -30,13 +30,13 @@ pub struct Walk<'a> {
     /// Whether links are followed; else they are passed over.
     pub follow: bool,
     /// Takes each file, and says whether to go on.
-    pub found: &'a mut dyn FnMut(Found) -> ControlFlow<()>,
+    pub found: &'a mut dyn FnMut(FileFound) -> ControlFlow<()>,
     /// Takes what cannot be copied.
     pub left_out: &'a mut dyn FnMut(LeftOut),
 }
 
 /// A thing in a folder.
-struct Inside {
+struct FolderEntry {
     path: PathBuf,
     /// With `/` behind a folder: what is in it is sorted so.
     name: String,
@@ -68,12 +68,12 @@ impl Walk<'_> {
                 return ControlFlow::Continue(());
             }
         };
-        let mut inside: Vec<Inside> = entries.iter().filter_map(|entry| self.look(entry, prefix)).collect();
+        let mut inside: Vec<FolderEntry> = entries.iter().filter_map(|entry| self.look(entry, prefix)).collect();
         inside.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         inside.into_iter().try_for_each(|inside| self.take(inside, above))
     }
 
-    fn look(&mut self, entry: &fs::DirEntry, prefix: &str) -> Option<Inside> {
+    fn look(&mut self, entry: &fs::DirEntry, prefix: &str) -> Option<FolderEntry> {
         let path = entry.path();
         let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
         if is_link && !self.follow {
@@ -86,7 +86,7 @@ impl Walk<'_> {
         match fs::metadata(&path) {
             Ok(metadata) => {
                 let name = if metadata.is_dir() { format!("{name}/") } else { name };
-                return Some(Inside { path, name, metadata });
+                return Some(FolderEntry { path, name, metadata });
             }
             Err(_) if is_link => self.leave_out(&path, "a link to nothing"),
             Err(error) => self.leave_out(&path, error),
@@ -94,11 +94,11 @@ impl Walk<'_> {
         None
     }
 
-    fn take(&mut self, inside: Inside, above: &mut Vec<(u64, u64)>) -> ControlFlow<()> {
-        let Inside { path, name, metadata } = inside;
+    fn take(&mut self, inside: FolderEntry, above: &mut Vec<(u64, u64)>) -> ControlFlow<()> {
+        let FolderEntry { path, name, metadata } = inside;
         let (kind, place) = (metadata.file_type(), (metadata.dev(), metadata.ino()));
         if kind.is_file() {
-            return (self.found)(Found { path, name, size: metadata.len(), modified: metadata.modified().ok() });
+            return (self.found)(FileFound { path, name, size: metadata.len(), modified: metadata.modified().ok() });
         }
         if kind.is_dir() && !above.contains(&place) {
             above.push(place);
@@ -126,7 +126,7 @@ mod tests {
 
     fn walked(folder: &Path, follow: bool) -> (Vec<String>, Vec<String>) {
         let (mut names, mut left_out) = (Vec::new(), Vec::new());
-        let mut found = |found: Found| {
+        let mut found = |found: FileFound| {
             names.push(found.name);
             ControlFlow::Continue(())
         };

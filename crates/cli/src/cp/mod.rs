@@ -6,14 +6,15 @@
 //! - Memory is bounded by `--parallel` parts in flight.
 
 mod across;
-mod beside;
 pub mod checksum;
-mod copy;
+pub mod context;
 mod download;
 pub mod folder;
+mod part_file;
 pub mod plan;
 mod segment;
-pub mod store;
+mod server_copy;
+pub mod store_copy;
 pub mod summary;
 pub mod transfer;
 mod upload;
@@ -26,16 +27,16 @@ use clap::Args;
 use koine::object::VersionId;
 use serde_json::json;
 
-use crate::doors::Doors;
+use crate::byte_range::RangeArg;
 use crate::failure::{Failure, Outcome};
-use crate::holder::Reach;
 use crate::location::Location;
-use crate::object::range::Range;
 use crate::output::{Output, printable};
 use crate::size;
-use plan::{Filter, Job, LeftOut, Plan, Reading};
+use crate::target::TargetArgs;
+use crate::targets::Targets;
+use context::{PART_LEN_MIN, TransferOptions};
+use plan::{Filter, Job, LeftOut, Plan, ReadOptions};
 use summary::Summary;
-use transfer::{Manner, PART_LEN_MIN};
 
 const EXAMPLES: &str = "Examples:
   koine cp --store store.koine photo.jpg koine://photos/2026/     one file into a store
@@ -97,7 +98,7 @@ pub struct CpArgs {
     resume: bool,
     /// Only these bytes of an object: FIRST-LAST, FIRST- or -COUNT. Of a store.
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
-    range: Option<Range>,
+    range: Option<RangeArg>,
     /// Write into the target from this byte on, and leave the rest as it is. Of a store.
     #[arg(long, value_name = "N")]
     offset: Option<u64>,
@@ -111,12 +112,12 @@ pub struct CpArgs {
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
     part_size: u64,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 impl CpArgs {
-    fn manner(&self) -> Manner {
-        Manner {
+    fn options(&self) -> TransferOptions {
+        TransferOptions {
             if_absent: self.if_absent,
             if_present: self.if_present,
             md5: self.md5,
@@ -135,7 +136,7 @@ impl CpArgs {
         if self.part_size < PART_LEN_MIN {
             return Err(Failure::usage(format!("--part-size {}: a part has at least 5 MiB", self.part_size)));
         }
-        let server = |name: &Location| matches!(name, Location::Object { door, .. } if door.is_server());
+        let server = |name: &Location| matches!(name, Location::Object { scheme, .. } if scheme.is_server());
         let from_server = from.iter().any(server);
         if (self.resume || self.in_place()) && (from_server || server(to)) {
             return Err(Failure::usage(
@@ -160,25 +161,25 @@ pub fn run(args: &CpArgs, output: Output) -> Outcome {
     let from = args.from.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
     let to = Location::parse(&args.to)?;
     args.check(&from, &to)?;
-    let doors = Doors::open(&args.reach, from.iter().chain([&to]))?;
-    let done = copy(args, &doors, &from, &to, output);
-    let closed = doors.close();
+    let targets = Targets::open(&args.reach, from.iter().chain([&to]))?;
+    let done = copy(args, &targets, &from, &to, output);
+    let closed = targets.close();
     done.and(closed)
 }
 
-fn copy(args: &CpArgs, doors: &Doors, from: &[Location], to: &Location, output: Output) -> Outcome {
-    if let Some(store) = doors.store()
+fn copy(args: &CpArgs, targets: &Targets, from: &[Location], to: &Location, output: Output) -> Outcome {
+    if let Some(store) = targets.store()
         && args.in_place()
     {
         return segment::run(args, store.objects(), from, to, output);
     }
-    let reading = Reading {
+    let reading = ReadOptions {
         recursive: args.recursive,
         exact: args.exact,
         follow: !args.no_follow_links,
         filter: Filter::new(&args.include, &args.exclude)?,
     };
-    let plan = plan::plan(doors, from, to, &reading)?;
+    let plan = plan::plan(targets, from, to, &reading)?;
     if args.dry_run {
         return tell_plan(&plan, output);
     }
@@ -187,10 +188,10 @@ fn copy(args: &CpArgs, doors: &Doors, from: &[Location], to: &Location, output: 
     let total = jobs.iter().map(|job| job.size).sum();
     let bar = output.bytes_bar(total, &printable(&args.from.join(" ")));
     let began = Instant::now();
-    let (manner, single) = (args.manner(), jobs.len() == 1);
+    let (options, single) = (args.options(), jobs.len() == 1);
     let (by_server, inside): (Vec<_>, Vec<_>) = jobs.into_iter().partition(transfer::by_server);
     let result = [inside, by_server].into_iter().try_fold(Summary::default(), |summary, jobs| {
-        let more = transfer::run(&manner, doors, (jobs.into_iter(), single), &bar, output)?;
+        let more = transfer::run(&options, targets, (jobs.into_iter(), single), &bar, output)?;
         Ok::<_, Failure>(summary.and(more))
     });
     bar.finish_and_clear();

@@ -6,13 +6,13 @@
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
-use super::folder::{Found, Walk};
+use super::folder::{FileFound, Walk};
 use crate::client::Listed;
-use crate::doors::Doors;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::holder::Holder;
-use crate::location::{Door, Location};
+use crate::location::{Location, Scheme};
 use crate::pattern::Pattern;
+use crate::target::Target;
+use crate::targets::Targets;
 
 /// One copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Filter {
 
 /// How names are read.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct ReadOptions {
     /// Everything below a name.
     pub recursive: bool,
     /// No key is a pattern.
@@ -87,18 +87,18 @@ pub struct Reading {
 }
 
 /// The copies that `cp FROM… TO` means.
-pub fn plan(doors: &Doors, from: &[Location], to: &Location, reading: &Reading) -> Outcome<Plan> {
-    if let Location::Object { door, bucket, .. } = to
+pub fn plan(targets: &Targets, from: &[Location], to: &Location, reading: &ReadOptions) -> Outcome<Plan> {
+    if let Location::Object { scheme, bucket, .. } = to
         && bucket.is_empty()
     {
-        return Err(Failure::usage(format!("TO does not name a bucket; write {}BUCKET/KEY", door.scheme())));
+        return Err(Failure::usage(format!("TO does not name a bucket; write {}BUCKET/KEY", scheme.prefix())));
     }
     // More than one thing goes into a folder, so that none of them writes over another.
     let folder = from.len() > 1;
     let mut plan = Plan::default();
     for from in from {
         let to = if folder { into_folder(to) } else { to.clone() };
-        match plan_of(doors, from, &to, reading) {
+        match plan_of(targets, from, &to, reading) {
             Ok(more) => {
                 plan.jobs.extend(more.jobs);
                 plan.left_out.extend(more.left_out);
@@ -116,24 +116,24 @@ pub fn plan(doors: &Doors, from: &[Location], to: &Location, reading: &Reading) 
 fn into_folder(to: &Location) -> Location {
     match to {
         Location::Local(path) => Location::Local(path.join("")),
-        Location::Object { door, bucket, key } => {
-            Location::Object { door: door.clone(), bucket: bucket.clone(), key: as_folder(key) }
+        Location::Object { scheme, bucket, key } => {
+            Location::Object { scheme: scheme.clone(), bucket: bucket.clone(), key: as_folder(key) }
         }
     }
 }
 
-fn plan_of(doors: &Doors, from: &Location, to: &Location, reading: &Reading) -> Outcome<Plan> {
+fn plan_of(targets: &Targets, from: &Location, to: &Location, reading: &ReadOptions) -> Outcome<Plan> {
     match (from, to) {
         (Location::Local(_), Location::Local(_)) => Err(Failure::usage(
             "both sides are local; one must be koine://BUCKET/KEY, s3://BUCKET/KEY or ALIAS://BUCKET/KEY (the system's cp copies files)",
         )),
-        (Location::Object { door, bucket, .. }, _) if bucket.is_empty() => {
-            Err(Failure::usage(format!("FROM does not name a bucket; write {}BUCKET/KEY", door.scheme())))
+        (Location::Object { scheme, bucket, .. }, _) if bucket.is_empty() => {
+            Err(Failure::usage(format!("FROM does not name a bucket; write {}BUCKET/KEY", scheme.prefix())))
         }
         (Location::Local(path), to) => uploads(path, to, reading),
-        (Location::Object { door, bucket, key }, _) => {
-            let holder = doors.of(door)?;
-            let source = Source { holder, door: door.clone(), bucket, filter: &reading.filter };
+        (Location::Object { scheme, bucket, key }, _) => {
+            let target = targets.of(scheme)?;
+            let source = PlanSource { target, scheme: scheme.clone(), bucket, filter: &reading.filter };
             let pattern = if reading.exact { None } else { Pattern::parse(key)? };
             match pattern {
                 Some(pattern) => source.matches(&pattern, to),
@@ -142,7 +142,7 @@ fn plan_of(doors: &Doors, from: &Location, to: &Location, reading: &Reading) -> 
                     Err(Failure::usage(format!("{from} is a whole bucket; add --recursive, or name a key")))
                 }
                 None => {
-                    let size = holder.size(bucket, key)?;
+                    let size = target.size(bucket, key)?;
                     let job = Job { from: from.clone(), to: single_target(key, to)?, size };
                     Ok(Plan { jobs: vec![job], left_out: Vec::new() })
                 }
@@ -155,9 +155,9 @@ fn plan_of(doors: &Doors, from: &Location, to: &Location, reading: &Reading) -> 
 fn single_target(key: &str, to: &Location) -> Outcome<Location> {
     let name = key.rsplit('/').next().unwrap_or(key);
     match to {
-        Location::Object { door, bucket, key: to } => {
+        Location::Object { scheme, bucket, key: to } => {
             let key = if to.is_empty() || to.ends_with('/') { format!("{to}{name}") } else { to.clone() };
-            Ok(Location::Object { door: door.clone(), bucket: bucket.clone(), key })
+            Ok(Location::Object { scheme: scheme.clone(), bucket: bucket.clone(), key })
         }
         Location::Local(path) if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") => {
             Ok(Location::Local(below(path, name)?))
@@ -167,20 +167,20 @@ fn single_target(key: &str, to: &Location) -> Outcome<Location> {
 }
 
 /// A bucket that objects come from.
-struct Source<'a> {
-    holder: &'a Holder,
-    door: Door,
+struct PlanSource<'a> {
+    target: &'a Target,
+    scheme: Scheme,
     bucket: &'a str,
     filter: &'a Filter,
 }
 
-impl Source<'_> {
+impl PlanSource<'_> {
     /// Everything below a prefix.
     fn below(&self, prefix: &str, to: &Location) -> Outcome<Plan> {
         let prefix = as_folder(prefix);
         let plan = self.listed(&prefix, to, |key| key.strip_prefix(prefix.as_str()))?;
         if plan.jobs.is_empty() && plan.left_out.is_empty() && self.filter.takes_all() {
-            let name = format!("{}{}/{prefix}", self.door.scheme(), self.bucket);
+            let name = format!("{}{}/{prefix}", self.scheme.prefix(), self.bucket);
             return Err(Failure::missing(format!("{name}: no key has this prefix")));
         }
         Ok(plan)
@@ -190,18 +190,18 @@ impl Source<'_> {
     fn matches(&self, pattern: &Pattern, to: &Location) -> Outcome<Plan> {
         let plan = self.listed(pattern.prefix(), to, |key| pattern.takes(key).then(|| pattern.below(key)))?;
         let nothing = plan.jobs.is_empty() && plan.left_out.is_empty() && self.filter.takes_all();
-        if nothing { Err(pattern.nothing(&self.door, self.bucket)) } else { Ok(plan) }
+        if nothing { Err(pattern.nothing(&self.scheme, self.bucket)) } else { Ok(plan) }
     }
 
     /// Every key under a prefix of which `rest` gives what it is called below the target.
     fn listed(&self, prefix: &str, to: &Location, rest: impl for<'k> Fn(&'k str) -> Option<&'k str>) -> Outcome<Plan> {
         let mut plan = Plan::default();
-        self.holder.each(self.bucket, prefix, |entry| {
+        self.target.each(self.bucket, prefix, |entry| {
             let Listed::Object { key, size, .. } = entry else { return Ok(()) };
             let Some(rest) = rest(&key).filter(|rest| self.filter.takes(rest)) else { return Ok(()) };
             let to = match to {
-                Location::Object { door, bucket, key: target } => Location::Object {
-                    door: door.clone(),
+                Location::Object { scheme, bucket, key: target } => Location::Object {
+                    scheme: scheme.clone(),
                     bucket: bucket.clone(),
                     key: format!("{}{rest}", as_folder(target)),
                 },
@@ -210,13 +210,14 @@ impl Source<'_> {
                 Location::Local(path) => match below(path, rest) {
                     Ok(path) => Location::Local(path),
                     Err(failure) => {
-                        let name = format!("{}{}/{key}", self.door.scheme(), self.bucket);
+                        let name = format!("{}{}/{key}", self.scheme.prefix(), self.bucket);
                         plan.left_out.push(LeftOut { name, reason: failure.message });
                         return Ok(());
                     }
                 },
             };
-            let from = Location::Object { door: self.door.clone(), bucket: self.bucket.to_owned(), key: key.clone() };
+            let from =
+                Location::Object { scheme: self.scheme.clone(), bucket: self.bucket.to_owned(), key: key.clone() };
             plan.jobs.push(Job { from, to, size });
             Ok(())
         })?;
@@ -224,19 +225,19 @@ impl Source<'_> {
     }
 }
 
-fn uploads(path: &Path, to: &Location, reading: &Reading) -> Outcome<Plan> {
+fn uploads(path: &Path, to: &Location, reading: &ReadOptions) -> Outcome<Plan> {
     let metadata = std::fs::metadata(path).map_err(|error| Failure::io(path.display(), &error))?;
     if metadata.is_dir() && !reading.recursive {
         return Err(Failure::usage(format!("{} is a folder; add --recursive", path.display())));
     }
     let (mut jobs, mut left_out) = (Vec::new(), Vec::new());
     match to {
-        Location::Object { door, bucket, key } if metadata.is_dir() => {
+        Location::Object { scheme, bucket, key } if metadata.is_dir() => {
             let prefix = as_folder(key);
-            let mut found = |found: Found| {
+            let mut found = |found: FileFound| {
                 if reading.filter.takes(&found.name) {
                     let key = format!("{prefix}{}", found.name);
-                    let to = Location::Object { door: door.clone(), bucket: bucket.clone(), key };
+                    let to = Location::Object { scheme: scheme.clone(), bucket: bucket.clone(), key };
                     jobs.push(Job { from: Location::Local(found.path), to, size: found.size });
                 }
                 ControlFlow::Continue(())
@@ -283,7 +284,7 @@ mod tests {
     use super::*;
 
     fn s3(bucket: &str, key: &str) -> Location {
-        Location::Object { door: Door::S3, bucket: bucket.to_owned(), key: key.to_owned() }
+        Location::Object { scheme: Scheme::S3, bucket: bucket.to_owned(), key: key.to_owned() }
     }
 
     #[test]
@@ -321,8 +322,8 @@ mod tests {
         std::fs::create_dir(folder.path().join("d")).expect("a folder inside");
         std::fs::write(folder.path().join("d/b +"), b"12").expect("a file");
         std::fs::write(folder.path().join("a"), b"1").expect("a file");
-        assert!(uploads(folder.path(), &s3("k", "p"), &Reading::default()).is_err());
-        let reading = Reading { recursive: true, follow: true, ..Reading::default() };
+        assert!(uploads(folder.path(), &s3("k", "p"), &ReadOptions::default()).is_err());
+        let reading = ReadOptions { recursive: true, follow: true, ..ReadOptions::default() };
         let plan = uploads(folder.path(), &s3("k", "p"), &reading).expect("a plan");
         let found: Vec<(Location, u64)> = plan.jobs.into_iter().map(|job| (job.to, job.size)).collect();
         assert_eq!(found, [(s3("k", "p/a"), 1), (s3("k", "p/d/b +"), 2)]);

@@ -12,12 +12,12 @@ use koine::object::{
 use serde_json::json;
 
 use super::CpArgs;
+use crate::byte_range::RangeArg;
 use crate::failure::{Failure, Outcome};
-use crate::holder::failed;
 use crate::location::Location;
-use crate::object::range::Range;
 use crate::output::{Output, printable};
 use crate::size;
+use crate::target::failed;
 
 /// How much is read and written at once.
 const PIECE_LEN: usize = 1 << 20;
@@ -53,11 +53,11 @@ pub fn run(args: &CpArgs, objects: &Objects, from: &[Location], to: &Location, o
                 Some(version) => objects.head_version(source, version).map_err(failed)?.size,
                 None => objects.head(source.bucket, source.key).map_err(failed)?.size,
             };
-            let (first, length) = args.range.unwrap_or(Range::From(0, None)).within(size);
+            let (first, length) = args.range.unwrap_or(RangeArg::From(0, None)).within(size);
             let range = ByteRange { offset: first, length };
             let target = ObjectName::new(to, to_key);
             match args.offset {
-                Some(offset) => objects.write_copy(source, range, target, offset, args.manner().edit()).wait(),
+                Some(offset) => objects.write_copy(source, range, target, offset, args.options().edit()).wait(),
                 None if args.range.is_none() => copy(args, objects, source, target),
                 None => compose(args, objects, source, range, target),
             }
@@ -78,7 +78,7 @@ fn copy(
     target: ObjectName<'_>,
 ) -> koine::object::Result<ObjectInfo> {
     let options =
-        CopyOptions { source_version: args.version, condition: args.manner().condition(), ..CopyOptions::default() };
+        CopyOptions { source_version: args.version, condition: args.options().condition(), ..CopyOptions::default() };
     objects.copy(source, target, options).wait()
 }
 
@@ -90,7 +90,7 @@ fn compose(
     range: ByteRange,
     target: ObjectName<'_>,
 ) -> koine::object::Result<ObjectInfo> {
-    let put = PutOptions { condition: args.manner().condition(), ..PutOptions::default() };
+    let put = PutOptions { condition: args.options().condition(), ..PutOptions::default() };
     let options = ComposeOptions { put, ..ComposeOptions::default() };
     let segment = Segment { version: args.version, ..Segment::range(source, range.offset, range.length) };
     objects.compose(&[segment], target, options).wait()
@@ -99,7 +99,7 @@ fn compose(
 fn write(args: &CpArgs, objects: &Objects, path: &Path, name: ObjectName<'_>, offset: u64) -> Outcome<u64> {
     let cannot = |error| Failure::io(path.display(), &error);
     let mut file = File::open(path).map_err(cannot)?;
-    let mut writer = objects.write_at(name, offset, args.manner().edit()).map_err(failed)?;
+    let mut writer = objects.write_at(name, offset, args.options().edit()).map_err(failed)?;
     let (mut buffer, mut written) = (vec![0; PIECE_LEN], 0);
     loop {
         let count = file.read(&mut buffer).map_err(cannot)?;
@@ -117,7 +117,7 @@ fn read(args: &CpArgs, objects: &Objects, name: ObjectName<'_>, path: &Path) -> 
     if args.if_absent && path.exists() {
         return Err(Failure::failed(format!("{} already exists", path.display())));
     }
-    let range = args.range.unwrap_or(Range::From(0, None));
+    let range = args.range.unwrap_or(RangeArg::From(0, None));
     let reader = match args.version {
         Some(version) => objects.get_version(name, version),
         None => objects.get(name.bucket, name.key),
@@ -126,7 +126,7 @@ fn read(args: &CpArgs, objects: &Objects, name: ObjectName<'_>, path: &Path) -> 
     let (mut offset, length) = range.within(reader.info().size);
     let end = offset + length;
     let cannot = |error| Failure::io(path.display(), &error);
-    let part = super::beside::Beside::of(path);
+    let part = super::part_file::PartFile::of(path);
     let mut file = File::create(&part.path).map_err(cannot)?;
     while offset < end {
         let wanted = usize::try_from(end - offset).unwrap_or(PIECE_LEN).min(PIECE_LEN);

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 
 use super::checksum;
+use super::context::ServerContext;
 use super::summary::Verified;
-use super::transfer::Context;
 use crate::client::{Carried, Part};
 use crate::failure::{Failure, Outcome};
 
 /// Uploads one file; in parts when it is longer than one.
-pub async fn run(context: &Arc<Context>, path: &Path, bucket: &str, key: &str) -> Outcome<Verified> {
+pub async fn run(context: &Arc<ServerContext>, path: &Path, bucket: &str, key: &str) -> Outcome<Verified> {
     let failed = |error| Failure::io(path.display(), &error);
     let file = Arc::new(File::open(path).map_err(failed)?);
     let before = file.metadata().map_err(failed)?;
@@ -46,7 +46,7 @@ pub async fn run(context: &Arc<Context>, path: &Path, bucket: &str, key: &str) -
 
 /// Sends all parts, as many at once as there are permits; gives them in order, and the checksum of the whole.
 async fn send_parts(
-    context: &Arc<Context>,
+    context: &Arc<ServerContext>,
     file: &Arc<File>,
     path: &Path,
     (bucket, key, upload): (&str, &str, &str),

@@ -9,7 +9,7 @@ use clap::Args;
 use koine::kv::{Batch, Condition, Operation, Payload, Place, Refusal, SpaceId, Version};
 use serde::Deserialize;
 
-use super::{Session, Target};
+use super::{Session, SpaceArgs};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 
@@ -30,7 +30,7 @@ pub(super) struct BatchArgs {
     #[arg(long, value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
-    target: Target,
+    target: SpaceArgs,
 }
 
 /// One line: what is named first decides which it is.

@@ -47,7 +47,7 @@ pub struct KvArgs {
 
 /// What every one of them takes.
 #[derive(Args, Debug)]
-struct Target {
+struct SpaceArgs {
     /// The space of the keys.
     #[arg(long, value_name = "ID", default_value_t = SPACE_DEFAULT)]
     space: u64,
@@ -64,7 +64,7 @@ enum KvCommand {
     /// Write the value of a key to standard output or a file.
     Get(values::GetArgs),
     /// Set the value of a key, or a part of it.
-    Put(values::PutArgs),
+    Put(values::KeyPutArgs),
     /// Remove a key, or all with a prefix.
     Del(DelArgs),
     /// List keys in order.
@@ -76,7 +76,7 @@ enum KvCommand {
     /// Do many things at once, or none: a line of JSON each.
     Batch(batch::BatchArgs),
     /// Version and size of a key; exit code 4 when it is not there.
-    Stat(StatArgs),
+    Stat(KeyStatArgs),
 }
 
 #[derive(Args, Debug)]
@@ -90,7 +90,7 @@ struct DelArgs {
     #[arg(long)]
     prefix: bool,
     #[command(flatten)]
-    target: Target,
+    target: SpaceArgs,
 }
 
 #[derive(Args, Debug)]
@@ -105,17 +105,17 @@ struct PairArgs {
     #[arg(long)]
     if_absent: bool,
     #[command(flatten)]
-    target: Target,
+    target: SpaceArgs,
 }
 
 #[derive(Args, Debug)]
-struct StatArgs {
+struct KeyStatArgs {
     #[arg(value_name = "STORE", env = "KOINE_STORE")]
     store: String,
     #[arg(value_name = "KEY")]
     key: String,
     #[command(flatten)]
-    target: Target,
+    target: SpaceArgs,
 }
 
 /// An open store and how its keys are told.
@@ -126,16 +126,16 @@ struct Session {
 }
 
 impl Session {
-    fn open(place: &str, target: &Target) -> Outcome<Session> {
+    fn open(place: &str, target: &SpaceArgs) -> Outcome<Session> {
         Session::open_as(place, target, false)
     }
 
     /// To look only: a store that nobody holds is not changed by a byte.
-    fn look(place: &str, target: &Target) -> Outcome<Session> {
+    fn look(place: &str, target: &SpaceArgs) -> Outcome<Session> {
         Session::open_as(place, target, true)
     }
 
-    fn open_as(place: &str, target: &Target, read_only: bool) -> Outcome<Session> {
+    fn open_as(place: &str, target: &SpaceArgs, read_only: bool) -> Outcome<Session> {
         let key = target.key_file.as_deref().map(read_key).transpose()?;
         // A store that is not there is not made: a slip of the pen would be a new store.
         let options = OpenOptions { join: true, read_only, key, ..OpenOptions::default() };
@@ -260,7 +260,7 @@ fn pair(args: &PairArgs, output: Output, did: &str, operation: impl Fn(Place, Pl
     })
 }
 
-fn stat(args: &StatArgs, output: Output) -> Outcome {
+fn stat(args: &KeyStatArgs, output: Output) -> Outcome {
     let session = Session::look(&args.store, &args.target)?;
     let at = session.place(&args.key)?;
     let found = session.kv().view().and_then(|view| view.stat(at.space, &at.key)).map_err(failed)?;

@@ -4,7 +4,7 @@ use clap::Args;
 use koine::kv::{Direction, KeyRange};
 use serde_json::json;
 
-use super::{Session, Target, failed};
+use super::{Session, SpaceArgs, failed};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, printable};
 
@@ -34,7 +34,7 @@ pub(super) struct ScanArgs {
     #[arg(long)]
     values: bool,
     #[command(flatten)]
-    target: Target,
+    target: SpaceArgs,
 }
 
 /// Runs `koine kv scan`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use koine::kv::{Batch, Condition, Operation, Payload, Refusal, STAGE_PIECE_LEN_MAX, StageHint};
 
-use super::{Session, Target, failed};
+use super::{Session, SpaceArgs, failed};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, printable};
 
@@ -27,11 +27,11 @@ pub(super) struct GetArgs {
     #[arg(long, value_name = "N")]
     length: Option<u64>,
     #[command(flatten)]
-    target: Target,
+    target: SpaceArgs,
 }
 
 #[derive(Args, Debug)]
-pub(super) struct PutArgs {
+pub(super) struct KeyPutArgs {
     #[arg(value_name = "STORE", env = "KOINE_STORE")]
     store: String,
     #[arg(value_name = "KEY")]
@@ -55,7 +55,7 @@ pub(super) struct PutArgs {
     #[arg(long)]
     append: bool,
     #[command(flatten)]
-    target: Target,
+    target: SpaceArgs,
 }
 
 /// Runs `koine kv get`.
@@ -94,7 +94,7 @@ pub(super) fn get(args: &GetArgs, output: Output) -> Outcome {
 }
 
 /// Runs `koine kv put`.
-pub(super) fn put(args: &PutArgs, output: Output) -> Outcome {
+pub(super) fn put(args: &KeyPutArgs, output: Output) -> Outcome {
     let session = Session::open(&args.store, &args.target)?;
     let at = session.place(&args.key)?;
     session.make_space()?;

@@ -11,11 +11,11 @@ use crate::output::Output;
 #[derive(Args, Debug)]
 pub struct NodeArgs {
     #[command(subcommand)]
-    command: Command,
+    command: NodeCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum Command {
+enum NodeCommand {
     /// Serve the keys and values of a device, by the wire alone.
     Data(Box<data::DataArgs>),
 }
@@ -23,6 +23,6 @@ enum Command {
 /// Runs `koine node`.
 pub fn run(args: &NodeArgs, output: Output) -> Outcome {
     match &args.command {
-        Command::Data(args) => data::run(args, output),
+        NodeCommand::Data(args) => data::run(args, output),
     }
 }

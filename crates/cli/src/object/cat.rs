@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use clap::Args;
 use koine::object::VersionId;
 
-use super::range::Range;
-use super::{Named, no_versions};
+use super::{ObjectUrl, no_versions};
+use crate::byte_range::RangeArg;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach, failed};
 use crate::output::Output;
+use crate::target::{Target, TargetArgs, failed};
 
 const EXAMPLES: &str = "Examples:
   koine cat --store store.koine koine://logs/today
@@ -28,12 +28,12 @@ pub struct CatArgs {
     objects: Vec<String>,
     /// FIRST-LAST, FIRST- or -COUNT, in bytes.
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
-    range: Option<Range>,
+    range: Option<RangeArg>,
     /// A version of the object, as `koine ls --versions` tells it.
     #[arg(long, value_name = "ID")]
     version: Option<VersionId>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine cat`.
@@ -41,26 +41,26 @@ pub fn run(args: &CatArgs, output: Output) -> Outcome {
     if output.is_json() {
         return Err(Failure::usage("bytes are not JSON: leave out --json"));
     }
-    let range = args.range.unwrap_or(Range::From(0, None));
+    let range = args.range.unwrap_or(RangeArg::From(0, None));
     for text in &args.objects {
-        let named = Named::object(text)?;
-        let holder = args.reach.open(&named.door)?;
-        let done = write_out(&holder, &named, args.version, range);
-        let closed = holder.close();
+        let named = ObjectUrl::object(text)?;
+        let target = args.reach.open(&named.scheme)?;
+        let done = write_out(&target, &named, args.version, range);
+        let closed = target.close();
         done.and(closed)?;
     }
     Ok(())
 }
 
-fn write_out(holder: &Holder, named: &Named, version: Option<VersionId>, range: Range) -> Outcome {
+fn write_out(target: &Target, named: &ObjectUrl, version: Option<VersionId>, range: RangeArg) -> Outcome {
     let mut out = io::stdout().lock();
     let mut write = |bytes: &[u8]| match out.write_all(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(Failure::io("cannot write to standard output", &error)),
         Ok(()) => Ok(()),
     };
-    match holder {
-        Holder::Store(store) => {
+    match target {
+        Target::Store(store) => {
             let reader = match version {
                 None => store.objects().get(&named.bucket, &named.key),
                 Some(version) => store.objects().get_version(named.name(), version),
@@ -71,8 +71,8 @@ fn write_out(holder: &Holder, named: &Named, version: Option<VersionId>, range: 
                 write(&bytes)
             })?;
         }
-        Holder::S3 { .. } if version.is_some() => return Err(no_versions(named)),
-        Holder::S3 { client, runtime } => {
+        Target::S3 { .. } if version.is_some() => return Err(no_versions(named)),
+        Target::S3 { client, runtime } => {
             let object = runtime.block_on(client.head(&named.bucket, &named.key))?;
             each_piece(range.within(object.size), |offset, length| {
                 let got = client.get(&named.bucket, &named.key, &object.etag, offset, length);

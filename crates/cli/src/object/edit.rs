@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use koine::object::{EditOptions, Expected, ObjectName};
 
-use super::{Named, in_store, info};
+use super::{ObjectUrl, in_store, info};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed};
 use crate::output::{Output, printable};
 use crate::size;
+use crate::target::{TargetArgs, failed};
 
 const APPEND_EXAMPLES: &str = "Examples:
   date | koine append --store store.koine koine://logs/today
@@ -38,7 +38,7 @@ pub struct AppendArgs {
     #[arg(long)]
     no_create: bool,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// The options of `koine truncate`.
@@ -52,12 +52,12 @@ pub struct TruncateArgs {
     #[arg(value_name = "SIZE", value_parser = size::parse)]
     size: u64,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine append`.
 pub fn append(args: &AppendArgs, output: Output) -> Outcome {
-    let named = Named::object(&args.object)?;
+    let named = ObjectUrl::object(&args.object)?;
     let cannot = |error: io::Error| Failure::io(format!("cannot read {}", args.file.display()), &error);
     let mut from: Box<dyn Read> = match args.file == Path::new("-") {
         true => Box::new(io::stdin().lock()),
@@ -83,7 +83,7 @@ pub fn append(args: &AppendArgs, output: Output) -> Outcome {
 
 /// Runs `koine truncate`.
 pub fn truncate(args: &TruncateArgs, output: Output) -> Outcome {
-    let named = Named::object(&args.object)?;
+    let named = ObjectUrl::object(&args.object)?;
     let info = in_store(&args.reach, &[&named], |store| {
         let name = ObjectName::new(&named.bucket, &named.key);
         store.objects().truncate(name, args.size, EditOptions::default()).wait().map_err(failed)
@@ -91,7 +91,7 @@ pub fn truncate(args: &TruncateArgs, output: Output) -> Outcome {
     tell("truncated", &named, &info, output)
 }
 
-fn tell(did: &str, named: &Named, info: &koine::object::ObjectInfo, output: Output) -> Outcome {
+fn tell(did: &str, named: &ObjectUrl, info: &koine::object::ObjectInfo, output: Output) -> Outcome {
     output.people(format!("{did} {}; it has {} now", printable(&named.to_string()), size::show(info.size)))?;
     output.json(&info::object(&named.bucket, info))
 }

@@ -4,10 +4,10 @@ use clap::Args;
 use koine::object::{Action, Asker};
 use serde_json::json;
 
-use super::{Named, look_in_store};
+use super::{ObjectUrl, look_in_store};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed};
 use crate::output::{Output, printable};
+use crate::target::{TargetArgs, failed};
 
 /// The options of `koine bucket explain`.
 #[derive(Args, Debug)]
@@ -25,7 +25,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "KEY")]
     access_key: Option<String>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 fn action(text: &str) -> Result<Action, String> {
@@ -34,7 +34,7 @@ fn action(text: &str) -> Result<Action, String> {
 
 /// Runs `koine bucket explain`.
 pub fn run(args: &ExplainArgs, output: Output) -> Outcome {
-    let named = Named::parse(&args.name)?;
+    let named = ObjectUrl::parse(&args.name)?;
     let key = Some(named.key.as_str()).filter(|key| !key.is_empty());
     let (asker, who) = match (&args.user, &args.access_key) {
         (Some(user), _) => (Asker::User(user.clone()), user.as_str()),

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::users::{QuotaArgs, identities, names, read_text, show_usage};
 use super::versions::{VersioningCommand, versioning};
-use super::{Named, explain, in_store, look_in_store, settings};
+use super::{ObjectUrl, explain, in_store, look_in_store, settings};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
+use crate::target::{TargetArgs, failed, rfc3339};
 
 const GROUP_EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
@@ -41,15 +41,15 @@ pub struct GroupArgs {
 #[derive(Subcommand, Debug)]
 enum GroupCommand {
     /// Make a group.
-    Add(AddArgs),
+    Add(GroupAddArgs),
     /// Delete a group with its users, its buckets and all that they hold.
-    Rm(RemoveArgs),
+    Rm(GroupRemoveArgs),
     /// List groups.
-    Ls(ReachArgs),
+    Ls(IdentityTargetArgs),
     /// What is known of a group, and what its buckets hold.
-    Info(NameArgs),
+    Info(GroupName),
     /// Change a group.
-    Set(SetArgs),
+    Set(GroupSetArgs),
     /// Make a user a member of one more group.
     Join(MemberArgs),
     /// Take a user out of a group that is not its home.
@@ -57,42 +57,42 @@ enum GroupCommand {
 }
 
 #[derive(Args, Debug)]
-pub(super) struct ReachArgs {
+pub(super) struct IdentityTargetArgs {
     #[command(flatten)]
-    pub(super) reach: Reach,
+    pub(super) reach: TargetArgs,
 }
 
 #[derive(Args, Debug)]
-struct RemoveArgs {
+struct GroupRemoveArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: GroupName,
     /// Do not ask: its buckets go with all that they hold.
     #[arg(long)]
     yes: bool,
 }
 
 #[derive(Args, Debug)]
-struct NameArgs {
+struct GroupName {
     /// The group.
     #[arg(value_name = "GROUP")]
     group: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 #[derive(Args, Debug)]
-struct AddArgs {
+struct GroupAddArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: GroupName,
     /// What it is for.
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
 }
 
 #[derive(Args, Debug)]
-struct SetArgs {
+struct GroupSetArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: GroupName,
     /// Another name.
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
@@ -109,7 +109,7 @@ struct SetArgs {
 #[derive(Args, Debug)]
 struct MemberArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: GroupName,
     /// The user.
     #[arg(value_name = "USER")]
     user: String,
@@ -146,7 +146,7 @@ enum BucketCommand {
         command: VersioningCommand,
     },
     /// Set metadata, tags, quotas, and whether access times are kept.
-    Set(settings::SetArgs),
+    Set(settings::BucketSetArgs),
     /// Indexes, by which objects are found by metadata and tags: add, list and take away.
     Index(settings::IndexArgs),
 }
@@ -154,11 +154,11 @@ enum BucketCommand {
 #[derive(Subcommand, Debug)]
 enum OwnerCommand {
     /// Show who owns a bucket.
-    Show(BucketName),
+    Show(BucketNameArgs),
     /// Give a bucket to a user.
     Set {
         #[command(flatten)]
-        of: BucketName,
+        of: BucketNameArgs,
         /// The new owner.
         #[arg(value_name = "USER")]
         owner: String,
@@ -171,29 +171,29 @@ enum OwnerCommand {
 #[derive(Subcommand, Debug)]
 enum PolicyCommand {
     /// Show the policy of a bucket.
-    Show(BucketName),
+    Show(BucketNameArgs),
     /// Set the policy of a bucket.
     Set {
         #[command(flatten)]
-        of: BucketName,
+        of: BucketNameArgs,
         /// The policy in JSON; `-` is standard input.
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
     /// Remove the policy of a bucket.
-    Rm(BucketName),
+    Rm(BucketNameArgs),
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct BucketName {
+pub(crate) struct BucketNameArgs {
     /// koine://BUCKET.
     #[arg(value_name = "BUCKET")]
     pub(crate) bucket: String,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: TargetArgs,
 }
 
-fn remove(RemoveArgs { name, yes }: &RemoveArgs, output: Output) -> Outcome {
+fn remove(GroupRemoveArgs { name, yes }: &GroupRemoveArgs, output: Output) -> Outcome {
     if !yes {
         let query = BucketQuery { group: Some(name.group.clone()), limit: 1000, ..BucketQuery::default() };
         let held = look_in_store(&name.reach, &[], |store| store.objects().list_buckets(&query).map_err(failed))?;
@@ -228,7 +228,7 @@ fn confirm(group: &str, held: &BucketPage, output: Output) -> Outcome {
 /// Runs `koine group`.
 pub fn run(args: &GroupArgs, output: Output) -> Outcome {
     match &args.command {
-        GroupCommand::Add(AddArgs { name, description }) => {
+        GroupCommand::Add(GroupAddArgs { name, description }) => {
             let made = identities(&name.reach, |identities| {
                 identities.create_group(&name.group, description).wait().map_err(failed)
             })?;
@@ -278,7 +278,7 @@ fn member(kind: &str, now: &str, args: &MemberArgs, output: Output) -> Outcome {
     output.done(text, &json!({ "type": kind, "group": group, "user": user }))
 }
 
-fn list(args: &ReachArgs, output: Output) -> Outcome {
+fn list(args: &IdentityTargetArgs, output: Output) -> Outcome {
     identities(&args.reach, |identities| {
         let mut query = NameQuery::default();
         loop {
@@ -313,7 +313,7 @@ pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
         BucketCommand::Set(args) => settings::set(args, output),
         BucketCommand::Index(args) => settings::index(args, output),
         BucketCommand::Policy { command: PolicyCommand::Show(of) } => {
-            let named = Named::bucket(&of.bucket)?;
+            let named = ObjectUrl::bucket(&of.bucket)?;
             in_store(&of.reach, &[&named], |store| {
                 tell(&store.objects().identities().bucket_policy(&named.bucket).map_err(failed)?, output)
             })
@@ -325,8 +325,8 @@ pub fn bucket(args: &BucketArgs, output: Output) -> Outcome {
     }
 }
 
-fn owner(of: &BucketName, to: Option<(&String, Option<&str>)>, output: Output) -> Outcome {
-    let named = Named::bucket(&of.bucket)?;
+fn owner(of: &BucketNameArgs, to: Option<(&String, Option<&str>)>, output: Output) -> Outcome {
+    let named = ObjectUrl::bucket(&of.bucket)?;
     let (owner, group) = in_store(&of.reach, &[&named], |store| {
         let identities = store.objects().identities();
         if let Some((owner, group)) = to {
@@ -338,8 +338,8 @@ fn owner(of: &BucketName, to: Option<(&String, Option<&str>)>, output: Output) -
     output.json(&json!({ "type": "bucket", "bucket": named.bucket, "owner": owner, "group": group }))
 }
 
-fn set_policy(of: &BucketName, document: Option<String>, output: Output) -> Outcome {
-    let named = Named::bucket(&of.bucket)?;
+fn set_policy(of: &BucketNameArgs, document: Option<String>, output: Output) -> Outcome {
+    let named = ObjectUrl::bucket(&of.bucket)?;
     in_store(&of.reach, &[&named], |store| {
         let set = store.objects().identities().set_bucket_policy(&named.bucket, document.as_deref());
         set.wait().map_err(failed)

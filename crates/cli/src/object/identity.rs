@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use super::groups::{ReachArgs, policy_changed, tell};
+use super::groups::{IdentityTargetArgs, policy_changed, tell};
 use super::sealing;
 use super::users::{identities, read_text};
 use crate::failure::Outcome;
-use crate::holder::{Reach, failed};
 use crate::output::{Output, printable};
+use crate::target::{TargetArgs, failed};
 
 const IDENTITY_EXAMPLES: &str = "Examples:
   koine identity root reset --store store.koine     a new key and password for root; all others of root's are taken back
@@ -54,30 +54,30 @@ enum IdentityCommand {
 #[derive(Subcommand, Debug)]
 enum RootCommand {
     /// Give root a new key and a new password, for whoever owns the store.
-    Reset(ReachArgs),
+    Reset(IdentityTargetArgs),
 }
 
 #[derive(Subcommand, Debug)]
 enum SealingCommand {
     /// Begin to seal the secrets of access keys, with a key in a file beside the store; the first secret does so by itself.
-    Make(ReachArgs),
+    Make(IdentityTargetArgs),
     /// Seal all secrets of access keys anew with a new key, also while the store is served; interrupted, it goes on.
-    Rotate(ReachArgs),
+    Rotate(IdentityTargetArgs),
     /// Remove the access keys whose secrets cannot be opened any more, because their sealing key is lost.
-    Forget(ReachArgs),
+    Forget(IdentityTargetArgs),
 }
 
 #[derive(Subcommand, Debug)]
 enum PublicAccessCommand {
     /// Show whether public access is on.
-    Show(ReachArgs),
+    Show(IdentityTargetArgs),
     /// Switch public access on or off.
     Set {
         /// What it is to be.
         #[arg(value_name = "STATE")]
         state: Switch,
         #[command(flatten)]
-        reach: Reach,
+        reach: TargetArgs,
     },
 }
 
@@ -110,7 +110,7 @@ struct PolicyName {
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine identity`.
@@ -149,7 +149,7 @@ pub fn run(args: &IdentityArgs, output: Output) -> Outcome {
     }
 }
 
-fn public_access(reach: &Reach, state: Option<Switch>, output: Output) -> Outcome {
+fn public_access(reach: &TargetArgs, state: Option<Switch>, output: Output) -> Outcome {
     let is_on = identities(reach, |identities| {
         if let Some(state) = state {
             identities.set_public_access(state == Switch::On).wait().map_err(failed)?;

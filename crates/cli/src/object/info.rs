@@ -4,11 +4,11 @@ use clap::Args;
 use koine::object::{AccessTimes, ContentHeaders, ObjectInfo, Objects, VersionId};
 use serde_json::{Value, json};
 
-use super::{Named, no_versions};
+use super::{ObjectUrl, no_versions};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach, failed, rfc3339};
 use crate::output::{Output, printable};
 use crate::size;
+use crate::target::{Target, TargetArgs, failed, rfc3339};
 
 const EXAMPLES: &str = "Examples:
   koine info --store store.koine koine://photos/a.jpg
@@ -28,16 +28,16 @@ pub struct InfoArgs {
     #[arg(long, value_name = "ID")]
     version: Option<VersionId>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine info`.
 pub fn run(args: &InfoArgs, output: Output) -> Outcome {
     for text in &args.names {
-        let named = Named::parse(text)?;
-        let holder = args.reach.look(&named.door)?;
-        let told = tell(&holder, &named, args.version);
-        let closed = holder.close();
+        let named = ObjectUrl::parse(text)?;
+        let target = args.reach.look(&named.scheme)?;
+        let told = tell(&target, &named, args.version);
+        let closed = target.close();
         let value = told?;
         closed?;
         if !args.quiet {
@@ -48,23 +48,23 @@ pub fn run(args: &InfoArgs, output: Output) -> Outcome {
     Ok(())
 }
 
-fn tell(holder: &Holder, named: &Named, version: Option<VersionId>) -> Outcome<Value> {
-    let Named { bucket, key, .. } = named;
-    match (holder, version) {
+fn tell(target: &Target, named: &ObjectUrl, version: Option<VersionId>) -> Outcome<Value> {
+    let ObjectUrl { bucket, key, .. } = named;
+    match (target, version) {
         (_, Some(_)) if key.is_empty() => {
             Err(Failure::usage(format!("{named} is a whole bucket; name a key in it to see a version")))
         }
-        (Holder::S3 { .. }, Some(_)) => Err(no_versions(named)),
-        (Holder::Store(store), Some(version)) => {
+        (Target::S3 { .. }, Some(_)) => Err(no_versions(named)),
+        (Target::Store(store), Some(version)) => {
             Ok(object(bucket, &store.objects().head_version(named.name(), version).map_err(failed)?))
         }
-        (Holder::Store(store), None) if key.is_empty() => self::bucket(store.objects(), bucket),
-        (Holder::Store(store), None) => Ok(object(bucket, &store.objects().head(bucket, key).map_err(failed)?)),
-        (Holder::S3 { client, runtime }, None) if key.is_empty() => {
+        (Target::Store(store), None) if key.is_empty() => self::bucket(store.objects(), bucket),
+        (Target::Store(store), None) => Ok(object(bucket, &store.objects().head(bucket, key).map_err(failed)?)),
+        (Target::S3 { client, runtime }, None) if key.is_empty() => {
             runtime.block_on(client.list(bucket, "", "/", None))?;
             Ok(json!({ "type": "bucket", "bucket": bucket }))
         }
-        (Holder::S3 { client, runtime }, None) => {
+        (Target::S3 { client, runtime }, None) => {
             let found = runtime.block_on(client.head(bucket, key))?;
             let sum = found.checksum.map(|sum| json!({ "CRC64NVME": hex::encode(sum.to_be_bytes()) }));
             Ok(json!({ "type": "object", "bucket": bucket, "key": key, "size": found.size, "etag": found.etag,
@@ -125,7 +125,7 @@ fn headers(headers: &ContentHeaders) -> Value {
 }
 
 /// The same for people: a line for each field that says something.
-fn lines(named: &Named, value: &Value) -> String {
+fn lines(named: &ObjectUrl, value: &Value) -> String {
     let mut text = printable(&named.to_string());
     let fields = value.as_object().into_iter().flatten();
     for (name, value) in fields.filter(|(name, _)| !matches!(name.as_str(), "type" | "bucket" | "key")) {

@@ -13,7 +13,6 @@ pub mod identity;
 pub mod info;
 pub mod multipart;
 pub mod mv;
-pub mod range;
 pub mod rm;
 pub mod sealing;
 pub mod search;
@@ -27,24 +26,24 @@ use koine::Store;
 use koine::object::ObjectName;
 
 use crate::failure::{Failure, Outcome};
-use crate::holder::Reach;
-use crate::location::{Door, Location};
+use crate::location::{Location, Scheme};
+use crate::target::TargetArgs;
 
 /// A bucket's or an object's name as the command line has it.
-pub(crate) struct Named {
-    pub door: Door,
+pub(crate) struct ObjectUrl {
+    pub scheme: Scheme,
     pub bucket: String,
     pub key: String,
 }
 
-impl Named {
+impl ObjectUrl {
     /// Reads a name; a local path is a failure.
     pub fn parse(text: &str) -> Outcome<Self> {
         match Location::parse(text)? {
             Location::Object { bucket, .. } if bucket.is_empty() => {
                 Err(Failure::usage(format!("{text}: the bucket is missing; write koine://BUCKET/KEY")))
             }
-            Location::Object { door, bucket, key } => Ok(Named { door, bucket, key }),
+            Location::Object { scheme, bucket, key } => Ok(ObjectUrl { scheme, bucket, key }),
             Location::Local(_) => {
                 Err(Failure::usage(format!("{text} is a local path; write koine://BUCKET/KEY or s3://BUCKET/KEY")))
             }
@@ -53,9 +52,9 @@ impl Named {
 
     /// A bucket alone.
     pub fn bucket(text: &str) -> Outcome<Self> {
-        let named = Named::parse(text)?;
+        let named = ObjectUrl::parse(text)?;
         if !named.key.is_empty() {
-            return Err(Failure::usage(format!("{text} names an object; write {}BUCKET", named.door.scheme())));
+            return Err(Failure::usage(format!("{text} names an object; write {}BUCKET", named.scheme.prefix())));
         }
         Ok(named)
     }
@@ -67,7 +66,7 @@ impl Named {
 
     /// An object.
     pub fn object(text: &str) -> Outcome<Self> {
-        let named = Named::parse(text)?;
+        let named = ObjectUrl::parse(text)?;
         if named.key.is_empty() {
             return Err(Failure::usage(format!("{text} is a whole bucket; name a key in it")));
         }
@@ -76,19 +75,27 @@ impl Named {
 }
 
 /// What is said of versions of an S3 server, which this program has no call for.
-pub(crate) fn no_versions(named: &Named) -> Failure {
+pub(crate) fn no_versions(named: &ObjectUrl) -> Failure {
     Failure::usage(format!("{named}: versions are only available in a store; name it koine://BUCKET/KEY, with --store"))
 }
 
 /// Opens the store, does something in it and closes it; for what S3 has no call, or this program none for it.
-pub(crate) fn in_store<T>(reach: &Reach, named: &[&Named], act: impl FnOnce(&Store) -> Outcome<T>) -> Outcome<T> {
-    check_doors(named)?;
+pub(crate) fn in_store<T>(
+    reach: &TargetArgs,
+    named: &[&ObjectUrl],
+    act: impl FnOnce(&Store) -> Outcome<T>,
+) -> Outcome<T> {
+    check_schemes(named)?;
     close_after(reach.store()?, act)
 }
 
 /// The same to look only.
-pub(crate) fn look_in_store<T>(reach: &Reach, named: &[&Named], act: impl FnOnce(&Store) -> Outcome<T>) -> Outcome<T> {
-    check_doors(named)?;
+pub(crate) fn look_in_store<T>(
+    reach: &TargetArgs,
+    named: &[&ObjectUrl],
+    act: impl FnOnce(&Store) -> Outcome<T>,
+) -> Outcome<T> {
+    check_schemes(named)?;
     close_after(reach.look_at_store()?, act)
 }
 
@@ -98,8 +105,8 @@ fn close_after<T>(store: Store, act: impl FnOnce(&Store) -> Outcome<T>) -> Outco
     done
 }
 
-fn check_doors(named: &[&Named]) -> Outcome {
-    match named.iter().find(|named| named.door != Door::Store) {
+fn check_schemes(named: &[&ObjectUrl]) -> Outcome {
+    match named.iter().find(|named| named.scheme != Scheme::Store) {
         None => Ok(()),
         Some(named) => Err(Failure::usage(format!(
             "{named}: this works only in a store; name it koine://BUCKET/KEY, with --store"
@@ -107,8 +114,8 @@ fn check_doors(named: &[&Named]) -> Outcome {
     }
 }
 
-impl std::fmt::Display for Named {
+impl std::fmt::Display for ObjectUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}/{}", self.door.scheme(), self.bucket, self.key)
+        write!(f, "{}{}/{}", self.scheme.prefix(), self.bucket, self.key)
     }
 }

@@ -11,12 +11,12 @@ use koine::object::{
 };
 use serde_json::{Value, json};
 
-use super::range::Range;
-use super::{Named, in_store, info};
+use super::{ObjectUrl, in_store, info};
+use crate::byte_range::RangeArg;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
 use crate::size;
+use crate::target::{TargetArgs, failed, rfc3339};
 
 const EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
@@ -44,9 +44,9 @@ enum MultipartCommand {
     /// Begin an upload; tells its id.
     Create(ObjectArgs),
     /// Put a part from a file, or from standard input.
-    Put(PutArgs),
+    Put(PartPutArgs),
     /// Make a part from an object, without copying its bytes.
-    Copy(CopyArgs),
+    Copy(PartCopyArgs),
     /// List the parts of an upload.
     Parts(UploadArgs),
     /// Make the object of all parts, in the order of their numbers.
@@ -63,7 +63,7 @@ struct ObjectArgs {
     #[arg(value_name = "OBJECT")]
     object: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 #[derive(Args, Debug)]
@@ -76,7 +76,7 @@ struct UploadArgs {
 }
 
 #[derive(Args, Debug)]
-struct PutArgs {
+struct PartPutArgs {
     #[command(flatten)]
     of: UploadArgs,
     /// 1 to 10,000.
@@ -88,7 +88,7 @@ struct PutArgs {
 }
 
 #[derive(Args, Debug)]
-struct CopyArgs {
+struct PartCopyArgs {
     #[command(flatten)]
     of: UploadArgs,
     /// 1 to 10,000.
@@ -99,7 +99,7 @@ struct CopyArgs {
     from: String,
     /// FIRST-LAST, FIRST- or -COUNT, in bytes.
     #[arg(long, value_name = "RANGE", allow_hyphen_values = true)]
-    range: Option<Range>,
+    range: Option<RangeArg>,
 }
 
 #[derive(Args, Debug)]
@@ -132,13 +132,13 @@ pub fn run(args: &MultipartArgs, output: Output) -> Outcome {
 
 /// Does something with an upload of a store.
 fn on_upload<T>(args: &UploadArgs, act: impl FnOnce(&Objects, ObjectName<'_>, UploadId) -> Outcome<T>) -> Outcome<T> {
-    let named = Named::object(&args.of.object)?;
+    let named = ObjectUrl::object(&args.of.object)?;
     let name = ObjectName::new(&named.bucket, &named.key);
     in_store(&args.of.reach, &[&named], |store| act(store.objects(), name, args.upload))
 }
 
 fn create(args: &ObjectArgs, output: Output) -> Outcome {
-    let named = Named::object(&args.object)?;
+    let named = ObjectUrl::object(&args.object)?;
     let upload = in_store(&args.reach, &[&named], |store| {
         store.objects().create_upload(&named.bucket, &named.key, UploadOptions::default()).wait().map_err(failed)
     })?;
@@ -146,7 +146,7 @@ fn create(args: &ObjectArgs, output: Output) -> Outcome {
     output.json(&json!({ "type": "upload", "bucket": named.bucket, "key": named.key, "upload": upload.to_string() }))
 }
 
-fn put(args: &PutArgs, output: Output) -> Outcome {
+fn put(args: &PartPutArgs, output: Output) -> Outcome {
     let cannot = |error: io::Error| Failure::io(format!("cannot read {}", args.file.display()), &error);
     let mut from: Box<dyn Read> = match args.file == Path::new("-") {
         true => Box::new(io::stdin().lock()),
@@ -168,8 +168,8 @@ fn put(args: &PutArgs, output: Output) -> Outcome {
     show_part(&part, output)
 }
 
-fn copy(args: &CopyArgs, output: Output) -> Outcome {
-    let from = Named::object(&args.from)?;
+fn copy(args: &PartCopyArgs, output: Output) -> Outcome {
+    let from = ObjectUrl::object(&args.from)?;
     let source = ObjectName::new(&from.bucket, &from.key);
     let part = on_upload(&args.of, |objects, name, upload| {
         let range = match args.range {
@@ -192,7 +192,7 @@ fn complete(args: &CompleteArgs, output: Output) -> Outcome {
         let options = CompleteOptions { all_parts: true, condition, ..CompleteOptions::default() };
         objects.complete_upload(name, upload, options).wait().map_err(failed)
     })?;
-    let named = Named::object(&args.of.of.object)?;
+    let named = ObjectUrl::object(&args.of.of.object)?;
     output.people(format!(
         "completed {}, {} in {} parts",
         printable(&named.to_string()),
@@ -203,7 +203,7 @@ fn complete(args: &CompleteArgs, output: Output) -> Outcome {
 }
 
 fn list(args: &ObjectArgs, output: Output) -> Outcome {
-    let named = Named::parse(&args.object)?;
+    let named = ObjectUrl::parse(&args.object)?;
     in_store(&args.reach, &[&named], |store| {
         let mut query = UploadQuery { prefix: named.key.clone(), limit: PAGE_LEN, ..UploadQuery::default() };
         loop {

@@ -4,15 +4,15 @@ use clap::Args;
 use koine::object::{ErrorKind, ExchangeOptions, ListQuery, ObjectName, Objects, PutCondition, RenameOptions};
 use serde_json::json;
 
-use super::{Named, in_store};
-use crate::cp::plan::{self, Plan, Reading};
+use super::{ObjectUrl, in_store};
+use crate::cp::plan::{self, Plan, ReadOptions};
 use crate::cp::tell_left_out;
-use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed};
-use crate::location::{Door, Location};
+use crate::location::{Location, Scheme};
 use crate::output::{Output, printable};
 use crate::pattern::Pattern;
+use crate::target::{TargetArgs, failed};
+use crate::targets::Targets;
 
 const MOVE_EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
@@ -44,7 +44,7 @@ pub struct MvArgs {
     #[arg(long)]
     if_absent: bool,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// The options of `koine exchange`.
@@ -58,26 +58,26 @@ pub struct ExchangeArgs {
     #[arg(value_name = "OTHER")]
     other: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine mv`.
 pub fn run(args: &MvArgs, output: Output) -> Outcome {
     let from = args.from.iter().map(|name| Location::parse(name)).collect::<Outcome<Vec<_>>>()?;
     let to = Location::parse(&args.to)?;
-    if !from.iter().chain([&to]).all(|name| matches!(name, Location::Object { door: Door::Store, .. })) {
+    if !from.iter().chain([&to]).all(|name| matches!(name, Location::Object { scheme: Scheme::Store, .. })) {
         return Err(Failure::usage(
             "koine mv moves within a store: name both sides koine://BUCKET/KEY (else: koine cp, then koine rm)",
         ));
     }
-    let doors = Doors::open(&args.reach, from.iter().chain([&to]))?;
-    let done = move_all(args, &doors, &from, &to, output);
-    let closed = doors.close();
+    let targets = Targets::open(&args.reach, from.iter().chain([&to]))?;
+    let done = move_all(args, &targets, &from, &to, output);
+    let closed = targets.close();
     done.and(closed)
 }
 
-fn move_all(args: &MvArgs, doors: &Doors, from: &[Location], to: &Location, output: Output) -> Outcome {
-    let Some(store) = doors.store() else { return Ok(()) };
+fn move_all(args: &MvArgs, targets: &Targets, from: &[Location], to: &Location, output: Output) -> Outcome {
+    let Some(store) = targets.store() else { return Ok(()) };
     if let ([Location::Object { bucket, key, .. }], Location::Object { bucket: to, key: to_key, .. }) = (from, to)
         && args.recursive
         && bucket == to
@@ -88,8 +88,8 @@ fn move_all(args: &MvArgs, doors: &Doors, from: &[Location], to: &Location, outp
     {
         return Ok(());
     }
-    let reading = Reading { recursive: args.recursive, exact: args.exact, ..Reading::default() };
-    let Plan { jobs, left_out } = plan::plan(doors, from, to, &reading)?;
+    let reading = ReadOptions { recursive: args.recursive, exact: args.exact, ..ReadOptions::default() };
+    let Plan { jobs, left_out } = plan::plan(targets, from, to, &reading)?;
     let left = tell_left_out(&left_out, output)?;
     for job in jobs {
         let (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) =
@@ -122,7 +122,7 @@ fn move_folder(objects: &Objects, bucket: &str, (from, to): (&str, &str), output
         }
         Err(error) => return Err(failed(error)),
     }
-    let scheme = Door::Store.scheme();
+    let scheme = Scheme::Store.prefix();
     let (from, to) = (format!("{scheme}{bucket}/{from}"), format!("{scheme}{bucket}/{to}"));
     output.people(format!("moved {} to {}", printable(&from), printable(&to)))?;
     output.json(&json!({ "type": "moved", "from": from, "to": to }))?;
@@ -131,7 +131,7 @@ fn move_folder(objects: &Objects, bucket: &str, (from, to): (&str, &str), output
 
 /// Runs `koine exchange`.
 pub fn exchange(args: &ExchangeArgs, output: Output) -> Outcome {
-    let (one, other) = (Named::object(&args.one)?, Named::object(&args.other)?);
+    let (one, other) = (ObjectUrl::object(&args.one)?, ObjectUrl::object(&args.other)?);
     in_store(&args.reach, &[&one, &other], |store| {
         let names = (ObjectName::new(&one.bucket, &one.key), ObjectName::new(&other.bucket, &other.key));
         let swapped = store.objects().exchange(names.0, names.1, ExchangeOptions::default());

@@ -4,12 +4,12 @@ use clap::Args;
 use koine::object::{VersionId, Versioning};
 use serde_json::json;
 
-use super::{Named, versions};
+use super::{ObjectUrl, versions};
 use crate::client::Listed;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, Reach, failed};
 use crate::output::{Output, printable};
 use crate::pattern::Pattern;
+use crate::target::{Target, TargetArgs, failed};
 
 const EXAMPLES: &str = "Examples:
   koine rm --store store.koine koine://photos/2026/a.jpg
@@ -45,14 +45,14 @@ pub struct RmArgs {
     #[arg(long, value_name = "ID", conflicts_with_all = ["recursive", "dry_run"])]
     version: Option<VersionId>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine rm`.
 pub fn run(args: &RmArgs, output: Output) -> Outcome {
-    let objects = args.objects.iter().map(|text| Named::parse(text)).collect::<Outcome<Vec<_>>>()?;
+    let objects = args.objects.iter().map(|text| ObjectUrl::parse(text)).collect::<Outcome<Vec<_>>>()?;
     let Some(first) = objects.first() else { return Ok(()) };
-    if objects.iter().any(|object| object.door != first.door) {
+    if objects.iter().any(|object| object.scheme != first.scheme) {
         return Err(Failure::usage("names of a store and of servers cannot be mixed here: use one command for each"));
     }
     if let Some(named) = objects.iter().find(|named| named.key.is_empty() && !args.recursive) {
@@ -64,14 +64,14 @@ pub fn run(args: &RmArgs, output: Output) -> Outcome {
             _ => Err(Failure::usage("--version takes exactly one object")),
         };
     }
-    let holder = args.reach.open(&first.door)?;
-    let done = objects.iter().try_for_each(|named| remove(&holder, named, args, output));
-    let closed = holder.close();
+    let target = args.reach.open(&first.scheme)?;
+    let done = objects.iter().try_for_each(|named| remove(&target, named, args, output));
+    let closed = target.close();
     done.and(closed)
 }
 
-fn remove(holder: &Holder, named: &Named, args: &RmArgs, output: Output) -> Outcome {
-    if let Holder::Store(store) = holder
+fn remove(target: &Target, named: &ObjectUrl, args: &RmArgs, output: Output) -> Outcome {
+    if let Target::Store(store) = target
         && named.key.is_empty()
         && !args.dry_run
         && store.objects().head_bucket(&named.bucket).map_err(failed)?.versioning == Versioning::Never
@@ -82,22 +82,22 @@ fn remove(holder: &Holder, named: &Named, args: &RmArgs, output: Output) -> Outc
         return output.json(&json!({ "type": "emptied", "bucket": named.bucket }));
     }
     let pattern = if args.exact { None } else { Pattern::parse(&named.key)? };
-    let mut going = Going { holder, named, args, output, keys: Vec::new(), count: 0 };
+    let mut going = Removal { target, named, args, output, keys: Vec::new(), count: 0 };
     if let Some(pattern) = &pattern {
-        holder.each(&named.bucket, pattern.prefix(), |entry| {
+        target.each(&named.bucket, pattern.prefix(), |entry| {
             if pattern.takes(entry.name()) { going.add(entry) } else { Ok(()) }
         })?;
     } else if args.recursive {
         // `a` means `a` itself and all below `a/`, never `ab`.
         let folder = named.key.clone();
-        holder.each(&named.bucket, &folder, |entry| match entry.name().strip_prefix(&folder) {
+        target.each(&named.bucket, &folder, |entry| match entry.name().strip_prefix(&folder) {
             Some(rest) if rest.is_empty() || folder.is_empty() || folder.ends_with('/') || rest.starts_with('/') => {
                 going.add(entry)
             }
             _ => Ok(()),
         })?;
     } else {
-        match holder.size(&named.bucket, &named.key) {
+        match target.size(&named.bucket, &named.key) {
             Ok(_) => going.name(named.key.clone())?,
             Err(failure) if args.force && failure.exit == crate::failure::Exit::Missing => {}
             Err(failure) => return Err(failure),
@@ -112,16 +112,16 @@ fn remove(holder: &Holder, named: &Named, args: &RmArgs, output: Output) -> Outc
 }
 
 /// What is to go, a commit's worth at a time.
-struct Going<'a> {
-    holder: &'a Holder,
-    named: &'a Named,
+struct Removal<'a> {
+    target: &'a Target,
+    named: &'a ObjectUrl,
     args: &'a RmArgs,
     output: Output,
     keys: Vec<String>,
     count: u64,
 }
 
-impl Going<'_> {
+impl Removal<'_> {
     fn add(&mut self, entry: Listed) -> Outcome {
         match entry {
             Listed::Object { key, .. } => self.name(key),
@@ -138,12 +138,13 @@ impl Going<'_> {
     fn flush(&mut self) -> Outcome {
         let keys = std::mem::take(&mut self.keys);
         if !self.args.dry_run {
-            self.holder.delete(&self.named.bucket, &keys)?;
+            self.target.delete(&self.named.bucket, &keys)?;
         }
         let word = if self.args.dry_run { "would delete" } else { "deleted" };
         for key in &keys {
-            let name = Named { door: self.named.door.clone(), bucket: self.named.bucket.clone(), key: key.clone() }
-                .to_string();
+            let name =
+                ObjectUrl { scheme: self.named.scheme.clone(), bucket: self.named.bucket.clone(), key: key.clone() }
+                    .to_string();
             self.output.people(format!("{word} {}", printable(&name)))?;
             self.output.json(&json!({ "type": word, "name": name }))?;
         }

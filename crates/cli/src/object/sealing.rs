@@ -7,11 +7,14 @@ use koine::Store;
 use serde_json::json;
 
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed};
 use crate::output::Output;
+use crate::target::{TargetArgs, failed};
 
 /// Does something with the store, and tells the file of its sealing keys.
-fn with_file<T>(reach: &Reach, act: impl FnOnce(&Store) -> koine::object::Result<T>) -> Outcome<(T, Option<PathBuf>)> {
+fn with_file<T>(
+    reach: &TargetArgs,
+    act: impl FnOnce(&Store) -> koine::object::Result<T>,
+) -> Outcome<(T, Option<PathBuf>)> {
     let store = reach.store()?;
     let done = act(&store).map_err(failed);
     let file = store.objects().sealing_file();
@@ -24,7 +27,7 @@ fn named(file: Option<PathBuf>) -> Outcome<PathBuf> {
 }
 
 /// Begins to seal: the secrets that are made from now on.
-pub fn make(reach: &Reach, output: Output) -> Outcome {
+pub fn make(reach: &TargetArgs, output: Output) -> Outcome {
     let (number, file) = with_file(reach, |store| store.objects().identities().make_sealing_key())?;
     let file = named(file)?;
     output.people(format!(
@@ -36,7 +39,7 @@ pub fn make(reach: &Reach, output: Output) -> Outcome {
 }
 
 /// Seals all secrets anew.
-pub fn rotate(reach: &Reach, output: Output) -> Outcome {
+pub fn rotate(reach: &TargetArgs, output: Output) -> Outcome {
     let (sealed, file) = with_file(reach, |store| store.objects().identities().rotate_sealing_key())?;
     let file = named(file)?;
     output.people(format!(
@@ -47,7 +50,7 @@ pub fn rotate(reach: &Reach, output: Output) -> Outcome {
 }
 
 /// Removes what nobody can open any more.
-pub fn forget(reach: &Reach, output: Output) -> Outcome {
+pub fn forget(reach: &TargetArgs, output: Output) -> Outcome {
     let (lost, _) = with_file(reach, |store| store.objects().identities().forget_lost_secrets())?;
     output.people(format!("{lost} access keys were removed: their secrets could not be opened any more"))?;
     output.json(&json!({ "type": "forgotten", "keys": lost }))

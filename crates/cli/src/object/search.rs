@@ -4,10 +4,10 @@ use clap::Args;
 use koine::object::{Indexed, SearchQuery, Wanted};
 use serde_json::json;
 
-use super::{Named, look_in_store};
+use super::{ObjectUrl, look_in_store};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
+use crate::target::{TargetArgs, failed, rfc3339};
 
 const EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
@@ -41,7 +41,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// A name, and what its text is to be.
@@ -76,7 +76,7 @@ fn query(args: &SearchArgs, prefix: &str) -> Outcome<SearchQuery> {
 
 /// Runs `koine search`.
 pub fn run(args: &SearchArgs, output: Output) -> Outcome {
-    let named = Named::parse(&args.bucket)?;
+    let named = ObjectUrl::parse(&args.bucket)?;
     let mut query = query(args, &named.key)?;
     let mut left = args.limit.unwrap_or(usize::MAX);
     look_in_store(&args.reach, &[&named], |store| {
@@ -85,7 +85,7 @@ pub fn run(args: &SearchArgs, output: Output) -> Outcome {
             let page = store.objects().search(&named.bucket, &query).map_err(failed)?;
             left -= page.found.len();
             for (value, object) in page.found {
-                let name = format!("{}{}/{}", named.door.scheme(), named.bucket, object.key);
+                let name = format!("{}{}/{}", named.scheme.prefix(), named.bucket, object.key);
                 output.people(format!("{}  {}", printable(&name), printable(&value)))?;
                 output.json(&json!({
                     "type": "object", "bucket": named.bucket, "key": object.key, "value": value, "size": object.size,

@@ -6,11 +6,11 @@ use koine::object::{
     AttributeChange, ComposeOptions, EditOptions, MetadataChange, ObjectName, PutCondition, PutOptions, Segment,
 };
 
-use super::{Named, in_store, info};
+use super::{ObjectUrl, in_store, info};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed};
 use crate::output::{Output, printable};
 use crate::size;
+use crate::target::{TargetArgs, failed};
 
 const SET_EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
@@ -58,7 +58,7 @@ pub struct SetArgs {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     accessed: Option<Timestamp>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// The options of `koine compose`.
@@ -75,7 +75,7 @@ pub struct ComposeArgs {
     #[arg(long)]
     if_absent: bool,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 pub(super) fn entry(text: &str) -> Result<(String, String), String> {
@@ -106,7 +106,7 @@ pub(super) fn change(set: &[(String, String)], remove: &[String]) -> Option<Meta
 
 /// Runs `koine set`.
 pub fn set(args: &SetArgs, output: Output) -> Outcome {
-    let named = Named::object(&args.object)?;
+    let named = ObjectUrl::object(&args.object)?;
     let mut change = AttributeChange {
         metadata: change(&args.metadata, &args.remove_metadata),
         tags: change(&args.tag, &args.remove_tag),
@@ -138,9 +138,9 @@ pub fn set(args: &SetArgs, output: Output) -> Outcome {
 
 /// Runs `koine compose`.
 pub fn compose(args: &ComposeArgs, output: Output) -> Outcome {
-    let from = args.from.iter().map(|name| Named::object(name)).collect::<Outcome<Vec<_>>>()?;
-    let to = Named::object(&args.to)?;
-    let mut all: Vec<&Named> = from.iter().collect();
+    let from = args.from.iter().map(|name| ObjectUrl::object(name)).collect::<Outcome<Vec<_>>>()?;
+    let to = ObjectUrl::object(&args.to)?;
+    let mut all: Vec<&ObjectUrl> = from.iter().collect();
     all.push(&to);
     let info = in_store(&args.reach, &all, |store| {
         let segments: Vec<Segment<'_>> =

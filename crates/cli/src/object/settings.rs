@@ -5,21 +5,21 @@ use koine::object::{AccessTimes, BucketChange, IndexInfo, Indexed, Objects};
 use serde_json::{Value, json};
 
 use super::set::{change, entry};
-use super::{Named, in_store, info};
+use super::{ObjectUrl, in_store, info};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed};
 use crate::output::{Output, printable};
-use crate::size;
+use crate::size::{self, Limit};
+use crate::target::{TargetArgs, failed};
 
 /// The options of `koine bucket set`.
 #[derive(Args, Debug)]
-pub struct SetArgs {
+pub struct BucketSetArgs {
     /// koine://BUCKET.
     #[arg(value_name = "BUCKET")]
     bucket: String,
     /// Whether it is kept when objects were last read.
     #[arg(long, value_name = "KIND")]
-    access_times: Option<Kept>,
+    access_times: Option<AccessTimeMode>,
     /// An entry of its metadata.
     #[arg(long, value_name = "NAME=VALUE", value_parser = entry)]
     metadata: Vec<(String, String)>,
@@ -33,21 +33,13 @@ pub struct SetArgs {
     #[arg(long, value_name = "NAME")]
     remove_tag: Vec<String>,
     /// The most bytes that it may hold, as in 10GiB; `none` for no limit.
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_limit)]
     quota_bytes: Option<Limit>,
     /// The most objects that it may hold; `none` for no limit.
     #[arg(long, value_name = "COUNT", value_parser = count)]
     quota_objects: Option<Limit>,
     #[command(flatten)]
-    reach: Reach,
-}
-
-/// A limit, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Limit(Option<u64>);
-
-fn bytes(text: &str) -> Result<Limit, String> {
-    if text == "none" { Ok(Limit(None)) } else { size::parse(text).map(|bytes| Limit(Some(bytes))) }
+    reach: TargetArgs,
 }
 
 fn count(text: &str) -> Result<Limit, String> {
@@ -61,7 +53,7 @@ fn count(text: &str) -> Result<Limit, String> {
 
 /// What is kept of reads.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kept {
+enum AccessTimeMode {
     /// Nothing.
     Off,
     /// A time, which is renewed where it is older than the last change, or older than a day.
@@ -69,12 +61,12 @@ enum Kept {
 }
 
 /// Runs `koine bucket set`.
-pub fn set(args: &SetArgs, output: Output) -> Outcome {
-    let named = Named::bucket(&args.bucket)?;
+pub fn set(args: &BucketSetArgs, output: Output) -> Outcome {
+    let named = ObjectUrl::bucket(&args.bucket)?;
     let change = BucketChange {
         access_times: args.access_times.map(|kept| match kept {
-            Kept::Off => AccessTimes::Off,
-            Kept::Relative => AccessTimes::Relative,
+            AccessTimeMode::Off => AccessTimes::Off,
+            AccessTimeMode::Relative => AccessTimes::Relative,
         }),
         metadata: change(&args.metadata, &args.remove_metadata),
         tags: change(&args.tag, &args.remove_tag),
@@ -107,7 +99,7 @@ enum IndexCommand {
     /// Take an index away.
     Rm(OfArgs),
     /// List the indexes of a bucket.
-    Ls(BucketArgs),
+    Ls(IndexBucketArgs),
 }
 
 #[derive(Args, Debug)]
@@ -122,16 +114,16 @@ struct OfArgs {
     #[arg(long, value_name = "NAME")]
     tag: Option<String>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 #[derive(Args, Debug)]
-struct BucketArgs {
+struct IndexBucketArgs {
     /// koine://BUCKET or koine://BUCKET@SNAPSHOT.
     #[arg(value_name = "BUCKET")]
     bucket: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 impl OfArgs {
@@ -159,7 +151,7 @@ pub fn index(args: &IndexArgs, output: Output) -> Outcome {
             output.done(text, &json!({ "type": "removed", "bucket": bucket, "of": kind(&of), "name": of.name() }))
         }),
         IndexCommand::Ls(args) => {
-            let named = Named::bucket(&args.bucket)?;
+            let named = ObjectUrl::bucket(&args.bucket)?;
             in_store(&args.reach, &[&named], |store| {
                 let indexes = store.objects().indexes(&named.bucket).map_err(failed)?;
                 indexes.iter().try_for_each(|index| {
@@ -173,7 +165,7 @@ pub fn index(args: &IndexArgs, output: Output) -> Outcome {
 }
 
 fn on_index(args: &OfArgs, act: impl FnOnce(&Objects, &str, Indexed) -> Outcome) -> Outcome {
-    let (named, of) = (Named::bucket(&args.bucket)?, args.of()?);
+    let (named, of) = (ObjectUrl::bucket(&args.bucket)?, args.of()?);
     in_store(&args.reach, &[&named], |store| act(store.objects(), &named.bucket, of))
 }
 

@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use koine::object::Objects;
 use serde_json::json;
 
-use super::{Named, in_store, look_in_store};
+use super::{ObjectUrl, in_store, look_in_store};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
+use crate::target::{TargetArgs, failed, rfc3339};
 
 const SNAPSHOT_EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
@@ -37,7 +37,7 @@ enum SnapshotCommand {
     /// Keep a bucket as it is now.
     Create(NamedArgs),
     /// List the snapshots of a bucket.
-    Ls(BucketArgs),
+    Ls(SnapshotBucketArgs),
     /// Replace what the bucket has by what the snapshot has.
     Restore(NamedArgs),
     /// Remove a snapshot.
@@ -50,16 +50,16 @@ struct NamedArgs {
     #[arg(value_name = "BUCKET@SNAPSHOT")]
     name: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 #[derive(Args, Debug)]
-struct BucketArgs {
+struct SnapshotBucketArgs {
     /// koine://BUCKET.
     #[arg(value_name = "BUCKET")]
     bucket: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// The options of `koine branch`.
@@ -73,7 +73,7 @@ pub struct BranchArgs {
     #[arg(value_name = "TO")]
     to: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine snapshot`.
@@ -99,15 +99,15 @@ pub fn run(args: &SnapshotArgs, output: Output) -> Outcome {
 }
 
 fn on_snapshot(args: &NamedArgs, act: impl FnOnce(&Objects, &str, &str) -> Outcome) -> Outcome {
-    let named = Named::bucket(&args.name)?;
+    let named = ObjectUrl::bucket(&args.name)?;
     let (bucket, snapshot) = named.bucket.split_once('@').ok_or_else(|| {
         Failure::usage(format!("{} does not name a snapshot; write koine://BUCKET@SNAPSHOT", args.name))
     })?;
     in_store(&args.reach, &[&named], |store| act(store.objects(), bucket, snapshot))
 }
 
-fn list(args: &BucketArgs, output: Output) -> Outcome {
-    let named = Named::bucket(&args.bucket)?;
+fn list(args: &SnapshotBucketArgs, output: Output) -> Outcome {
+    let named = ObjectUrl::bucket(&args.bucket)?;
     let snapshots =
         look_in_store(&args.reach, &[&named], |store| store.objects().list_snapshots(&named.bucket).map_err(failed))?;
     for snapshot in snapshots {
@@ -122,7 +122,7 @@ fn list(args: &BucketArgs, output: Output) -> Outcome {
 
 /// Runs `koine branch`.
 pub fn branch(args: &BranchArgs, output: Output) -> Outcome {
-    let (from, to) = (Named::bucket(&args.from)?, Named::bucket(&args.to)?);
+    let (from, to) = (ObjectUrl::bucket(&args.from)?, ObjectUrl::bucket(&args.to)?);
     let made = in_store(&args.reach, &[&from, &to], |store| {
         store.objects().branch_bucket(&from.bucket, &to.bucket).wait().map_err(failed)
     })?;

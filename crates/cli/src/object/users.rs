@@ -11,10 +11,10 @@ use koine::object::{
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed, rfc3339};
 use crate::output::{Output, printable};
 use crate::secret::read_secret;
-use crate::size;
+use crate::size::{self, Limit};
+use crate::target::{TargetArgs, failed, rfc3339};
 
 const EXAMPLES: &str = "Examples:
   export KOINE_STORE=store.koine
@@ -40,15 +40,15 @@ pub struct UserArgs {
 #[derive(Subcommand, Debug)]
 enum UserCommand {
     /// Make a user in its home group.
-    Add(AddArgs),
+    Add(UserAddArgs),
     /// Delete a user with its keys and tokens. Its buckets are given away first.
-    Rm(NameArgs),
+    Rm(UserName),
     /// List users, or those of a group.
     Ls(ListArgs),
     /// What is known of a user.
-    Info(NameArgs),
+    Info(UserName),
     /// Change a user.
-    Set(SetArgs),
+    Set(UserSetArgs),
     /// Set a user's password, and take its tokens back.
     Passwd(PasswdArgs),
     /// Access keys for S3: make, list, delete.
@@ -62,18 +62,18 @@ enum UserCommand {
 }
 
 #[derive(Args, Debug)]
-struct NameArgs {
+struct UserName {
     /// The user.
     #[arg(value_name = "USER")]
     user: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 #[derive(Args, Debug)]
-struct AddArgs {
+struct UserAddArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: UserName,
     /// The group that takes it along when it is deleted.
     #[arg(long, value_name = "GROUP")]
     group: String,
@@ -88,13 +88,13 @@ struct ListArgs {
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 #[derive(Args, Debug)]
-struct SetArgs {
+struct UserSetArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: UserName,
     /// Another name.
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
@@ -121,10 +121,10 @@ struct SetArgs {
 #[derive(Args, Debug)]
 pub(super) struct QuotaArgs {
     /// The most bytes that its buckets may hold together, such as 10GiB; `none` is no limit.
-    #[arg(long, value_name = "SIZE", value_parser = limit)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_limit)]
     quota_bytes: Option<Limit>,
     /// The most objects that its buckets may hold together; `none` is no limit.
-    #[arg(long, value_name = "COUNT", value_parser = limit)]
+    #[arg(long, value_name = "COUNT", value_parser = size::parse_limit)]
     quota_objects: Option<Limit>,
 }
 
@@ -135,18 +135,10 @@ impl QuotaArgs {
     }
 }
 
-/// A limit, or none.
-#[derive(Clone, Copy, Debug)]
-struct Limit(Option<u64>);
-
-fn limit(text: &str) -> Result<Limit, String> {
-    if text == "none" { Ok(Limit(None)) } else { size::parse(text).map(|limit| Limit(Some(limit))) }
-}
-
 #[derive(Args, Debug)]
 struct PasswordArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: UserName,
     /// Where the password is; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     password_file: PathBuf,
@@ -170,7 +162,7 @@ struct TokenArgs {
 #[derive(Subcommand, Debug)]
 enum TokenCommand {
     /// List a user's tokens by their ids.
-    Ls(NameArgs),
+    Ls(UserName),
     /// Take a token back by its id.
     Rm(TokenRemoveArgs),
 }
@@ -178,7 +170,7 @@ enum TokenCommand {
 #[derive(Args, Debug)]
 struct TokenRemoveArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: UserName,
     /// The id, as `koine user token ls` shows it.
     #[arg(value_name = "ID")]
     id: String,
@@ -199,7 +191,7 @@ struct LogoutArgs {
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 #[derive(Args, Debug)]
@@ -213,7 +205,7 @@ enum KeyCommand {
     /// Make a key; its secret is shown this once.
     Add(KeyAddArgs),
     /// List a user's keys.
-    Ls(NameArgs),
+    Ls(UserName),
     /// Delete a key.
     Rm(KeyRemoveArgs),
 }
@@ -221,7 +213,7 @@ enum KeyCommand {
 #[derive(Args, Debug)]
 struct KeyAddArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: UserName,
     /// A key of one's own choice; its secret is in --secret-file.
     #[arg(long, value_name = "KEY", requires = "secret_file")]
     access_key: Option<String>,
@@ -242,7 +234,7 @@ struct KeyAddArgs {
 #[derive(Args, Debug)]
 struct KeyRemoveArgs {
     #[command(flatten)]
-    name: NameArgs,
+    name: UserName,
     /// The access key.
     #[arg(value_name = "KEY")]
     access_key: String,
@@ -280,7 +272,7 @@ pub fn run(args: &UserArgs, output: Output) -> Outcome {
 }
 
 /// Does something with the identities of a store.
-pub(super) fn identities<T>(reach: &Reach, act: impl FnOnce(&Identities) -> Outcome<T>) -> Outcome<T> {
+pub(super) fn identities<T>(reach: &TargetArgs, act: impl FnOnce(&Identities) -> Outcome<T>) -> Outcome<T> {
     let store = reach.store()?;
     let done = act(&store.objects().identities());
     store.close()?;
@@ -307,7 +299,7 @@ fn hours(hours: u64) -> Duration {
     Duration::from_secs(hours.saturating_mul(3600))
 }
 
-fn add(args: &AddArgs, output: Output) -> Outcome {
+fn add(args: &UserAddArgs, output: Output) -> Outcome {
     let password = args.password_file.as_deref().map(read_secret).transpose()?;
     let made = identities(&args.name.reach, |identities| {
         identities.create_user(&args.group, &args.name.user, password.as_deref()).map_err(failed)
@@ -329,7 +321,7 @@ fn list(args: &ListArgs, output: Output) -> Outcome {
     })
 }
 
-fn set(args: &SetArgs, output: Output) -> Outcome {
+fn set(args: &UserSetArgs, output: Output) -> Outcome {
     let state = match (args.enable, args.disable) {
         (true, _) => Some(UserState::Live),
         (_, true) => Some(UserState::Disabled),

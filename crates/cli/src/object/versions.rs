@@ -4,20 +4,19 @@ use clap::{Subcommand, ValueEnum};
 use koine::object::{ErrorKind, VersionId, VersionQuery, VersionSummary, Versioning};
 use serde_json::json;
 
-use super::groups::BucketName;
-use super::{Named, in_store, look_in_store};
+use super::groups::BucketNameArgs;
+use super::{ObjectUrl, in_store, look_in_store};
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Reach, failed, rfc3339};
-use crate::ls::row;
-use crate::output::{Output, printable};
+use crate::output::{Output, listing_row, printable};
 use crate::pattern::Pattern;
 use crate::size;
+use crate::target::{TargetArgs, failed, rfc3339};
 
 /// How many are told at once.
 const PAGE_LEN: usize = 1000;
 
 /// Lists the versions of all objects that begin so, or whose names a pattern takes.
-pub(crate) fn list(reach: &Reach, named: &Named, exact: bool, output: Output) -> Outcome {
+pub(crate) fn list(reach: &TargetArgs, named: &ObjectUrl, exact: bool, output: Output) -> Outcome {
     if named.bucket.is_empty() {
         return Err(Failure::usage("--versions needs a bucket: koine://BUCKET/PREFIX"));
     }
@@ -48,7 +47,7 @@ fn show(version: &VersionSummary, output: Output) -> Outcome {
     let modified = rfc3339(*modified);
     let size = object.as_ref().map_or_else(|| "deleted".to_owned(), |object| size::show(object.size));
     let mark = if *newest { "*" } else { " " };
-    output.people(format!("{id:16} {mark} {}", row(&size, &modified, &printable(key))))?;
+    output.people(format!("{id:16} {mark} {}", listing_row(&size, &modified, &printable(key))))?;
     output.json(&match object {
         Some(object) => json!({ "type": "version", "key": key, "version_id": id.to_string(), "newest": newest,
                                 "modified": modified, "size": object.size, "etag": object.etag.to_string() }),
@@ -58,7 +57,13 @@ fn show(version: &VersionSummary, output: Output) -> Outcome {
 }
 
 /// Deletes a version of an object for good.
-pub(crate) fn remove(reach: &Reach, named: &Named, version: VersionId, force: bool, output: Output) -> Outcome {
+pub(crate) fn remove(
+    reach: &TargetArgs,
+    named: &ObjectUrl,
+    version: VersionId,
+    force: bool,
+    output: Output,
+) -> Outcome {
     in_store(reach, &[named], |store| match store.objects().delete_version(named.name(), version).wait() {
         Err(error) if force && error.kind() == ErrorKind::NoSuchVersion => Ok(()),
         Err(error) => Err(failed(error)),
@@ -75,11 +80,11 @@ pub(crate) fn remove(reach: &Reach, named: &Named, version: VersionId, force: bo
 #[derive(Subcommand, Debug)]
 pub(crate) enum VersioningCommand {
     /// Show what a bucket keeps.
-    Show(BucketName),
+    Show(BucketNameArgs),
     /// Say what a bucket keeps from now on.
     Set {
         #[command(flatten)]
-        of: BucketName,
+        of: BucketNameArgs,
         /// What it keeps.
         #[arg(value_name = "STATE")]
         state: State,
@@ -100,7 +105,7 @@ pub(crate) fn versioning(command: &VersioningCommand, output: Output) -> Outcome
         VersioningCommand::Show(of) => (of, None),
         VersioningCommand::Set { of, state } => (of, Some(state)),
     };
-    let named = Named::bucket(&of.bucket)?;
+    let named = ObjectUrl::bucket(&of.bucket)?;
     let now = in_store(&of.reach, &[&named], |store| {
         if let Some(state) = state {
             let versioning = match state {

@@ -12,17 +12,17 @@ use serde_json::json;
 use super::tree::child;
 use crate::cp::plan::as_folder;
 use crate::cp::summary::Summary;
-use crate::doors::Doors;
 use crate::failure::{Failure, Outcome};
 use crate::location::Location;
 use crate::output::{Output, printable};
+use crate::targets::Targets;
 
 /// How many objects are deleted in one commit.
 const DELETE_LEN: usize = 1000;
 
 /// Deletes names of a place, a commit's worth at a time.
 pub struct Deleting<'a> {
-    pub doors: &'a Doors,
+    pub targets: &'a Targets,
     pub place: &'a Location,
     pub dry_run: bool,
     pub output: Output,
@@ -51,11 +51,11 @@ impl Deleting<'_> {
                 }
                 Ok(())
             }
-            Location::Object { door, bucket, key } => {
+            Location::Object { scheme, bucket, key } => {
                 let prefix = as_folder(key);
                 let keys: Vec<String> = names.iter().map(|name| format!("{prefix}{name}")).collect();
                 if !self.dry_run {
-                    self.doors.of(door)?.delete(bucket, &keys)?;
+                    self.targets.of(scheme)?.delete(bucket, &keys)?;
                 }
                 names.iter().try_for_each(|name| self.note(name, Ok(())))
             }

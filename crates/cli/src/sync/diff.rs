@@ -5,13 +5,13 @@
 use clap::Args;
 use serde_json::json;
 
-use super::compare::{Compare, Found};
-use super::{Comparing, tree};
-use crate::doors::Doors;
+use super::compare::{Compare, Difference};
+use super::{CompareArgs, tree};
 use crate::failure::{Failure, Outcome};
-use crate::holder::Reach;
 use crate::location::Location;
 use crate::output::{Output, printable};
+use crate::target::TargetArgs;
+use crate::targets::Targets;
 
 const EXAMPLES: &str = "Examples:
   koine diff ./photos koine://photos                 what a sync would copy (<), find at the target alone (>), or copy anew (!)
@@ -36,9 +36,9 @@ pub struct DiffArgs {
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
-    comparing: Comparing,
+    comparing: CompareArgs,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine diff`.
@@ -46,9 +46,9 @@ pub fn run(args: &DiffArgs, output: Output) -> Outcome {
     let (from, to) = (Location::parse(&args.from)?, Location::parse(&args.to)?);
     tree::check(&from)?;
     tree::check(&to)?;
-    let doors = Doors::look(&args.reach, [&from, &to])?;
-    let done = compare(args, &doors, (&from, &to), output);
-    let closed = doors.close();
+    let targets = Targets::look(&args.reach, [&from, &to])?;
+    let done = compare(args, &targets, (&from, &to), output);
+    let closed = targets.close();
     let differ = done?;
     closed?;
     if !args.quiet {
@@ -58,15 +58,15 @@ pub fn run(args: &DiffArgs, output: Output) -> Outcome {
 }
 
 /// How many differences there are.
-fn compare(args: &DiffArgs, doors: &Doors, (from, to): (&Location, &Location), output: Output) -> Outcome<u64> {
+fn compare(args: &DiffArgs, targets: &Targets, (from, to): (&Location, &Location), output: Output) -> Outcome<u64> {
     std::thread::scope(|scope| {
         let same_bytes =
-            |first: &tree::Entry, second: &tree::Entry| super::same_bytes(doors, (from, to), (first, second));
-        let (first, second) = args.comparing.streams(scope, doors, (from, to), false)?;
+            |first: &tree::Entry, second: &tree::Entry| super::same_bytes(targets, (from, to), (first, second));
+        let (first, second) = args.comparing.streams(scope, targets, (from, to), false)?;
         let mut compare = Compare::new(first, second, args.comparing.by(), &same_bytes);
         let mut differ = 0;
         while let Some(found) = compare.next()? {
-            if found == Found::Same {
+            if found == Difference::Same {
                 continue;
             }
             differ += 1;
@@ -79,22 +79,25 @@ fn compare(args: &DiffArgs, doors: &Doors, (from, to): (&Location, &Location), o
     })
 }
 
-fn tell(found: &Found, output: Output) -> Outcome {
+fn tell(found: &Difference, output: Output) -> Outcome {
     let (mark, name, why) = match found {
-        Found::First(entry) => ("<", &entry.name, "only in FROM"),
-        Found::Second(entry) => (">", &entry.name, "only in TO"),
-        Found::Differs(entry, why) => ("!", &entry.name, why.text()),
-        Found::LeftOut(left) => ("?", &left.name, left.reason.as_str()),
-        Found::Same => return Ok(()),
+        Difference::First(entry) => ("<", &entry.name, "only in FROM"),
+        Difference::Second(entry) => (">", &entry.name, "only in TO"),
+        Difference::Differs(entry, why) => ("!", &entry.name, why.text()),
+        Difference::LeftOut(left) => ("?", &left.name, left.reason.as_str()),
+        Difference::Same => return Ok(()),
     };
     let kind = match found {
-        Found::First(_) => "only_from",
-        Found::Second(_) => "only_to",
-        Found::LeftOut(_) => "left_out",
+        Difference::First(_) => "only_from",
+        Difference::Second(_) => "only_to",
+        Difference::LeftOut(_) => "left_out",
         _ => "differs",
     };
-    let reason =
-        if matches!(found, Found::Differs(..) | Found::LeftOut(_)) { format!(" ({why})") } else { String::new() };
+    let reason = if matches!(found, Difference::Differs(..) | Difference::LeftOut(_)) {
+        format!(" ({why})")
+    } else {
+        String::new()
+    };
     output.people(format!("{mark} {}{reason}", printable(name)))?;
     output.json(&json!({ "type": kind, "name": name, "why": why }))
 }

@@ -18,19 +18,20 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use crate::cp::context::{PART_LEN_MIN, TransferOptions};
 use crate::cp::plan::{Filter, Job, LeftOut};
 use crate::cp::summary::Summary;
 use crate::cp::tell_left_out;
-use crate::cp::transfer::{self, Manner, PART_LEN_MIN};
-use crate::doors::Doors;
+use crate::cp::transfer;
 use crate::failure::{Failure, Outcome};
-use crate::holder::Reach;
 use crate::location::Location;
 use crate::output::{Output, printable};
 use crate::size;
-use compare::{By, Compare, Found};
+use crate::target::TargetArgs;
+use crate::targets::Targets;
+use compare::{Compare, CompareBy, Difference};
 use delete::Deleting;
-use tree::{Entry, Reading, Told};
+use tree::{Entry, TreeItem, TreeOptions};
 
 const EXAMPLES: &str = "Examples:
   koine sync ./photos koine://photos                          what is new or was changed goes into the store
@@ -46,7 +47,7 @@ Names that --exclude takes are neither copied nor deleted. Where a part of FROM 
 
 /// What is compared, and how.
 #[derive(Args, Clone, Debug)]
-struct Comparing {
+struct CompareArgs {
     /// Only names that fit; `*` stands for any text, `/` included. May be given several times.
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
@@ -64,12 +65,12 @@ struct Comparing {
     no_follow_links: bool,
 }
 
-impl Comparing {
-    fn by(&self) -> By {
+impl CompareArgs {
+    fn by(&self) -> CompareBy {
         match (self.size_only, self.checksum) {
-            (true, _) => By::Size,
-            (_, true) => By::Checksum,
-            _ => By::Time,
+            (true, _) => CompareBy::Size,
+            (_, true) => CompareBy::Checksum,
+            _ => CompareBy::Time,
         }
     }
 
@@ -81,25 +82,29 @@ impl Comparing {
     fn streams<'scope, 'a: 'scope>(
         &self,
         scope: &'scope Scope<'scope, '_>,
-        doors: &'a Doors,
+        targets: &'a Targets,
         (from, to): (&'a Location, &'a Location),
         to_may_be_absent: bool,
-    ) -> Outcome<(Receiver<Told>, Receiver<Told>)> {
-        let reading = Reading {
+    ) -> Outcome<(Receiver<TreeItem>, Receiver<TreeItem>)> {
+        let reading = TreeOptions {
             filter: Filter::new(&self.include, &self.exclude)?,
             follow: !self.no_follow_links,
             files_only: [from, to].into_iter().any(|place| matches!(place, Location::Local(_))),
             may_be_absent: false,
         };
-        let first = tree::stream(scope, doors, from, reading.clone());
-        let second = tree::stream(scope, doors, to, Reading { may_be_absent: to_may_be_absent, ..reading });
+        let first = tree::stream(scope, targets, from, reading.clone());
+        let second = tree::stream(scope, targets, to, TreeOptions { may_be_absent: to_may_be_absent, ..reading });
         Ok((first, second))
     }
 }
 
 /// Whether a name has the same bytes in both places.
-fn same_bytes(doors: &Doors, (from, to): (&Location, &Location), (first, second): (&Entry, &Entry)) -> Outcome<bool> {
-    let sum = |place: &Location, entry: &Entry| sums::of(doors, &tree::child(place, &entry.name)?);
+fn same_bytes(
+    targets: &Targets,
+    (from, to): (&Location, &Location),
+    (first, second): (&Entry, &Entry),
+) -> Outcome<bool> {
+    let sum = |place: &Location, entry: &Entry| sums::of(targets, &tree::child(place, &entry.name)?);
     Ok(sum(from, first)? == sum(to, second)?)
 }
 
@@ -120,7 +125,7 @@ pub struct SyncArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    comparing: Comparing,
+    comparing: CompareArgs,
     /// How many parts or objects are under way at once.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     parallel: u16,
@@ -128,7 +133,7 @@ pub struct SyncArgs {
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size::parse)]
     part_size: u64,
     #[command(flatten)]
-    reach: Reach,
+    reach: TargetArgs,
 }
 
 /// Runs `koine sync`.
@@ -150,9 +155,9 @@ pub fn run(args: &SyncArgs, output: Output) -> Outcome {
         }
         _ => {}
     }
-    let doors = Doors::open(&args.reach, [&from, &to])?;
-    let done = Sync { args, doors: &doors, from: &from, to: &to, output }.run();
-    let closed = doors.close();
+    let targets = Targets::open(&args.reach, [&from, &to])?;
+    let done = Sync { args, targets: &targets, from: &from, to: &to, output }.run();
+    let closed = targets.close();
     done.and(closed)
 }
 
@@ -160,11 +165,11 @@ pub fn run(args: &SyncArgs, output: Output) -> Outcome {
 fn within(place: &Location, other: &Location) -> bool {
     match (place, other) {
         (
-            Location::Object { door, bucket, key },
-            Location::Object { door: other_door, bucket: other_bucket, key: other_key },
+            Location::Object { scheme, bucket, key },
+            Location::Object { scheme: other_door, bucket: other_bucket, key: other_key },
         ) => {
             let folder = crate::cp::plan::as_folder;
-            door == other_door && bucket == other_bucket && folder(key).starts_with(&folder(other_key))
+            scheme == other_door && bucket == other_bucket && folder(key).starts_with(&folder(other_key))
         }
         _ => false,
     }
@@ -172,7 +177,7 @@ fn within(place: &Location, other: &Location) -> bool {
 
 struct Sync<'a> {
     args: &'a SyncArgs,
-    doors: &'a Doors,
+    targets: &'a Targets,
     from: &'a Location,
     to: &'a Location,
     output: Output,
@@ -180,7 +185,7 @@ struct Sync<'a> {
 
 /// What the comparison found beside what is copied.
 #[derive(Default)]
-struct Seen {
+struct SyncCounts {
     any_in_from: bool,
     same: u64,
     only_in_to: u64,
@@ -222,8 +227,8 @@ impl Sync<'_> {
     }
 
     /// Copies what only FROM has and what differs.
-    fn copy(&self, bar: &ProgressBar) -> Outcome<(Summary, Seen)> {
-        let manner = Manner {
+    fn copy(&self, bar: &ProgressBar) -> Outcome<(Summary, SyncCounts)> {
+        let options = TransferOptions {
             if_absent: false,
             if_present: false,
             md5: false,
@@ -231,7 +236,7 @@ impl Sync<'_> {
             parallel: usize::from(self.args.parallel),
             part_len: self.args.part_size,
         };
-        let mut seen = Seen::default();
+        let mut seen = SyncCounts::default();
         let summary = self.compare(|mut compare| {
             if self.args.dry_run {
                 let mut summary = Summary::default();
@@ -243,7 +248,7 @@ impl Sync<'_> {
                 return Ok(summary);
             }
             let jobs = std::iter::from_fn(|| self.next_job(&mut compare, &mut seen));
-            transfer::run(&manner, self.doors, (jobs, false), bar, self.output)
+            transfer::run(&options, self.targets, (jobs, false), bar, self.output)
         })?;
         match seen.failure.take() {
             Some(failure) => Err(failure),
@@ -253,15 +258,15 @@ impl Sync<'_> {
 
     fn compare<T>(&self, act: impl FnOnce(Compare<'_>) -> Outcome<T>) -> Outcome<T> {
         let places = (self.from, self.to);
-        let same_bytes = |first: &Entry, second: &Entry| same_bytes(self.doors, places, (first, second));
+        let same_bytes = |first: &Entry, second: &Entry| same_bytes(self.targets, places, (first, second));
         std::thread::scope(|scope| {
-            let (first, second) = self.args.comparing.streams(scope, self.doors, places, true)?;
+            let (first, second) = self.args.comparing.streams(scope, self.targets, places, true)?;
             act(Compare::new(first, second, self.args.comparing.by(), &same_bytes))
         })
     }
 
     /// The next copy; everything else is noted.
-    fn next_job(&self, compare: &mut Compare<'_>, seen: &mut Seen) -> Option<Job> {
+    fn next_job(&self, compare: &mut Compare<'_>, seen: &mut SyncCounts) -> Option<Job> {
         loop {
             let entry = match compare.next() {
                 Ok(None) => return None,
@@ -269,20 +274,20 @@ impl Sync<'_> {
                     seen.failure = Some(failure);
                     return None;
                 }
-                Ok(Some(Found::Second(_))) => {
+                Ok(Some(Difference::Second(_))) => {
                     seen.only_in_to += 1;
                     continue;
                 }
-                Ok(Some(Found::Same)) => {
+                Ok(Some(Difference::Same)) => {
                     seen.any_in_from = true;
                     seen.same += 1;
                     continue;
                 }
-                Ok(Some(Found::LeftOut(left))) => {
+                Ok(Some(Difference::LeftOut(left))) => {
                     self.leave_out(left, seen);
                     continue;
                 }
-                Ok(Some(Found::First(entry) | Found::Differs(entry, _))) => entry,
+                Ok(Some(Difference::First(entry) | Difference::Differs(entry, _))) => entry,
             };
             seen.any_in_from = true;
             match (tree::child(self.from, &entry.name), tree::child(self.to, &entry.name)) {
@@ -295,7 +300,7 @@ impl Sync<'_> {
         }
     }
 
-    fn leave_out(&self, left: LeftOut, seen: &mut Seen) {
+    fn leave_out(&self, left: LeftOut, seen: &mut SyncCounts) {
         seen.left_out += 1;
         if let Err(failure) = tell_left_out(&[left], self.output) {
             seen.failure = Some(failure);
@@ -310,7 +315,7 @@ impl Sync<'_> {
     }
 
     /// Deletes what only TO has, by a comparison of its own: no list of names was kept.
-    fn delete(&self, seen: &Seen, summary: &mut Summary) -> Outcome {
+    fn delete(&self, seen: &SyncCounts, summary: &mut Summary) -> Outcome {
         if seen.left_out > 0 {
             eprintln!(
                 "koine: nothing was deleted: a part of {} could not be read or copied",
@@ -327,13 +332,13 @@ impl Sync<'_> {
             );
             return Ok(());
         }
-        let (doors, place, dry_run, output) = (self.doors, self.to, self.args.dry_run, self.output);
-        let mut deleting = Deleting { doors, place, dry_run, output, summary, names: Vec::new() };
+        let (targets, place, dry_run, output) = (self.targets, self.to, self.args.dry_run, self.output);
+        let mut deleting = Deleting { targets, place, dry_run, output, summary, names: Vec::new() };
         self.compare(|mut compare| {
             while let Some(found) = compare.next()? {
                 match found {
-                    Found::Second(entry) => deleting.add(entry.name)?,
-                    Found::LeftOut(left) => {
+                    Difference::Second(entry) => deleting.add(entry.name)?,
+                    Difference::LeftOut(left) => {
                         let why = format!("{}: {}; what was not deleted yet stays", left.name, left.reason);
                         return Err(Failure::failed(why));
                     }

@@ -4,21 +4,21 @@ use std::fs::File;
 use std::io::Read;
 
 use crate::cp::checksum;
-use crate::cp::store::crc_in;
-use crate::doors::Doors;
+use crate::cp::store_copy::crc_in;
 use crate::failure::{Failure, Outcome};
-use crate::holder::{Holder, failed};
 use crate::location::Location;
+use crate::target::{Target, failed};
+use crate::targets::Targets;
 
 /// How much is read at once.
 const PIECE_LEN: u64 = 8 << 20;
 
 /// Of one file or object.
-pub fn of(doors: &Doors, name: &Location) -> Outcome<u64> {
+pub fn of(targets: &Targets, name: &Location) -> Outcome<u64> {
     match name {
         Location::Local(path) => of_file(path),
-        Location::Object { door, bucket, key } => match doors.of(door)? {
-            Holder::Store(store) => {
+        Location::Object { scheme, bucket, key } => match targets.of(scheme)? {
+            Target::Store(store) => {
                 let reader = store.objects().get(bucket, key).map_err(failed)?;
                 match crc_in(&reader.info().checksums) {
                     Some(sum) => Ok(sum),
@@ -36,7 +36,7 @@ pub fn of(doors: &Doors, name: &Location) -> Outcome<u64> {
                     }),
                 }
             }
-            Holder::S3 { client, runtime } => {
+            Target::S3 { client, runtime } => {
                 let found = runtime.block_on(client.head(bucket, key))?;
                 match found.checksum {
                     Some(sum) => Ok(sum),

@@ -10,12 +10,12 @@ use std::thread::Scope;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::client::Listed;
-use crate::cp::folder::{Found, Walk};
+use crate::cp::folder::{FileFound, Walk};
 use crate::cp::plan::{Filter, LeftOut, as_folder};
-use crate::doors::Doors;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::location::Location;
 use crate::moment::milliseconds;
+use crate::targets::Targets;
 
 /// How many entries of a listing are read ahead of who looks at them.
 const AHEAD: usize = 1000;
@@ -35,7 +35,7 @@ pub struct Entry {
 
 /// What a listing tells.
 #[derive(Debug)]
-pub enum Told {
+pub enum TreeItem {
     /// A file or an object.
     Entry(Entry),
     /// What cannot be read.
@@ -46,7 +46,7 @@ pub enum Told {
 
 /// How a place is read.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct TreeOptions {
     /// Which names.
     pub filter: Filter,
     /// Links in folders are followed.
@@ -60,8 +60,8 @@ pub struct Reading {
 /// Checks that a place is one: a folder, or a bucket and a prefix of it.
 pub fn check(place: &Location) -> Outcome {
     match place {
-        Location::Object { door, bucket, .. } if bucket.is_empty() => {
-            Err(Failure::usage(format!("{place} does not name a bucket; write {}BUCKET/PREFIX", door.scheme())))
+        Location::Object { scheme, bucket, .. } if bucket.is_empty() => {
+            Err(Failure::usage(format!("{place} does not name a bucket; write {}BUCKET/PREFIX", scheme.prefix())))
         }
         Location::Local(path) if path.exists() && !path.is_dir() => {
             Err(Failure::usage(format!("{} is not a folder; koine cp copies single files", path.display())))
@@ -74,9 +74,9 @@ pub fn check(place: &Location) -> Outcome {
 pub fn child(place: &Location, name: &str) -> Outcome<Location> {
     match place {
         Location::Local(path) => Ok(Location::Local(crate::cp::file_below(path, name)?)),
-        Location::Object { door, bucket, key } => {
+        Location::Object { scheme, bucket, key } => {
             let key = format!("{}{name}", as_folder(key));
-            Ok(Location::Object { door: door.clone(), bucket: bucket.clone(), key })
+            Ok(Location::Object { scheme: scheme.clone(), bucket: bucket.clone(), key })
         }
     }
 }
@@ -84,44 +84,44 @@ pub fn child(place: &Location, name: &str) -> Outcome<Location> {
 /// Lists a place on a thread of its own.
 pub fn stream<'scope, 'a: 'scope>(
     scope: &'scope Scope<'scope, '_>,
-    doors: &'a Doors,
+    targets: &'a Targets,
     place: &'a Location,
-    reading: Reading,
-) -> Receiver<Told> {
+    reading: TreeOptions,
+) -> Receiver<TreeItem> {
     let (tell, told) = sync_channel(AHEAD);
-    scope.spawn(move || list(doors, place, &reading, &tell));
+    scope.spawn(move || list(targets, place, &reading, &tell));
     told
 }
 
-fn list(doors: &Doors, place: &Location, reading: &Reading, tell: &SyncSender<Told>) {
-    let result = each(doors, place, reading, |told| match tell.send(told) {
+fn list(targets: &Targets, place: &Location, reading: &TreeOptions, tell: &SyncSender<TreeItem>) {
+    let result = each(targets, place, reading, |told| match tell.send(told) {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     });
     if let Err(failure) = result {
         // Whoever does not listen any more has an end of its own to tell.
-        let _ = tell.send(Told::Failed(failure));
+        let _ = tell.send(TreeItem::Failed(failure));
     }
 }
 
 /// Tells everything below a place, until it is told to stop.
 pub fn each(
-    doors: &Doors,
+    targets: &Targets,
     place: &Location,
-    reading: &Reading,
-    mut tell: impl FnMut(Told) -> ControlFlow<()>,
+    reading: &TreeOptions,
+    mut tell: impl FnMut(TreeItem) -> ControlFlow<()>,
 ) -> Outcome {
-    let (door, bucket, prefix) = match place {
+    let (scheme, bucket, prefix) = match place {
         Location::Local(path) if reading.may_be_absent && !path.exists() => return Ok(()),
         Location::Local(path) => {
             std::fs::metadata(path).map_err(|error| Failure::io(path.display(), &error))?;
             folder(path, reading, &mut tell);
             return Ok(());
         }
-        Location::Object { door, bucket, key } => (door, bucket, as_folder(key)),
+        Location::Object { scheme, bucket, key } => (scheme, bucket, as_folder(key)),
     };
     let mut stopped = false;
-    let listed = doors.of(door)?.each(bucket, &prefix, |listed| {
+    let listed = targets.of(scheme)?.each(bucket, &prefix, |listed| {
         let Listed::Object { key, size, modified, etag } = listed else { return Ok(()) };
         let Some(name) = key.strip_prefix(prefix.as_str()) else { return Ok(()) };
         let marks_folder = name.is_empty() || (name.ends_with('/') && size == 0);
@@ -130,7 +130,7 @@ pub fn each(
         }
         let etag = Some(etag).filter(|etag| !etag.is_empty());
         let entry = Entry { name: name.to_owned(), size, modified: milliseconds(&modified), etag };
-        match tell(Told::Entry(entry)) {
+        match tell(TreeItem::Entry(entry)) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => {
                 stopped = true;
@@ -141,19 +141,19 @@ pub fn each(
     if stopped { Ok(()) } else { listed }
 }
 
-fn folder(path: &std::path::Path, reading: &Reading, tell: &mut impl FnMut(Told) -> ControlFlow<()>) {
+fn folder(path: &std::path::Path, reading: &TreeOptions, tell: &mut impl FnMut(TreeItem) -> ControlFlow<()>) {
     let tell = std::cell::RefCell::new(tell);
-    let mut found = |found: Found| {
+    let mut found = |found: FileFound| {
         if !reading.filter.takes(&found.name) {
             return ControlFlow::Continue(());
         }
         let modified = found.modified.and_then(since_1970);
         let entry = Entry { name: found.name, size: found.size, modified, etag: None };
-        (tell.borrow_mut())(Told::Entry(entry))
+        (tell.borrow_mut())(TreeItem::Entry(entry))
     };
     // A break is told again with the next file.
     let mut leave_out = |left| {
-        let _ = (tell.borrow_mut())(Told::LeftOut(left));
+        let _ = (tell.borrow_mut())(TreeItem::LeftOut(left));
     };
     Walk { follow: reading.follow, found: &mut found, left_out: &mut leave_out }.run(path);
 }

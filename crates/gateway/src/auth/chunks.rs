@@ -80,7 +80,7 @@ impl ChunkSigner {
 }
 
 #[derive(Debug)]
-enum State {
+enum DecoderState {
     /// In the line before a chunk.
     Line,
     /// In a chunk's data; so many bytes to come.
@@ -94,7 +94,7 @@ enum State {
 /// Takes the encoding off a body.
 #[derive(Debug)]
 pub struct ChunkDecoder {
-    state: State,
+    state: DecoderState,
     signer: Option<ChunkSigner>,
     /// The names of the trailers that may follow, in lower case; `None` where the mode has no trailers.
     announced: Option<Vec<String>>,
@@ -112,7 +112,7 @@ impl ChunkDecoder {
     /// the names of the trailers that may follow, in lower case, where the mode has trailers at all.
     pub fn new(signer: Option<ChunkSigner>, announced: Option<Vec<String>>, length_announced: u64) -> Self {
         ChunkDecoder {
-            state: State::Line,
+            state: DecoderState::Line,
             signer,
             announced,
             length_announced,
@@ -133,10 +133,10 @@ impl ChunkDecoder {
     pub fn next_data(&mut self, frame: &mut Bytes) -> Result<Option<Bytes>, ChunkError> {
         while !frame.is_empty() {
             match self.state {
-                State::Line => self.take_line(frame)?,
-                State::Data(left) => return self.take_data(frame, left).map(Some),
-                State::DataEnd(seen) => self.take_line_end(frame, seen)?,
-                State::Trailers => {
+                DecoderState::Line => self.take_line(frame)?,
+                DecoderState::Data(left) => return self.take_data(frame, left).map(Some),
+                DecoderState::DataEnd(seen) => self.take_line_end(frame, seen)?,
+                DecoderState::Trailers => {
                     if self.text.len() + frame.len() > TRAILERS_LEN_MAX {
                         return Err(ChunkError::TrailersTooLong);
                     }
@@ -150,7 +150,7 @@ impl ChunkDecoder {
 
     /// The body has ended: checks that it was whole.
     pub fn finish(&mut self) -> Result<(), ChunkError> {
-        if !matches!(self.state, State::Trailers) || self.length != self.length_announced {
+        if !matches!(self.state, DecoderState::Trailers) || self.length != self.length_announced {
             return Err(ChunkError::Length);
         }
         let text = std::mem::take(&mut self.text);
@@ -216,9 +216,9 @@ impl ChunkDecoder {
         }
         if size == 0 {
             self.end_chunk()?;
-            self.state = State::Trailers;
+            self.state = DecoderState::Trailers;
         } else {
-            self.state = State::Data(size);
+            self.state = DecoderState::Data(size);
         }
         Ok(())
     }
@@ -230,10 +230,10 @@ impl ChunkDecoder {
             self.chunk_hash.update(&data);
         }
         let left = left - taken as u64;
-        self.state = State::Data(left);
+        self.state = DecoderState::Data(left);
         if left == 0 {
             self.end_chunk()?;
-            self.state = State::DataEnd(0);
+            self.state = DecoderState::DataEnd(0);
         }
         Ok(data)
     }
@@ -251,7 +251,7 @@ impl ChunkDecoder {
         if frame.get_u8() != expected {
             return Err(ChunkError::Malformed);
         }
-        self.state = if seen == 0 { State::DataEnd(1) } else { State::Line };
+        self.state = if seen == 0 { DecoderState::DataEnd(1) } else { DecoderState::Line };
         Ok(())
     }
 }

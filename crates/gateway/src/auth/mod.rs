@@ -31,8 +31,8 @@ use self::chunks::ChunkSigner;
 use self::claim::{Claim, parse_amz_date};
 pub use self::signing::{Secret, Sha256Digest};
 use self::signing::{Signature, SigningKey, SigningKeys, sha256};
+use crate::errors;
 use crate::query::Query;
-use crate::s3::errors;
 
 /// The longest life of a presigned URL, in seconds.
 pub const PRESIGNED_SECONDS_MAX: i64 = 7 * 24 * 60 * 60;

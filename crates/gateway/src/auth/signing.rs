@@ -99,7 +99,7 @@ impl SigningKey {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedKey {
     day: String,
     region: String,
     key: SigningKey,
@@ -108,7 +108,7 @@ struct Kept {
 /// The last key that was derived: clients sign a whole day with the same one.
 #[derive(Debug, Default)]
 pub struct SigningKeys {
-    last: Mutex<Option<Kept>>,
+    last: Mutex<Option<CachedKey>>,
 }
 
 impl SigningKeys {
@@ -122,7 +122,7 @@ impl SigningKeys {
             return kept.key.clone();
         }
         let key = SigningKey::derive(secret, day, region);
-        *last = Some(Kept { day: day.to_owned(), region: region.to_owned(), key: key.clone() });
+        *last = Some(CachedKey { day: day.to_owned(), region: region.to_owned(), key: key.clone() });
         key
     }
 }

@@ -12,7 +12,8 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::checksums::text;
 use super::transfer::settle;
-use super::{Front, OWNER_ID, asked, errors, version};
+use super::{S3Api, raw_request, version};
+use crate::{canonical_id, errors};
 
 const EVERYONE: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 const EVERY_USER: &str = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers";
@@ -34,22 +35,6 @@ const GRANTING: [(&str, u32); 5] = [
     ("x-amz-grant-write-acp", Stored::WRITE_LIST),
     ("x-amz-grant-full-control", ALL),
 ];
-
-/// The canonical id of a user: 64 hexadecimal digits that end in its id; of root the one that it has always had.
-pub(super) fn canonical_id(user: u64) -> String {
-    if user == 0 { OWNER_ID.to_owned() } else { format!("{user:064x}") }
-}
-
-/// The user of a canonical id, or of the 16 digits that `koine user info` tells.
-pub fn user_of(id: &str) -> Result<u64, S3Error> {
-    let short = id.strip_prefix(&"0".repeat(48)).filter(|rest| rest.len() == 16).unwrap_or(id);
-    let digits = short.len() == 16 && short.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match u64::from_str_radix(short, 16) {
-        _ if id == OWNER_ID => Ok(0),
-        Ok(user) if digits && user != 0 => Ok(user),
-        _ => Err(errors::invalid_argument("Invalid id: it is no canonical user id of this store.")),
-    }
-}
 
 /// Who is meant by a URI.
 fn group_of(uri: &str) -> Result<To, S3Error> {
@@ -113,7 +98,7 @@ pub fn grantees(header: &str) -> Result<Vec<To>, S3Error> {
             return Err(malformed());
         }
         found.push(match kind.trim().to_ascii_lowercase().as_str() {
-            "id" => To::User(user_of(bare)?),
+            "id" => To::User(canonical_id::user_of(bare)?),
             "uri" => group_of(bare)?,
             "emailaddress" => return Err(by_email()),
             _ => return Err(malformed()),
@@ -158,7 +143,7 @@ pub(super) fn of_new(objects: &Objects, bucket: &str, headers: &HeaderMap) -> Re
 fn in_document(document: AccessControlPolicy, owner: u64) -> Result<AccessList, S3Error> {
     let malformed = |message: &'static str| S3Error::with_message(S3ErrorCode::MalformedACLError, message);
     let told = document.owner.and_then(|owner| owner.id);
-    if told.is_some_and(|told| told != canonical_id(owner)) {
+    if told.is_some_and(|told| told != canonical_id::of_user(owner)) {
         let message = "Access Denied: an access list does not change who owns something.";
         return Err(S3Error::with_message(S3ErrorCode::AccessDenied, message));
     }
@@ -169,7 +154,7 @@ fn in_document(document: AccessControlPolicy, owner: u64) -> Result<AccessList, 
         let full = (permission.as_str() == Permission::FULL_CONTROL).then_some(ALL);
         let rights = named.or(full).ok_or_else(|| malformed("A grant has a Permission that S3 has not."))?;
         let to = match grant.grantee.ok_or_else(|| malformed("A grant has no Grantee."))? {
-            Grantee { id: Some(id), .. } => To::User(user_of(&id)?),
+            Grantee { id: Some(id), .. } => To::User(canonical_id::user_of(&id)?),
             Grantee { uri: Some(uri), .. } => group_of(&uri)?,
             Grantee { email_address: Some(_), .. } => return Err(by_email()),
             _ => return Err(malformed("A Grantee has neither ID nor URI.")),
@@ -181,7 +166,7 @@ fn in_document(document: AccessControlPolicy, owner: u64) -> Result<AccessList, 
 
 fn grantee(to: To) -> Grantee {
     let (kind, id, uri) = match to {
-        To::User(user) => (Type::CANONICAL_USER, Some(canonical_id(user)), None),
+        To::User(user) => (Type::CANONICAL_USER, Some(canonical_id::of_user(user)), None),
         To::Group(group) => (Type::GROUP, None, Some(format!("{GROUP}{group:016x}"))),
         To::EveryUser => (Type::GROUP, None, Some(EVERY_USER.to_owned())),
         _ => (Type::GROUP, None, Some(EVERYONE.to_owned())),
@@ -190,7 +175,7 @@ fn grantee(to: To) -> Grantee {
 }
 
 /// A list as S3 tells it: the owner first, then a grant for each right.
-fn told(front: &Front, owner: u64, list: &AccessList) -> (Owner, Vec<Grant>) {
+fn told(api: &S3Api, owner: u64, list: &AccessList) -> (Owner, Vec<Grant>) {
     let grant =
         |to, permission| Grant { grantee: Some(grantee(to)), permission: Some(Permission::from_static(permission)) };
     let mut grants = vec![grant(To::User(owner), Permission::FULL_CONTROL)];
@@ -200,7 +185,7 @@ fn told(front: &Front, owner: u64, list: &AccessList) -> (Owner, Vec<Grant>) {
             some => grants.extend(RIGHTS.iter().filter(|right| some & right.1 != 0).map(|right| grant(*to, right.0))),
         }
     }
-    (front.user(owner), grants)
+    (api.user(owner), grants)
 }
 
 /// What a request sets: by its headers, or by its document.
@@ -220,20 +205,20 @@ fn wanted(headers: &HeaderMap, document: Option<AccessControlPolicy>, owner: u64
 }
 
 pub(super) async fn get_bucket_acl(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<GetBucketAclInput>,
 ) -> S3Result<S3Response<GetBucketAclOutput>> {
-    let (identities, bucket) = (front.objects.identities(), request.input.bucket);
+    let (identities, bucket) = (api.objects.identities(), request.input.bucket);
     let list = identities.bucket_access(&bucket).map_err(errors::s3)?;
-    let (owner, grants) = told(front, identities.owner_id(&bucket).map_err(errors::s3)?, &list);
+    let (owner, grants) = told(api, identities.owner_id(&bucket).map_err(errors::s3)?, &list);
     Ok(S3Response::new(GetBucketAclOutput { grants: Some(grants), owner: Some(owner) }))
 }
 
 pub(super) async fn put_bucket_acl(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<PutBucketAclInput>,
 ) -> S3Result<S3Response<PutBucketAclOutput>> {
-    let (identities, input) = (front.objects.identities(), request.input);
+    let (identities, input) = (api.objects.identities(), request.input);
     let owner = identities.owner_id(&input.bucket).map_err(errors::s3)?;
     let list = wanted(&request.headers, input.access_control_policy, owner)?;
     settle(identities.set_bucket_access(&input.bucket, list)).await?;
@@ -241,48 +226,48 @@ pub(super) async fn put_bucket_acl(
 }
 
 /// The list of a version is told and set where that is the newest, which the calls of the store are about.
-fn check_newest(front: &Front, name: ObjectName<'_>, asked: Option<&str>) -> Result<(), S3Error> {
+fn check_newest(api: &S3Api, name: ObjectName<'_>, asked: Option<&str>) -> Result<(), S3Error> {
     let Some(asked) = version(asked)? else { return Ok(()) };
-    let newest = front.objects.head(name.bucket, name.key).map_err(errors::s3)?;
+    let newest = api.objects.head(name.bucket, name.key).map_err(errors::s3)?;
     if newest.version_id == asked {
         return Ok(());
     }
-    front.objects.head_version(name, asked).map_err(errors::s3)?;
+    api.objects.head_version(name, asked).map_err(errors::s3)?;
     let message = "The access list of a version that is not the newest is not implemented.";
     Err(S3Error::with_message(S3ErrorCode::NotImplemented, message))
 }
 
 pub(super) async fn get_object_acl(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<GetObjectAclInput>,
 ) -> S3Result<S3Response<GetObjectAclOutput>> {
-    let (identities, input) = (front.objects.identities(), request.input);
+    let (identities, input) = (api.objects.identities(), request.input);
     let name = ObjectName::new(&input.bucket, &input.key);
-    check_newest(front, name, input.version_id.as_deref())?;
+    check_newest(api, name, input.version_id.as_deref())?;
     let list = identities.object_access(name).map_err(errors::s3)?;
-    let (owner, grants) = told(front, identities.owner_id(&input.bucket).map_err(errors::s3)?, &list);
+    let (owner, grants) = told(api, identities.owner_id(&input.bucket).map_err(errors::s3)?, &list);
     let output = GetObjectAclOutput { grants: Some(grants), owner: Some(owner), request_charged: None };
     Ok(S3Response::new(output))
 }
 
 pub(super) async fn put_object_acl(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<PutObjectAclInput>,
 ) -> S3Result<S3Response<PutObjectAclOutput>> {
-    let asked = asked(&mut request)?;
-    let (identities, input) = (front.objects.identities(), request.input);
+    let raw = raw_request(&mut request)?;
+    let (identities, input) = (api.objects.identities(), request.input);
     let name = ObjectName::new(&input.bucket, &input.key);
-    check_newest(front, name, input.version_id.as_deref())?;
+    check_newest(api, name, input.version_id.as_deref())?;
     let owner = identities.owner_id(&input.bucket).map_err(errors::s3)?;
-    let list = wanted(asked.headers(), input.access_control_policy, owner)?;
+    let list = wanted(raw.headers(), input.access_control_policy, owner)?;
     settle(identities.set_object_access(name, list)).await?;
     Ok(S3Response::new(PutObjectAclOutput::default()))
 }
 
-impl Front {
+impl S3Api {
     /// A user as S3 tells one.
     pub(super) fn user(&self, id: u64) -> Owner {
-        Owner { display_name: (id == 0).then(|| self.owner_name.clone()), id: Some(canonical_id(id)) }
+        Owner { display_name: (id == 0).then(|| self.owner_name.clone()), id: Some(canonical_id::of_user(id)) }
     }
 
     /// The id of who asks; root's for who has none.
@@ -294,7 +279,7 @@ impl Front {
     }
 
     /// Who asks, as S3 tells a user.
-    pub(super) fn asker(&self) -> Owner {
+    pub(super) fn requester(&self) -> Owner {
         self.user(self.asker_id())
     }
 }
@@ -333,8 +318,8 @@ mod tests {
 
     #[test]
     fn granting_headers() {
-        let (short, long) = ("00000000000000ab", canonical_id(0xab));
-        let read = format!("id={short}, uri=\"{EVERY_USER}\",id=\"{OWNER_ID}\"");
+        let (short, long) = ("00000000000000ab", canonical_id::of_user(0xab));
+        let read = format!("id={short}, uri=\"{EVERY_USER}\",id=\"{}\"", canonical_id::ROOT_ID);
         let headers = [("x-amz-grant-read", read.as_str()), ("x-amz-grant-write-acp", &format!("id=\"{long}\""))];
         let expected = [(To::User(0xab), 9), (To::EveryUser, 1), (To::User(0), 1)];
         assert_eq!(list(&headers, 7), grants(&expected));
@@ -352,12 +337,12 @@ mod tests {
     #[test]
     fn ids_of_users_come_back() {
         for user in [0, 1, 0xab, u64::MAX] {
-            assert_eq!(user_of(&canonical_id(user)).ok(), Some(user));
+            assert_eq!(canonical_id::user_of(&canonical_id::of_user(user)).ok(), Some(user));
         }
         assert!(
-            user_of(&"0".repeat(64)).is_err()
-                && user_of(&"0".repeat(16)).is_err()
-                && user_of("+00000000000000a").is_err()
+            canonical_id::user_of(&"0".repeat(64)).is_err()
+                && canonical_id::user_of(&"0".repeat(16)).is_err()
+                && canonical_id::user_of("+00000000000000a").is_err()
         );
     }
 }

@@ -10,7 +10,8 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use super::checksums::kind_name;
 use super::document::{self, write_checksums, write_number, write_some};
 use super::transfer::blocking;
-use super::{Front, asked, date, errors, open, page, version, versions};
+use super::{S3Api, date, open, page, raw_request, version, versions};
+use crate::errors;
 
 /// What may be asked for.
 const KNOWN: [&str; 5] = ["ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"];
@@ -67,10 +68,10 @@ fn write<W: Write>(s: &mut Serializer<W>, wanted: &[String], info: &ObjectInfo, 
 }
 
 pub(super) async fn get_object_attributes(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<GetObjectAttributesInput>,
 ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
-    let asked = asked(&mut request)?;
+    let raw = raw_request(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
     let names = input.object_attributes.iter().flat_map(|name| name.as_str().split(',')).map(str::trim);
@@ -78,9 +79,9 @@ pub(super) async fn get_object_attributes(
     if wanted.iter().any(|name| !KNOWN.contains(&name.as_str())) {
         return Err(errors::invalid_argument("Invalid attribute name specified."));
     }
-    let limit = page::limit(page::number(asked.headers(), "x-amz-max-parts")?, "max-parts")?;
-    let after = page::part_after(page::number(asked.headers(), "x-amz-part-number-marker")?)?;
-    let objects = front.objects.clone();
+    let limit = page::limit(page::number(raw.headers(), "x-amz-max-parts")?, "max-parts")?;
+    let after = page::part_after(page::number(raw.headers(), "x-amz-part-number-marker")?)?;
+    let objects = api.objects.clone();
     let with_parts = wanted.iter().any(|name| name == "ObjectParts");
     let name = (input.bucket, input.key);
     let (found, (bucket, key)) = blocking(move || {
@@ -91,7 +92,7 @@ pub(super) async fn get_object_attributes(
         Ok((found, name))
     })
     .await?;
-    let (info, parts) = found.map_err(|error| versions::unread(&front.objects, (&bucket, &key), version, error))?;
+    let (info, parts) = found.map_err(|error| versions::unread(&api.objects, (&bucket, &key), version, error))?;
     if wanted.is_empty() {
         let message =
             "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty";

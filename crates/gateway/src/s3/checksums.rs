@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use koine_object::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 use s3s::{S3Error, S3ErrorCode};
 
-use super::errors;
+use crate::errors;
 
 /// The header, or trailer, of an algorithm.
 pub fn header_name(algorithm: ChecksumAlgorithm) -> &'static str {

@@ -10,9 +10,8 @@ use super::checksums::{self, text};
 use super::document::{self, write_checksums, write_some};
 use super::put::{content_headers, metadata, request_id};
 use super::transfer::{blocking, settle};
-use super::{
-    Front, add_version, asked, date, errors, multipart, put_condition, range, read_condition, tagging, version,
-};
+use super::{S3Api, add_version, date, multipart, put_condition, range, raw_request, read_condition, tagging, version};
+use crate::errors;
 
 /// Where the bytes come from.
 struct Source {
@@ -45,11 +44,11 @@ fn copied_metadata(headers: &HeaderMap) -> Result<CopiedMetadata, S3Error> {
 }
 
 pub(super) async fn copy_object(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<CopyObjectInput>,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
-    let asked = asked(&mut request)?;
-    let headers = asked.headers();
+    let raw = raw_request(&mut request)?;
+    let headers = raw.headers();
     let input = request.input;
     let from = source(input.copy_source)?;
     let copied_version = from.version.map(|version| version.to_string());
@@ -60,9 +59,9 @@ pub(super) async fn copy_object(
         source_condition: read_condition(headers, "x-amz-copy-source-"),
         condition: put_condition(headers)?,
         checksum: text(headers, "x-amz-checksum-algorithm").map(checksums::named).transpose()?,
-        request: request_id(front, &input.bucket, &input.key, &asked),
+        request: request_id(api, &input.bucket, &input.key, &raw),
     };
-    let objects = front.objects.clone();
+    let objects = api.objects.clone();
     let pending = blocking(move || {
         let to = ObjectName::new(&input.bucket, &input.key);
         Ok(objects.copy(ObjectName::new(&from.bucket, &from.key), to, options))
@@ -81,11 +80,11 @@ pub(super) async fn copy_object(
 }
 
 pub(super) async fn upload_part_copy(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<UploadPartCopyInput>,
 ) -> S3Result<S3Response<UploadPartCopyOutput>> {
-    let asked = asked(&mut request)?;
-    let headers = asked.headers();
+    let raw = raw_request(&mut request)?;
+    let headers = raw.headers();
     let input = request.input;
     let from = source(input.copy_source)?;
     let copied_version = from.version.map(|version| version.to_string());
@@ -102,7 +101,7 @@ pub(super) async fn upload_part_copy(
     let bytes = asked_range
         .transpose()?
         .map(|(first, last)| ByteRange { offset: first, length: (last - first).saturating_add(1) });
-    let objects = front.objects.clone();
+    let objects = api.objects.clone();
     let pending = blocking(move || {
         let to = ObjectName::new(&input.bucket, &input.key);
         let (version, from) = (from.version, ObjectName::new(&from.bucket, &from.key));

@@ -10,10 +10,11 @@ use koine_object::Objects;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{Front, errors, open, version};
+use super::{S3Api, open, version};
+use crate::errors;
 
-fn bucket_is_there(front: &Front, bucket: &str) -> Result<(), S3Error> {
-    front.objects.head_bucket(bucket).map(drop).map_err(errors::s3)
+fn bucket_is_there(api: &S3Api, bucket: &str) -> Result<(), S3Error> {
+    api.objects.head_bucket(bucket).map(drop).map_err(errors::s3)
 }
 
 fn object_is_there(objects: &Objects, bucket: &str, key: &str, version: Option<&str>) -> Result<(), S3Error> {
@@ -29,12 +30,12 @@ fn absent<T>(code: S3ErrorCode, message: &'static str) -> S3Result<T> {
 
 /// Sub-resources of a bucket that are an empty document, or a document of defaults, while nothing was set.
 macro_rules! defaults {
-    ($($name:ident: $input:ident => $output:ident, |$front:ident| $value:expr;)*) => {
+    ($($name:ident: $input:ident => $output:ident, |$api:ident| $value:expr;)*) => {
         $(pub(super) async fn $name(
-            $front: &Front,
+            $api: &S3Api,
             request: S3Request<$input>,
         ) -> S3Result<S3Response<$output>> {
-            bucket_is_there($front, &request.input.bucket)?;
+            bucket_is_there($api, &request.input.bucket)?;
             Ok(S3Response::new($value))
         })*
     };
@@ -42,17 +43,17 @@ macro_rules! defaults {
 
 defaults! {
     get_bucket_accelerate_configuration:
-        GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput, |front| Default::default();
-    get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput, |front| Default::default();
+        GetBucketAccelerateConfigurationInput => GetBucketAccelerateConfigurationOutput, |api| Default::default();
+    get_bucket_logging: GetBucketLoggingInput => GetBucketLoggingOutput, |api| Default::default();
     get_bucket_notification_configuration:
-        GetBucketNotificationConfigurationInput => GetBucketNotificationConfigurationOutput, |front| Default::default();
+        GetBucketNotificationConfigurationInput => GetBucketNotificationConfigurationOutput, |api| Default::default();
     get_bucket_ownership_controls:
-        GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput, |front| {
+        GetBucketOwnershipControlsInput => GetBucketOwnershipControlsOutput, |api| {
         let preferred = ObjectOwnership::from_static(ObjectOwnership::BUCKET_OWNER_PREFERRED);
         let rules = vec![OwnershipControlsRule { object_ownership: preferred }];
         GetBucketOwnershipControlsOutput { ownership_controls: Some(OwnershipControls { rules }) }
     };
-    get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, |front| {
+    get_bucket_request_payment: GetBucketRequestPaymentInput => GetBucketRequestPaymentOutput, |api| {
         GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(Payer::BUCKET_OWNER)) }
     };
 }
@@ -60,8 +61,8 @@ defaults! {
 /// Sub-resources of a bucket that are not found while nothing was set.
 macro_rules! not_set {
     ($($name:ident: $input:ident => $output:ident, $code:ident, $message:literal;)*) => {
-        $(pub(super) async fn $name(front: &Front, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
-            bucket_is_there(front, &request.input.bucket)?;
+        $(pub(super) async fn $name(api: &S3Api, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+            bucket_is_there(api, &request.input.bucket)?;
             absent(S3ErrorCode::$code, $message)
         })*
     };
@@ -86,9 +87,9 @@ not_set! {
 /// Locks of an object, in a bucket that was made without them.
 macro_rules! without_locks {
     ($($name:ident: $input:ident => $output:ident;)*) => {
-        $(pub(super) async fn $name(front: &Front, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+        $(pub(super) async fn $name(api: &S3Api, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
             let input = request.input;
-            object_is_there(&front.objects, &input.bucket, &input.key, input.version_id.as_deref())?;
+            object_is_there(&api.objects, &input.bucket, &input.key, input.version_id.as_deref())?;
             Err(S3Error::with_message(S3ErrorCode::InvalidRequest, "Bucket is missing Object Lock Configuration"))
         })*
     };

@@ -6,18 +6,19 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::checksums::{header_name, text};
 use super::transfer::{blocking, settle};
-use super::{Front, add_version, asked, errors, tell_version, version};
+use super::{S3Api, add_version, raw_request, tell_version, version};
+use crate::errors;
 use crate::limits::DELETE_MANY_MAX;
 
 pub(super) async fn delete_object(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<DeleteObjectInput>,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
-    let asked = asked(&mut request)?;
+    let raw = raw_request(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
-    let if_match = text(asked.headers(), "if-match").map(EtagMatch::parse);
-    let deleted = delete(front, (&input.bucket, &input.key), version, if_match).await?;
+    let if_match = text(raw.headers(), "if-match").map(EtagMatch::parse);
+    let deleted = delete(api, (&input.bucket, &input.key), version, if_match).await?;
     let output = DeleteObjectOutput { delete_marker: deleted.marker.then_some(true), ..Default::default() };
     let mut response = S3Response::new(output);
     if let Some(told) = deleted.version {
@@ -29,20 +30,20 @@ pub(super) async fn delete_object(
 
 /// Deletes the object, or the version that is named; one that is not there is deleted already.
 async fn delete(
-    front: &Front,
+    api: &S3Api,
     (bucket, key): (&str, &str),
     version: Option<VersionId>,
     if_match: Option<EtagMatch>,
 ) -> S3Result<Deleted> {
     let Some(version) = version else {
         let condition = PutCondition { if_absent: false, if_match, ..PutCondition::default() };
-        return settle(front.objects.delete(bucket, key, DeleteOptions { condition })).await;
+        return settle(api.objects.delete(bucket, key, DeleteOptions { condition })).await;
     };
     if if_match.is_some() {
         let message = "A condition on a version that is deleted is not implemented: its id says which it is.";
         return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
     }
-    match settle(front.objects.delete_version(ObjectName::new(bucket, key), version)).await {
+    match settle(api.objects.delete_version(ObjectName::new(bucket, key), version)).await {
         Err(error) if *error.code() == S3ErrorCode::NoSuchVersion => {
             Ok(Deleted { version: Some(version), ..Deleted::default() })
         }
@@ -51,7 +52,7 @@ async fn delete(
 }
 
 pub(super) async fn delete_objects(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<DeleteObjectsInput>,
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {
     let given = |name: &str| text(&request.headers, name).is_some();
@@ -76,7 +77,7 @@ pub(super) async fn delete_objects(
             }
             (Ok(version), etag) => {
                 let if_match = etag.as_ref().map(|etag| EtagMatch::parse(etag.value()));
-                delete(front, (&bucket, &entry.key), version, if_match).await
+                delete(api, (&bucket, &entry.key), version, if_match).await
             }
             (Err(error), _) => Err(error),
         };
@@ -84,7 +85,7 @@ pub(super) async fn delete_objects(
     }
     if !plain.is_empty() {
         let keys: Vec<String> = plain.iter().map(|entry| entry.key.clone()).collect();
-        let objects = front.objects.clone();
+        let objects = api.objects.clone();
         let pending = blocking(move || Ok(objects.delete_many(&bucket, &keys))).await?;
         for (entry, outcome) in plain.into_iter().zip(settle(pending).await?) {
             note(&mut deleted, &mut failed, entry, outcome.map_err(errors::s3));

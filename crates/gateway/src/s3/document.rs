@@ -2,7 +2,7 @@
 //! it knows five, attributes, whose ETag has no quotes, and new buckets, which may have tags.
 //!
 //! Invariants:
-//! - A call puts what it made here beside its answer, and the door sends it in place of what the library wrote.
+//! - A call puts what it made here beside its answer, and the HTTP service sends it in place of what the library wrote.
 //! - A completion is read from the document as it came, and the library sees an empty one; so is what a new bucket is
 //!   to be.
 
@@ -16,7 +16,7 @@ use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer,
 use s3s::xml::{SerializeContent, Serializer};
 use s3s::{S3Error, S3Response};
 
-use super::errors;
+use crate::errors;
 
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// What the library is given in place of a completion.
@@ -24,7 +24,7 @@ pub const NO_PARTS: &[u8] = b"<CompleteMultipartUpload/>";
 
 /// What an answer is, where it is not what the library makes of it.
 #[derive(Clone, Debug, Default)]
-pub struct Instead {
+pub struct ResponseOverride {
     /// The document.
     pub body: Option<Bytes>,
     /// The status.
@@ -33,7 +33,7 @@ pub struct Instead {
 
 /// Answers with another status than the library's.
 pub fn with_status<T>(mut response: S3Response<T>, status: StatusCode) -> S3Response<T> {
-    response.extensions.insert(Instead { status: Some(status), body: None });
+    response.extensions.insert(ResponseOverride { status: Some(status), body: None });
     response
 }
 
@@ -49,7 +49,7 @@ pub fn with_document<T>(
         .decl()
         .and_then(|()| serializer.element_with_ns(name, NAMESPACE, write))
         .map_err(S3Error::internal_error)?;
-    response.extensions.insert(Instead { body: Some(document.into()), status: None });
+    response.extensions.insert(ResponseOverride { body: Some(document.into()), status: None });
     Ok(response)
 }
 

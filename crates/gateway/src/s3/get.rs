@@ -14,11 +14,12 @@ use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use super::checksums::{self, text};
 use super::document::with_status;
 use super::multipart::part_number;
-use super::range::{self, Ranged};
+use super::range::{self, RequestedRange};
 use super::transfer::{Download, blocking, read};
-use super::{Front, add_version, asked, errors, open, read_condition, tell_version, version, versions};
-use crate::door::Asked;
+use super::{S3Api, add_version, open, raw_request, read_condition, tell_version, version, versions};
+use crate::errors;
 use crate::limits::PIECE_LEN;
+use crate::request::RawRequest;
 
 /// Which bytes a request is about.
 struct Selection {
@@ -31,23 +32,23 @@ struct Selection {
 }
 
 pub(super) async fn get_object(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<GetObjectInput>,
 ) -> S3Result<S3Response<GetObjectOutput>> {
-    let asked = asked(&mut request)?;
+    let raw = raw_request(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
     input.part_number.map(part_number).transpose()?;
-    let overridden = asked.expires().is_some() || overrides(&input).iter().any(|(_, value)| value.is_some());
-    if overridden && *front.objects.caller() == Caller::Everyone {
+    let overridden = raw.expires().is_some() || overrides(&input).iter().any(|(_, value)| value.is_some());
+    if overridden && *api.objects.caller() == Caller::Everyone {
         // Who opened an object to everybody did not open what it says it is.
         let message = "Request specific response headers cannot be used for anonymous GET requests.";
         return Err(S3Error::with_message(S3ErrorCode::InvalidRequest, message));
     }
-    let reader = find(front, (&input.bucket, &input.key), version)?;
-    check_condition(asked.headers(), reader.info())?;
+    let reader = find(api, (&input.bucket, &input.key), version)?;
+    check_condition(raw.headers(), reader.info())?;
     let reader = Arc::new(reader);
-    let selection = select(&reader, asked.headers(), input.part_number).await?;
+    let selection = select(&reader, raw.headers(), input.part_number).await?;
     let body = if selection.length <= PIECE_LEN as u64 {
         let bytes = read(&reader, selection.offset, selection.length as usize).await?;
         if bytes.len() as u64 != selection.length {
@@ -57,9 +58,9 @@ pub(super) async fn get_object(
         StreamingBlob::from(Body::from(bytes))
     } else {
         let reader = reader.clone();
-        StreamingBlob::new(Download::new(&front.transfers, reader, selection.offset, selection.length).await?)
+        StreamingBlob::new(Download::new(&api.transfers, reader, selection.offset, selection.length).await?)
     };
-    let mut headers = object_headers(asked.headers(), reader.info(), &selection);
+    let mut headers = object_headers(raw.headers(), reader.info(), &selection);
     if version.is_some() {
         tell_version(&mut headers, reader.info().version_id);
     }
@@ -71,23 +72,23 @@ pub(super) async fn get_object(
             headers.insert(name, value);
         }
     }
-    set_expires(&mut headers, &asked)?;
+    set_expires(&mut headers, &raw)?;
     let output = GetObjectOutput { body: Some(body), content_range: selection.range, ..Default::default() };
     Ok(S3Response::with_headers(output, headers))
 }
 
 pub(super) async fn head_object(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<HeadObjectInput>,
 ) -> S3Result<S3Response<HeadObjectOutput>> {
-    let asked = asked(&mut request)?;
+    let raw = raw_request(&mut request)?;
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
     input.part_number.map(part_number).transpose()?;
-    let reader = Arc::new(find(front, (&input.bucket, &input.key), version)?);
-    check_condition(asked.headers(), reader.info())?;
-    let selection = select(&reader, asked.headers(), input.part_number).await?;
-    let mut headers = object_headers(asked.headers(), reader.info(), &selection);
+    let reader = Arc::new(find(api, (&input.bucket, &input.key), version)?);
+    check_condition(raw.headers(), reader.info())?;
+    let selection = select(&reader, raw.headers(), input.part_number).await?;
+    let mut headers = object_headers(raw.headers(), reader.info(), &selection);
     if version.is_some() {
         tell_version(&mut headers, reader.info().version_id);
     }
@@ -104,7 +105,7 @@ pub(super) async fn head_object(
             headers.insert(name, value);
         }
     }
-    set_expires(&mut headers, &asked)?;
+    set_expires(&mut headers, &raw)?;
     let partial = selection.range.is_some();
     let output = HeadObjectOutput { content_range: selection.range, ..Default::default() };
     let response = S3Response::with_headers(output, headers);
@@ -112,8 +113,8 @@ pub(super) async fn head_object(
 }
 
 /// `Expires`, as a request wants it told: any text, as S3 has it.
-fn set_expires(headers: &mut HeaderMap, asked: &Asked) -> Result<(), S3Error> {
-    if let Some(expires) = asked.expires() {
+fn set_expires(headers: &mut HeaderMap, raw: &RawRequest) -> Result<(), S3Error> {
+    if let Some(expires) = raw.expires() {
         let value = HeaderValue::try_from(expires)
             .map_err(|_| errors::invalid_argument("A response header that was asked for is malformed."))?;
         headers.insert(header::EXPIRES, value);
@@ -121,9 +122,9 @@ fn set_expires(headers: &mut HeaderMap, asked: &Asked) -> Result<(), S3Error> {
     Ok(())
 }
 
-fn find(front: &Front, (bucket, key): (&str, &str), version: Option<VersionId>) -> Result<ObjectReader, S3Error> {
-    let found = open(&front.objects, bucket, key, version);
-    found.map_err(|error| versions::unread(&front.objects, (bucket, key), version, error))
+fn find(api: &S3Api, (bucket, key): (&str, &str), version: Option<VersionId>) -> Result<ObjectReader, S3Error> {
+    let found = open(&api.objects, bucket, key, version);
+    found.map_err(|error| versions::unread(&api.objects, (bucket, key), version, error))
 }
 
 fn overrides(input: &GetObjectInput) -> [(HeaderName, Option<&str>); 5] {
@@ -161,11 +162,11 @@ async fn select(reader: &Arc<ObjectReader>, headers: &HeaderMap, part: Option<i3
         return select_part(reader, number).await;
     }
     match range::parse(asked_range, size) {
-        Ranged::Whole => Ok(Selection { offset: 0, length: size, range: None, part: None }),
-        Ranged::Part { offset, length } => {
+        RequestedRange::Whole => Ok(Selection { offset: 0, length: size, range: None, part: None }),
+        RequestedRange::Part { offset, length } => {
             Ok(Selection { offset, length, range: Some(content_range(offset, length, size)), part: None })
         }
-        Ranged::Unsatisfiable => {
+        RequestedRange::Unsatisfiable => {
             let mut error = S3Error::with_message(S3ErrorCode::InvalidRange, "The requested range is not satisfiable");
             let mut headers = HeaderMap::new();
             put(&mut headers, header::CONTENT_RANGE, &format!("bytes */{size}"));

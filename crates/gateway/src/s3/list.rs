@@ -9,7 +9,7 @@ use s3s::{S3Error, S3Request, S3Response, S3Result};
 
 use super::page::{self, Names};
 use super::transfer::blocking;
-use super::{Front, date, etag};
+use super::{S3Api, date, etag};
 
 /// What the two forms have in common.
 struct Listing {
@@ -18,7 +18,7 @@ struct Listing {
     limit: usize,
 }
 
-struct Asked {
+struct ListParameters {
     bucket: String,
     prefix: Option<String>,
     delimiter: Option<String>,
@@ -27,17 +27,17 @@ struct Asked {
     after: Option<String>,
 }
 
-async fn listing(front: &Front, asked: Asked) -> Result<Listing, S3Error> {
-    let limit = page::limit(asked.limit, "max-keys")?;
-    let names = Names::of(asked.encoding.as_ref())?;
+async fn listing(api: &S3Api, parameters: ListParameters) -> Result<Listing, S3Error> {
+    let limit = page::limit(parameters.limit, "max-keys")?;
+    let names = Names::of(parameters.encoding.as_ref())?;
     let query = ListQuery {
-        prefix: asked.prefix.unwrap_or_default(),
-        delimiter: asked.delimiter.unwrap_or_default(),
-        after: asked.after.filter(|after| !after.is_empty()),
+        prefix: parameters.prefix.unwrap_or_default(),
+        delimiter: parameters.delimiter.unwrap_or_default(),
+        after: parameters.after.filter(|after| !after.is_empty()),
         limit,
     };
-    let objects = front.objects.clone();
-    let page = blocking(move || objects.list(&asked.bucket, &query)).await?;
+    let objects = api.objects.clone();
+    let page = blocking(move || objects.list(&parameters.bucket, &query)).await?;
     Ok(Listing { page, names, limit })
 }
 
@@ -75,13 +75,13 @@ pub(super) fn checksum_type(object: &ObjectSummary) -> Option<ChecksumType> {
 }
 
 pub(super) async fn list_objects(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<ListObjectsInput>,
 ) -> S3Result<S3Response<ListObjectsOutput>> {
     let input = request.input;
     let mut listing = listing(
-        front,
-        Asked {
+        api,
+        ListParameters {
             bucket: input.bucket.clone(),
             prefix: input.prefix.clone(),
             delimiter: input.delimiter.clone(),
@@ -101,7 +101,7 @@ pub(super) async fn list_objects(
         marker: Some(names.write(input.marker.unwrap_or_default())),
         max_keys: Some(listing.limit as i32),
         is_truncated: Some(listing.page.next.is_some()),
-        contents: Some(listing.contents(Some(front.owner()))),
+        contents: Some(listing.contents(Some(api.owner()))),
         common_prefixes: Some(listing.common_prefixes()),
         delimiter: names.write_some(input.delimiter),
         next_marker: names.write_some(next_marker),
@@ -112,7 +112,7 @@ pub(super) async fn list_objects(
 }
 
 pub(super) async fn list_objects_v2(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<ListObjectsV2Input>,
 ) -> S3Result<S3Response<ListObjectsV2Output>> {
     let input = request.input;
@@ -121,8 +121,8 @@ pub(super) async fn list_objects_v2(
         None => input.start_after.clone(),
     };
     let mut listing = listing(
-        front,
-        Asked {
+        api,
+        ListParameters {
             bucket: input.bucket.clone(),
             prefix: input.prefix.clone(),
             delimiter: input.delimiter.clone(),
@@ -134,7 +134,7 @@ pub(super) async fn list_objects_v2(
     .await?;
     let names = listing.names;
     let next = listing.page.next.as_deref().map(page::token);
-    let owner = input.fetch_owner.unwrap_or(false).then(|| front.owner());
+    let owner = input.fetch_owner.unwrap_or(false).then(|| api.owner());
     let (contents, common_prefixes) = (listing.contents(owner), listing.common_prefixes());
     let output = ListObjectsV2Output {
         name: Some(input.bucket),

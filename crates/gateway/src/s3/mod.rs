@@ -1,7 +1,7 @@
 //! The calls of S3, each in the file of its verb: decode, call one function below, reply.
 //!
 //! Invariants:
-//! - The headers of a request for an object come from [`Asked`], as they were sent; the library sees only those
+//! - The headers of a request for an object come from [`RawRequest`], as they were sent; the library sees only those
 //!   that it needs to pick a call.
 //! - Calls that are not here are answered `NotImplemented` by the library; `route` refuses them before.
 
@@ -13,7 +13,6 @@ mod copy;
 mod defaults;
 mod delete;
 pub mod document;
-pub mod errors;
 mod get;
 mod list;
 mod multipart;
@@ -35,17 +34,16 @@ use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use self::checksums::text;
 use self::transfer::Transfers;
-use crate::door::{Asked, Asker};
+use crate::admission::Tenant;
+use crate::canonical_id;
 use crate::limits::Limits;
-use crate::shares::Holder;
+use crate::request::{RawRequest, Requester};
 
-/// The canonical id of the one owner of everything.
-pub const OWNER_ID: &str = "6b6f696e652d726f6f742d6f776e65722d6f662d74686973732d73746f72652d31";
 /// The region that buckets are in when none was set.
 pub const REGION_DEFAULT: &str = "us-east-1";
 
-/// What the library calls.
-pub struct Front {
+/// The S3 service: implements the library's trait [`S3`] over a store.
+pub struct S3Api {
     objects: Objects,
     owner_name: String,
     region: String,
@@ -54,10 +52,10 @@ pub struct Front {
     transfers: Transfers,
 }
 
-impl Front {
+impl S3Api {
     /// The calls over a store.
     pub fn new(objects: Objects, owner_name: &str, region: Option<&str>, limits: &Limits) -> Self {
-        Front {
+        S3Api {
             objects,
             owner_name: owner_name.to_owned(),
             region: region.unwrap_or(REGION_DEFAULT).to_owned(),
@@ -66,38 +64,38 @@ impl Front {
         }
     }
 
-    /// The calls as who asks may make them, in the room that is its; `None` where that is the store's owner, for whom these
-    /// are.
-    fn of<T>(&self, request: &S3Request<T>, stand_ins: StandIns) -> Result<Option<Front>, S3Error> {
-        let asker = request.extensions.get::<Asker>().ok_or_else(past_the_door)?;
-        let objects = asker.of(&self.objects);
-        if objects.is_none() && asker.holder() == Holder::Root {
+    /// The service with the rights and the share of the requester; `None` where that is the store's owner, for whom this one
+    /// is.
+    fn of<T>(&self, request: &S3Request<T>, stand_ins: StandIns) -> Result<Option<S3Api>, S3Error> {
+        let requester = request.extensions.get::<Requester>().ok_or_else(past_the_service)?;
+        let objects = requester.of(&self.objects);
+        if objects.is_none() && requester.tenant() == Tenant::Root {
             return Ok(None);
         }
-        Ok(Some(Front {
+        Ok(Some(S3Api {
             objects: objects.map_or_else(|| self.objects.clone(), |objects| objects.with_stand_ins(stand_ins)),
             owner_name: self.owner_name.clone(),
             region: self.region.clone(),
             region_is_fixed: self.region_is_fixed,
-            transfers: self.transfers.of(asker.holder()),
+            transfers: self.transfers.of(requester.tenant()),
         }))
     }
 
     fn owner(&self) -> dto::Owner {
-        dto::Owner { display_name: Some(self.owner_name.clone()), id: Some(OWNER_ID.to_owned()) }
+        dto::Owner { display_name: Some(self.owner_name.clone()), id: Some(canonical_id::ROOT_ID.to_owned()) }
     }
 
     fn initiator(&self) -> dto::Initiator {
-        dto::Initiator { display_name: Some(self.owner_name.clone()), id: Some(OWNER_ID.to_owned()) }
+        dto::Initiator { display_name: Some(self.owner_name.clone()), id: Some(canonical_id::ROOT_ID.to_owned()) }
     }
 }
 
-/// What the door put beside a request.
-fn asked<T>(request: &mut S3Request<T>) -> Result<Asked, S3Error> {
-    request.extensions.remove::<Asked>().ok_or_else(past_the_door)
+/// What the HTTP service put beside a request.
+fn raw_request<T>(request: &mut S3Request<T>) -> Result<RawRequest, S3Error> {
+    request.extensions.remove::<RawRequest>().ok_or_else(past_the_service)
 }
 
-fn past_the_door() -> S3Error {
+fn past_the_service() -> S3Error {
     S3Error::with_message(S3ErrorCode::InternalError, "A request came past the door.")
 }
 
@@ -193,13 +191,13 @@ macro_rules! calls {
         pub const CALLS: &[&str] = &[$(stringify!($name)),*];
 
         #[async_trait::async_trait]
-        impl S3 for Front {
+        impl S3 for S3Api {
             $(async fn $name(&self, request: S3Request<dto::$input>) -> S3Result<S3Response<dto::$output>> {
                 let plain: StandIns = calls!(@rights $($($plain)*)?);
                 let versioned: StandIns = calls!(@rights $($($versioned)*)?);
                 match self.of(&request, if names_version(&request) { versioned } else { plain })? {
                     None => $file::$name(self, request).await,
-                    Some(front) => $file::$name(&front, request).await,
+                    Some(api) => $file::$name(&api, request).await,
                 }
             })*
         }

@@ -17,7 +17,8 @@ use super::document::{self, NamedPart, write_checksums, write_number, write_some
 use super::page::{self, Names};
 use super::put::{content_headers, metadata, no_body};
 use super::transfer::{blocking, receive, settle};
-use super::{Front, add_version, asked, date, errors, etag, put_condition};
+use super::{S3Api, add_version, date, etag, put_condition, raw_request};
+use crate::errors;
 use crate::limits::{PART_NUMBER_MAX, SMALL_BODY_LEN_MAX};
 
 /// A part's number, as a request gives it.
@@ -44,11 +45,11 @@ fn invalid_request(message: impl Into<String>) -> S3Error {
 }
 
 pub(super) async fn create_multipart_upload(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<CreateMultipartUploadInput>,
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-    let asked = asked(&mut request)?;
-    let headers = asked.headers();
+    let raw = raw_request(&mut request)?;
+    let headers = raw.headers();
     let input = request.input;
     let kind = text(headers, "x-amz-checksum-type").map(kind).transpose()?;
     let algorithm = text(headers, "x-amz-checksum-algorithm").map(checksums::named).transpose()?;
@@ -69,7 +70,7 @@ pub(super) async fn create_multipart_upload(
         checksum: algorithm.map(|algorithm| (algorithm, kind)),
         etag: EtagKind::Md5,
     };
-    let id = settle(front.objects.create_upload(&input.bucket, &input.key, options)).await?;
+    let id = settle(api.objects.create_upload(&input.bucket, &input.key, options)).await?;
     let output = CreateMultipartUploadOutput {
         bucket: Some(input.bucket),
         checksum_algorithm: algorithm.map(|algorithm| ChecksumAlgorithm::from(algorithm.name().to_owned())),
@@ -83,12 +84,12 @@ pub(super) async fn create_multipart_upload(
 }
 
 pub(super) async fn upload_part(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<UploadPartInput>,
 ) -> S3Result<S3Response<UploadPartOutput>> {
-    let asked = asked(&mut request)?;
-    let headers = asked.headers();
-    let mut body = asked.take_body().ok_or_else(no_body)?;
+    let raw = raw_request(&mut request)?;
+    let headers = raw.headers();
+    let mut body = raw.take_body().ok_or_else(no_body)?;
     let input = request.input;
     let number = part_number(input.part_number)?;
     let upload = upload_id(&input.upload_id);
@@ -98,11 +99,11 @@ pub(super) async fn upload_part(
         checksum: checksums::announced(headers)?,
     };
     if options.checksum.is_none() && options.expected.checksums.is_empty() {
-        needs_no_checksum(front, (&input.bucket, &input.key), upload).await?;
+        needs_no_checksum(api, (&input.bucket, &input.key), upload).await?;
     }
     let name = ObjectName::new(&input.bucket, &input.key);
-    let writer = front.objects.put_part(name, upload, number, options).map_err(errors::s3)?;
-    let writer = receive(&front.transfers, writer, &mut body).await?;
+    let writer = api.objects.put_part(name, upload, number, options).map_err(errors::s3)?;
+    let writer = receive(&api.transfers, writer, &mut body).await?;
     let trailers = checksums::in_trailers(headers, body.trailers())?;
     let pending = if body.length().is_some_and(|length| length <= SMALL_BODY_LEN_MAX) {
         writer.finish(&trailers)
@@ -117,8 +118,8 @@ pub(super) async fn upload_part(
 }
 
 /// A part of an upload whose checksum is composed of its parts' brings one.
-async fn needs_no_checksum(front: &Front, (bucket, key): (&str, &str), upload: UploadId) -> Result<(), S3Error> {
-    let (objects, name) = (front.objects.clone(), (bucket.to_owned(), key.to_owned()));
+async fn needs_no_checksum(api: &S3Api, (bucket, key): (&str, &str), upload: UploadId) -> Result<(), S3Error> {
+    let (objects, name) = (api.objects.clone(), (bucket.to_owned(), key.to_owned()));
     // Who may not see the upload learns from the part why.
     let begun = blocking(move || Ok(objects.list_parts(ObjectName::new(&name.0, &name.1), upload, 0, 1).ok())).await?;
     match begun.map(|page| page.upload).filter(|upload| upload.checksum_asked).map(|upload| upload.checksum) {
@@ -190,14 +191,14 @@ fn object_size(headers: &HeaderMap) -> Result<Option<u64>, S3Error> {
 }
 
 pub(super) async fn complete_multipart_upload(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-    let asked = asked(&mut request)?;
-    let headers = asked.headers();
+    let raw = raw_request(&mut request)?;
+    let headers = raw.headers();
     let input = request.input;
     let upload = upload_id(&input.upload_id);
-    let parts = document::parts_named(asked.document())?;
+    let parts = document::parts_named(raw.document())?;
     if parts.is_empty() || parts.len() > PART_NUMBER_MAX as usize {
         return Err(errors::malformed_xml());
     }
@@ -209,7 +210,7 @@ pub(super) async fn complete_multipart_upload(
         expected: checksums::in_headers(headers)?,
         size: object_size(headers)?,
     };
-    let objects = front.objects.clone();
+    let objects = api.objects.clone();
     let (bucket, key) = (input.bucket.clone(), input.key.clone());
     let (begun, options) = blocking(move || {
         // Who may not see the upload learns from the completion why.
@@ -220,7 +221,7 @@ pub(super) async fn complete_multipart_upload(
     if let Some(begun) = begun {
         check_fits(&begun, kind, &options.parts)?;
     }
-    let objects = front.objects.clone();
+    let objects = api.objects.clone();
     let (bucket, key) = (input.bucket.clone(), input.key.clone());
     let pending =
         blocking(move || Ok(objects.complete_upload(ObjectName::new(&bucket, &key), upload, options))).await?;
@@ -239,12 +240,12 @@ pub(super) async fn complete_multipart_upload(
 }
 
 pub(super) async fn abort_multipart_upload(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<AbortMultipartUploadInput>,
 ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
     let input = request.input;
     let upload = upload_id(&input.upload_id);
-    let objects = front.objects.clone();
+    let objects = api.objects.clone();
     let pending =
         blocking(move || Ok(objects.abort_upload(ObjectName::new(&input.bucket, &input.key), upload))).await?;
     settle(pending).await?;
@@ -279,14 +280,14 @@ fn told(upload: &UploadInfo) -> (Option<ChecksumAlgorithm>, Option<ChecksumType>
 }
 
 pub(super) async fn list_parts(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<ListPartsInput>,
 ) -> S3Result<S3Response<ListPartsOutput>> {
     let input = request.input;
     let upload = upload_id(&input.upload_id);
     let limit = page::limit(input.max_parts, "max-parts")?;
     let after = page::part_after(input.part_number_marker)?;
-    let objects = front.objects.clone();
+    let objects = api.objects.clone();
     let (bucket, key) = (input.bucket.clone(), input.key.clone());
     let page = blocking(move || objects.list_parts(ObjectName::new(&bucket, &key), upload, after, limit)).await?;
     let (checksum_algorithm, checksum_type) = told(&page.upload);
@@ -295,8 +296,8 @@ pub(super) async fn list_parts(
         s.content("Bucket", &input.bucket)?;
         s.content("Key", &input.key)?;
         s.content("UploadId", &input.upload_id)?;
-        write_user(s, "Initiator", front.owner())?;
-        write_user(s, "Owner", front.owner())?;
+        write_user(s, "Initiator", api.owner())?;
+        write_user(s, "Owner", api.owner())?;
         s.content("StorageClass", StorageClass::STANDARD)?;
         write_number(s, "PartNumberMarker", u64::from(after))?;
         write_number(s, "NextPartNumberMarker", u64::from(next))?;
@@ -313,7 +314,7 @@ fn parse_marker(text: &str) -> Result<UploadId, S3Error> {
 }
 
 pub(super) async fn list_multipart_uploads(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<ListMultipartUploadsInput>,
 ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
     let input = request.input;
@@ -329,7 +330,7 @@ pub(super) async fn list_multipart_uploads(
         key_after,
         limit,
     };
-    let (objects, bucket) = (front.objects.clone(), input.bucket.clone());
+    let (objects, bucket) = (api.objects.clone(), input.bucket.clone());
     let page = blocking(move || objects.list_uploads(&bucket, &query)).await?;
     let uploads = page.uploads.into_iter().map(|upload| {
         let (checksum_algorithm, checksum_type) = told(&upload);
@@ -337,9 +338,9 @@ pub(super) async fn list_multipart_uploads(
             checksum_algorithm,
             checksum_type,
             initiated: Some(date(upload.created)),
-            initiator: Some(front.initiator()),
+            initiator: Some(api.initiator()),
             key: Some(names.write(upload.key)),
-            owner: Some(front.owner()),
+            owner: Some(api.owner()),
             storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
             upload_id: Some(upload.id.to_string()),
         }

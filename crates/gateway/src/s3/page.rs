@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, utf8_percent_encode};
 use s3s::S3Error;
 use s3s::dto::EncodingType;
 
-use super::errors::invalid_argument;
+use crate::errors::invalid_argument;
 use crate::limits::PAGE_LEN_MAX;
 use crate::query::UNRESERVED_ONLY;
 

@@ -7,40 +7,41 @@ use koine_object::Objects;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
+use super::S3Api;
 use super::document::with_status;
 use super::transfer::settle;
-use super::{Front, errors};
+use crate::errors;
 
 pub(super) async fn get_bucket_policy(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<GetBucketPolicyInput>,
 ) -> S3Result<S3Response<GetBucketPolicyOutput>> {
-    let policy = front.objects.identities().bucket_policy(&request.input.bucket).map_err(errors::s3)?;
+    let policy = api.objects.identities().bucket_policy(&request.input.bucket).map_err(errors::s3)?;
     Ok(S3Response::new(GetBucketPolicyOutput { policy: Some(policy) }))
 }
 
 pub(super) async fn put_bucket_policy(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<PutBucketPolicyInput>,
 ) -> S3Result<S3Response<PutBucketPolicyOutput>> {
     let input = request.input;
-    settle(front.objects.identities().set_bucket_policy(&input.bucket, Some(&input.policy))).await?;
+    settle(api.objects.identities().set_bucket_policy(&input.bucket, Some(&input.policy))).await?;
     Ok(with_status(S3Response::new(PutBucketPolicyOutput::default()), http::StatusCode::NO_CONTENT))
 }
 
 pub(super) async fn delete_bucket_policy(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<DeleteBucketPolicyInput>,
 ) -> S3Result<S3Response<DeleteBucketPolicyOutput>> {
-    settle(front.objects.identities().set_bucket_policy(&request.input.bucket, None)).await?;
+    settle(api.objects.identities().set_bucket_policy(&request.input.bucket, None)).await?;
     Ok(S3Response::new(DeleteBucketPolicyOutput::default()))
 }
 
 pub(super) async fn get_bucket_policy_status(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<GetBucketPolicyStatusInput>,
 ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
-    let identities = front.objects.identities();
+    let identities = api.objects.identities();
     let open = identities.bucket_policy_is_public(&request.input.bucket).map_err(errors::s3)?;
     let is_public = open && identities.public_access().map_err(errors::s3)?;
     let policy_status = Some(PolicyStatus { is_public: Some(is_public) });
@@ -53,10 +54,10 @@ fn bucket_is_there(objects: &Objects, bucket: &str) -> Result<bool, S3Error> {
 }
 
 pub(super) async fn get_public_access_block(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<GetPublicAccessBlockInput>,
 ) -> S3Result<S3Response<GetPublicAccessBlockOutput>> {
-    let blocked = Some(!bucket_is_there(&front.objects, &request.input.bucket)?);
+    let blocked = Some(!bucket_is_there(&api.objects, &request.input.bucket)?);
     let configuration = PublicAccessBlockConfiguration {
         block_public_acls: blocked,
         block_public_policy: blocked,
@@ -80,10 +81,10 @@ fn settled(is_public: bool, wanted: bool) -> Result<(), S3Error> {
 }
 
 pub(super) async fn put_public_access_block(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<PutPublicAccessBlockInput>,
 ) -> S3Result<S3Response<PutPublicAccessBlockOutput>> {
-    let is_public = bucket_is_there(&front.objects, &request.input.bucket)?;
+    let is_public = bucket_is_there(&api.objects, &request.input.bucket)?;
     let wanted = request.input.public_access_block_configuration;
     let flags = [
         wanted.block_public_acls,
@@ -96,19 +97,19 @@ pub(super) async fn put_public_access_block(
 }
 
 pub(super) async fn delete_public_access_block(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<DeletePublicAccessBlockInput>,
 ) -> S3Result<S3Response<DeletePublicAccessBlockOutput>> {
-    settled(bucket_is_there(&front.objects, &request.input.bucket)?, true)?;
+    settled(bucket_is_there(&api.objects, &request.input.bucket)?, true)?;
     Ok(S3Response::new(DeletePublicAccessBlockOutput::default()))
 }
 
 /// Access lists are in force, and the bucket's owner owns what is in it: nothing else can be had.
 pub(super) async fn put_bucket_ownership_controls(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<PutBucketOwnershipControlsInput>,
 ) -> S3Result<S3Response<PutBucketOwnershipControlsOutput>> {
-    front.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?;
+    api.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?;
     let preferred =
         |rule: &OwnershipControlsRule| rule.object_ownership.as_str() == ObjectOwnership::BUCKET_OWNER_PREFERRED;
     let rules = request.input.ownership_controls.rules;

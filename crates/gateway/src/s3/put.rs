@@ -11,16 +11,17 @@ use sha2::{Digest, Sha256};
 
 use super::checksums::{self, text};
 use super::transfer::{blocking, receive, settle};
-use super::{Front, acl, add_version, asked, errors, etag, put_condition, tagging};
+use super::{S3Api, acl, add_version, etag, put_condition, raw_request, tagging};
+use crate::errors;
 use crate::limits::SMALL_BODY_LEN_MAX;
 
 pub(super) async fn put_object(
-    front: &Front,
+    api: &S3Api,
     mut request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
-    let asked = asked(&mut request)?;
-    let headers = asked.headers();
-    let mut body = asked.take_body().ok_or_else(no_body)?;
+    let raw = raw_request(&mut request)?;
+    let headers = raw.headers();
+    let mut body = raw.take_body().ok_or_else(no_body)?;
     let (bucket, key) = (&request.input.bucket, &request.input.key);
     let options = PutOptions {
         headers: content_headers(headers),
@@ -31,12 +32,12 @@ pub(super) async fn put_object(
         expected: checksums::expected(headers)?,
         checksum: checksums::announced(headers)?,
         etag: EtagKind::Md5,
-        request: request_id(front, bucket, key, &asked),
+        request: request_id(api, bucket, key, &raw),
     };
-    let list = acl::of_new(&front.objects, bucket, headers)?;
-    let mut writer = front.objects.put(bucket, key, options).map_err(errors::s3)?;
+    let list = acl::of_new(&api.objects, bucket, headers)?;
+    let mut writer = api.objects.put(bucket, key, options).map_err(errors::s3)?;
     writer.set_access(list).map_err(errors::s3)?;
-    let writer = receive(&front.transfers, writer, &mut body).await?;
+    let writer = receive(&api.transfers, writer, &mut body).await?;
     let trailers = checksums::in_trailers(headers, body.trailers())?;
     let pending = if body.length().is_some_and(|length| length <= SMALL_BODY_LEN_MAX) {
         writer.finish(&trailers)
@@ -96,16 +97,16 @@ pub(super) fn metadata(headers: &HeaderMap) -> Result<Vec<(String, String)>, S3E
 
 /// Names a request so that its repeat gets the first outcome: only where the client says that it may repeat it.
 /// The floor below adds the digest of the body.
-pub(super) fn request_id(front: &Front, bucket: &str, key: &str, asked: &crate::door::Asked) -> Option<RequestId> {
-    let headers = asked.headers();
+pub(super) fn request_id(api: &S3Api, bucket: &str, key: &str, raw: &crate::request::RawRequest) -> Option<RequestId> {
+    let headers = raw.headers();
     let invocation = text(headers, "amz-sdk-invocation-id")?;
     let mut hash = Sha256::new();
     let sums = ChecksumAlgorithm::ALL.map(checksums::header_name);
     let given = ["content-md5", "x-amz-content-sha256", "if-match", "if-none-match", "x-amz-tagging", "x-amz-acl"];
     let fields = sums.iter().chain(&given).map(|name| text(headers, name).unwrap_or_default());
     // A name that somebody else gave to a request is not the same name.
-    let caller = format!("{:?}", front.objects.caller());
-    for field in [front.owner_name.as_str(), caller.as_str(), bucket, key, invocation].into_iter().chain(fields) {
+    let caller = format!("{:?}", api.objects.caller());
+    for field in [api.owner_name.as_str(), caller.as_str(), bucket, key, invocation].into_iter().chain(fields) {
         hash.update((field.len() as u64).to_le_bytes());
         hash.update(field);
     }

@@ -8,7 +8,8 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use super::checksums::text;
 use super::document::with_status;
 use super::transfer::settle;
-use super::{Front, errors, open, version};
+use super::{S3Api, open, version};
+use crate::errors;
 use crate::query::Query;
 
 type Pairs = Vec<(String, String)>;
@@ -97,24 +98,24 @@ pub(super) fn of_copy(headers: &HeaderMap) -> Result<Option<Pairs>, S3Error> {
 }
 
 pub(super) async fn get_object_tagging(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<GetObjectTaggingInput>,
 ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
     let input = request.input;
     let version = version(input.version_id.as_deref())?;
-    let found = open(&front.objects, &input.bucket, &input.key, version).map_err(errors::s3)?;
+    let found = open(&api.objects, &input.bucket, &input.key, version).map_err(errors::s3)?;
     let tag_set = told(found.info().tags.clone());
     Ok(S3Response::new(GetObjectTaggingOutput { tag_set, version_id: input.version_id }))
 }
 
 /// Replaces the tags of an object, where the version that is named is the newest.
-async fn set(front: &Front, (bucket, key): (&str, &str), asked: Option<&str>, tags: Pairs) -> Result<(), S3Error> {
+async fn set(api: &S3Api, (bucket, key): (&str, &str), asked: Option<&str>, tags: Pairs) -> Result<(), S3Error> {
     let name = ObjectName::new(bucket, key);
     let mut options = EditOptions::default();
     if let Some(asked) = version(asked)? {
-        let newest = front.objects.head(bucket, key).map_err(errors::s3)?;
+        let newest = api.objects.head(bucket, key).map_err(errors::s3)?;
         if newest.version_id != asked {
-            front.objects.head_version(name, asked).map_err(errors::s3)?;
+            api.objects.head_version(name, asked).map_err(errors::s3)?;
             let message = "Setting the tags of a version that is not the newest is not implemented.";
             return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
         }
@@ -122,57 +123,57 @@ async fn set(front: &Front, (bucket, key): (&str, &str), asked: Option<&str>, ta
         options.only = Some(newest.id);
     }
     let change = AttributeChange { tags: Some(MetadataChange::Replace(tags)), ..AttributeChange::default() };
-    settle(front.objects.set_attributes(name, change, options)).await.map(drop)
+    settle(api.objects.set_attributes(name, change, options)).await.map(drop)
 }
 
 pub(super) async fn put_object_tagging(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<PutObjectTaggingInput>,
 ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
     let input = request.input;
     let tags = in_document(input.tagging.tag_set, OF_OBJECT)?;
-    set(front, (&input.bucket, &input.key), input.version_id.as_deref(), tags).await?;
+    set(api, (&input.bucket, &input.key), input.version_id.as_deref(), tags).await?;
     Ok(S3Response::new(PutObjectTaggingOutput { version_id: input.version_id }))
 }
 
 pub(super) async fn delete_object_tagging(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<DeleteObjectTaggingInput>,
 ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
     let input = request.input;
-    set(front, (&input.bucket, &input.key), input.version_id.as_deref(), Vec::new()).await?;
+    set(api, (&input.bucket, &input.key), input.version_id.as_deref(), Vec::new()).await?;
     Ok(S3Response::new(DeleteObjectTaggingOutput { version_id: input.version_id }))
 }
 
 pub(super) async fn get_bucket_tagging(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<GetBucketTaggingInput>,
 ) -> S3Result<S3Response<GetBucketTaggingOutput>> {
-    let tags = front.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?.tags;
+    let tags = api.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?.tags;
     if tags.is_empty() {
         return Err(S3Error::with_message(S3ErrorCode::NoSuchTagSet, "The TagSet does not exist."));
     }
     Ok(S3Response::new(GetBucketTaggingOutput { tag_set: told(tags) }))
 }
 
-async fn set_of_bucket(front: &Front, bucket: &str, tags: Pairs) -> Result<(), S3Error> {
+async fn set_of_bucket(api: &S3Api, bucket: &str, tags: Pairs) -> Result<(), S3Error> {
     let change = BucketChange { tags: Some(MetadataChange::Replace(tags)), ..BucketChange::default() };
-    settle(front.objects.set_bucket(bucket, change)).await.map(drop)
+    settle(api.objects.set_bucket(bucket, change)).await.map(drop)
 }
 
 pub(super) async fn put_bucket_tagging(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<PutBucketTaggingInput>,
 ) -> S3Result<S3Response<PutBucketTaggingOutput>> {
     let tags = in_document(request.input.tagging.tag_set, OF_BUCKET)?;
-    set_of_bucket(front, &request.input.bucket, tags).await?;
+    set_of_bucket(api, &request.input.bucket, tags).await?;
     Ok(with_status(S3Response::new(PutBucketTaggingOutput::default()), http::StatusCode::NO_CONTENT))
 }
 
 pub(super) async fn delete_bucket_tagging(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<DeleteBucketTaggingInput>,
 ) -> S3Result<S3Response<DeleteBucketTaggingOutput>> {
-    set_of_bucket(front, &request.input.bucket, Vec::new()).await?;
+    set_of_bucket(api, &request.input.bucket, Vec::new()).await?;
     Ok(S3Response::new(DeleteBucketTaggingOutput::default()))
 }

@@ -20,10 +20,10 @@ use s3s::{S3Error, S3ErrorCode, StdError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinError, JoinHandle};
 
-use super::errors;
+use crate::admission::{FairLimiter, Permit, Tenant};
 use crate::body::IncomingBody;
+use crate::errors;
 use crate::limits::{Limits, PIECE_LEN, SMALL_BODY_LEN_MAX};
-use crate::shares::{Holder, Place, Places};
 
 /// How many buffers of one piece are kept for the next upload.
 const BUFFERS_KEPT_MAX: usize = 16;
@@ -34,10 +34,10 @@ const READ_LEN: usize = 512 << 10;
 #[derive(Clone, Debug)]
 pub struct Transfers {
     /// Whose transfers these are.
-    holder: Holder,
-    uploads: Arc<Places>,
+    tenant: Tenant,
+    uploads: Arc<FairLimiter>,
     pieces: Arc<Semaphore>,
-    downloads: Arc<Places>,
+    downloads: Arc<FairLimiter>,
     kept: Arc<KeptBuffers>,
 }
 
@@ -45,17 +45,17 @@ impl Transfers {
     /// Root's, as many at once as the limits say.
     pub fn new(limits: &Limits) -> Self {
         Transfers {
-            holder: Holder::Root,
-            uploads: Places::new(limits.uploads_in_flight_max),
+            tenant: Tenant::Root,
+            uploads: FairLimiter::new(limits.uploads_in_flight_max),
             pieces: Arc::new(Semaphore::new(limits.upload_pieces_max.max(limits.uploads_in_flight_max))),
-            downloads: Places::new(limits.downloads_in_flight_max),
+            downloads: FairLimiter::new(limits.downloads_in_flight_max),
             kept: Arc::new(KeptBuffers::default()),
         }
     }
 
     /// The same for somebody's transfers.
-    pub fn of(&self, holder: Holder) -> Self {
-        Transfers { holder, ..self.clone() }
+    pub fn of(&self, tenant: Tenant) -> Self {
+        Transfers { tenant, ..self.clone() }
     }
 
     fn piece(&self, permit: OwnedSemaphorePermit) -> Piece {
@@ -160,7 +160,7 @@ pub async fn receive<S: Sink>(transfers: &Transfers, mut sink: S, body: &mut Inc
         }
         return Ok(sink);
     }
-    let Some(_in_flight) = transfers.uploads.take_now(transfers.holder) else {
+    let Some(_in_flight) = transfers.uploads.try_acquire(transfers.tenant) else {
         return Err(S3Error::with_message(S3ErrorCode::SlowDown, "Too many uploads are under way. Please try again."));
     };
     let first = transfers.next_piece().await?;
@@ -253,12 +253,12 @@ pub struct Download {
     unread: u64,
     /// How many bytes are still to be handed on.
     unsent: u64,
-    ahead: Option<Ahead>,
-    _place: Place,
+    ahead: Option<NextPiece>,
+    _place: Permit,
 }
 
 /// The next piece of a body.
-enum Ahead {
+enum NextPiece {
     /// It was in memory.
     There(koine_object::Result<Bytes>),
     /// It is being read where waiting is allowed.
@@ -273,7 +273,7 @@ impl Download {
         offset: u64,
         length: u64,
     ) -> Result<Self, S3Error> {
-        let place = transfers.downloads.take(transfers.holder).await.ok_or_else(closed)?;
+        let place = transfers.downloads.acquire(transfers.tenant).await.ok_or_else(closed)?;
         Ok(Download { reader, offset, unread: length, unsent: length, ahead: None, _place: place })
     }
 
@@ -288,8 +288,8 @@ impl Download {
         self.offset += length as u64;
         self.unread -= length as u64;
         self.ahead = Some(match reader.bytes_now(offset, length).transpose() {
-            Some(bytes) => Ahead::There(bytes),
-            None => Ahead::Reading(tokio::task::spawn_blocking(move || reader.bytes(offset, length))),
+            Some(bytes) => NextPiece::There(bytes),
+            None => NextPiece::Reading(tokio::task::spawn_blocking(move || reader.bytes(offset, length))),
         });
     }
 }
@@ -303,11 +303,11 @@ impl Stream for Download {
         }
         let outcome = match self.ahead.take() {
             None => return Poll::Ready(None),
-            Some(Ahead::There(read)) => read.map_err(StdError::from),
-            Some(Ahead::Reading(mut reading)) => match Pin::new(&mut reading).poll(cx) {
+            Some(NextPiece::There(read)) => read.map_err(StdError::from),
+            Some(NextPiece::Reading(mut reading)) => match Pin::new(&mut reading).poll(cx) {
                 Poll::Ready(read) => read.map_err(StdError::from).and_then(|read| read.map_err(StdError::from)),
                 Poll::Pending => {
-                    self.ahead = Some(Ahead::Reading(reading));
+                    self.ahead = Some(NextPiece::Reading(reading));
                     return Poll::Pending;
                 }
             },

@@ -8,10 +8,11 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use super::list::{algorithms, checksum_type};
 use super::page::{self, Names};
 use super::transfer::{blocking, settle};
-use super::{Front, add_version, date, errors, etag, version};
+use super::{S3Api, add_version, date, etag, version};
+use crate::errors;
 
 pub(super) async fn list_object_versions(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<ListObjectVersionsInput>,
 ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
     let input = request.input;
@@ -25,14 +26,14 @@ pub(super) async fn list_object_versions(
         version_after: version(version_after)?,
         limit,
     };
-    let (objects, bucket) = (front.objects.clone(), input.bucket.clone());
+    let (objects, bucket) = (api.objects.clone(), input.bucket.clone());
     let page = blocking(move || objects.list_versions(&bucket, &query)).await?;
     let (next_key, next_version) = page.next.unzip();
     let (markers, versions): (Vec<_>, Vec<_>) = page.versions.into_iter().partition(|told| told.object.is_none());
     let common_prefixes = page.common_prefixes.into_iter();
     let output = ListObjectVersionsOutput {
-        versions: Some(versions.into_iter().filter_map(|told| object(told, names, front.owner())).collect()),
-        delete_markers: Some(markers.into_iter().map(|told| marker(told, names, front.owner())).collect()),
+        versions: Some(versions.into_iter().filter_map(|told| object(told, names, api.owner())).collect()),
+        delete_markers: Some(markers.into_iter().map(|told| marker(told, names, api.owner())).collect()),
         common_prefixes: Some(
             common_prefixes.map(|prefix| CommonPrefix { prefix: Some(names.write(prefix)) }).collect(),
         ),
@@ -80,10 +81,10 @@ fn marker(told: VersionSummary, names: Names, owner: Owner) -> DeleteMarkerEntry
 
 /// Whether the bucket keeps versions; nothing is said of one that never did.
 pub(super) async fn get_bucket_versioning(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<GetBucketVersioningInput>,
 ) -> S3Result<S3Response<GetBucketVersioningOutput>> {
-    let info = front.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?;
+    let info = api.objects.head_bucket(&request.input.bucket).map_err(errors::s3)?;
     let status = match info.versioning {
         Versioning::Never => None,
         Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
@@ -94,7 +95,7 @@ pub(super) async fn get_bucket_versioning(
 
 /// Sets whether the bucket keeps versions. There is no second factor here by which deleting could be guarded.
 pub(super) async fn put_bucket_versioning(
-    front: &Front,
+    api: &S3Api,
     request: S3Request<PutBucketVersioningInput>,
 ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
     let input = request.input;
@@ -112,7 +113,7 @@ pub(super) async fn put_bucket_versioning(
             return Err(S3Error::with_message(S3ErrorCode::IllegalVersioningConfigurationException, message));
         }
     };
-    settle(front.objects.set_versioning(&input.bucket, versioning)).await?;
+    settle(api.objects.set_versioning(&input.bucket, versioning)).await?;
     Ok(S3Response::new(PutBucketVersioningOutput::default()))
 }
 

@@ -3,21 +3,22 @@
 //! These do not depend on how fast the machine is, so they are measured in few rounds and with as little memory as an
 //! embedding program would give.
 
-use super::super::budget::Budget;
-use super::super::child::{Start, Worker};
-use super::super::data::KEY_LEN;
-use super::super::figures::Figures;
-use super::super::flushes;
-use super::super::store::{Level, Memory, StoreKind};
-use super::super::worker::{Kind, Phase};
-use super::super::{Arguments, OURS};
+use super::super::Arguments;
 use super::names;
 use super::plan::{Cell, IN_FLIGHT, Set};
 use super::trial::loading;
 use crate::Error;
+use crate::budget::Budget;
+use crate::figures::Figures;
+use crate::report::OURS;
 use crate::report::Report;
 use crate::say;
 use crate::statistics::Better;
+use crate::stores::child::{Start, Worker};
+use crate::stores::data::KEY_LEN;
+use crate::stores::flushes;
+use crate::stores::kinds::{Level, Memory, StoreKind};
+use crate::stores::worker::{Kind, Phase};
 
 /// Memory of each store.
 const MEMORY: Memory = Memory { total_len: 64 << 20 };

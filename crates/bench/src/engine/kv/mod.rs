@@ -4,11 +4,12 @@ mod costs;
 mod plan;
 mod trial;
 
-use super::budget::Budget;
-use super::{Arguments, OURS};
+use super::Arguments;
 use crate::Error;
-use crate::engine::store::StoreKind;
+use crate::budget::Budget;
+use crate::report::OURS;
 use crate::report::Report;
+use crate::stores::kinds::StoreKind;
 
 /// Measures and adds what was found to the report.
 pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {

@@ -1,9 +1,9 @@
 //! Which sets of items are loaded and what is measured on each.
 
 use super::super::Arguments;
-use super::super::data::{KEY_LEN, VALUE_LEN_MIN};
-use super::super::store::{Level, Memory, StoreKind};
-use super::super::worker::{Kind, Order, Phase};
+use crate::stores::data::{KEY_LEN, VALUE_LEN_MIN};
+use crate::stores::kinds::{Level, Memory, StoreKind};
+use crate::stores::worker::{Kind, Order, Phase};
 
 /// Commits under way where many writers are asked for.
 pub const IN_FLIGHT: usize = 32;

@@ -3,19 +3,21 @@
 //! Stores take turns at going first. A load begins with a fresh worker and an empty store; the cells after it use what
 //! it loaded.
 
-use super::super::budget::Budget;
-use super::super::child::{Start, Worker};
-use super::super::figures::Figures;
-use super::super::store::StoreKind;
-use super::super::worker::{Kind, Measured, Order, Phase};
-use super::super::{Arguments, OURS};
+use super::super::Arguments;
 use super::names;
 use super::plan::{Cell, IN_FLIGHT, Set};
 use crate::Error;
-use crate::engine::cgroup::MemoryGroup;
+use crate::budget::Budget;
+use crate::figures::Figures;
+use crate::report::OURS;
 use crate::report::{Latency, Report, Row};
 use crate::say;
 use crate::statistics::{Better, holds};
+use crate::stores::MemoryGroup;
+use crate::stores::child::{Start, Worker};
+use crate::stores::kinds::StoreKind;
+use crate::stores::measured::Measured;
+use crate::stores::worker::{Kind, Order, Phase};
 
 /// What was found of one cell.
 #[derive(Debug, Clone, Default)]
@@ -180,7 +182,7 @@ fn begin(arguments: &Arguments, kind: StoreKind, set: &Set) -> Result<Worker, Er
 pub fn loading(set: &Set) -> Phase {
     let cell = Cell {
         kind: Kind::Load(if set.limit_len.is_some() { Order::Ascending } else { Order::Random }),
-        level: super::super::store::Level::Written,
+        level: crate::stores::kinds::Level::Written,
         threads: 1,
         in_flight: 1,
     };
@@ -202,7 +204,7 @@ fn rows(set: &Set, found: &[Found], quick: bool) -> Vec<Row> {
         set.cells.iter().zip(found).flat_map(|(cell, found)| cell_rows(set, cell, found)).collect();
     let synced = |threads: usize, in_flight: usize| {
         let is = |cell: &Cell| {
-            let like = (cell.kind, cell.level) == (Kind::Overwrite, super::super::store::Level::Sync);
+            let like = (cell.kind, cell.level) == (Kind::Overwrite, crate::stores::kinds::Level::Sync);
             like && cell.threads == threads && cell.in_flight == in_flight
         };
         set.cells.iter().zip(found).find(|(cell, _)| is(cell)).map(|(_, found)| found)

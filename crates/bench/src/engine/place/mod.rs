@@ -4,8 +4,8 @@ mod files;
 mod loopback;
 mod objects;
 
-use super::OURS;
 use crate::Error;
+use crate::report::OURS;
 use crate::s3::show_size;
 use files::Files;
 use loopback::{FileSystem, LoopDevice};

@@ -1,7 +1,7 @@
 //! Our numbered objects, on a loop device or in a file, through `koine_engine::objects`.
 
-use super::super::store::{forget_cached, io_mode};
 use super::{Handle, Outcome, Place, failed};
+use crate::stores::kinds::{forget_cached, io_mode};
 use koine_engine::device::{Device, FileDevice, OpenOptions};
 use koine_engine::objects::{Object, Store, StoreOptions};
 use koine_engine::{Durability, Engine, FormatOptions, Options};

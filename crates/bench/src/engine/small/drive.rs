@@ -1,8 +1,8 @@
 //! The loops of the small-access benchmark. Every block that is read is looked at.
 
-use super::super::data::{mix, shuffled};
 use super::super::place::{Handle, Outcome, Place};
 use super::plan::{Access, Cell, LARGE_LEN, Verb};
+use crate::stores::data::{mix, shuffled};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 

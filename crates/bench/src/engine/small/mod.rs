@@ -3,12 +3,13 @@
 mod drive;
 mod plan;
 
-use super::budget::Budget;
-use super::figures::Figures;
-use super::fio::{self, Job, Manner};
+use super::Arguments;
 use super::place::{Field, Place, name_of_ours};
-use super::{Arguments, OURS};
 use crate::Error;
+use crate::budget::Budget;
+use crate::figures::Figures;
+use crate::fio::{self, Job, Manner};
+use crate::report::OURS;
 use crate::report::Report;
 use crate::s3::show_size;
 use crate::say;

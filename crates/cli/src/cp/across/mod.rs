@@ -16,14 +16,14 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
 
 use super::checksum;
+use super::context::{CopySide, TransferContext, parts, permit};
 use super::summary::Verified;
-use super::transfer::{Shared, Side, parts, permit};
 use crate::failure::{Failure, Outcome};
-use source::{About, Source};
-use target::Target;
+use source::{ObjectSource, SourceInfo};
+use target::ObjectSink;
 
 /// A piece on its way.
-pub struct Piece {
+pub struct CopyPiece {
     bytes: Bytes,
     sum: u64,
     /// Given back when it is written.
@@ -32,13 +32,13 @@ pub struct Piece {
 
 /// Copies one object, with the headers of its content, its metadata and its tags.
 pub async fn run(
-    shared: &Arc<Shared>,
-    (from, bucket, key): (&Side, &str, &str),
-    (to, to_bucket, to_key): (&Side, &str, &str),
+    shared: &Arc<TransferContext>,
+    (from, bucket, key): (&CopySide, &str, &str),
+    (to, to_bucket, to_key): (&CopySide, &str, &str),
 ) -> Outcome<Verified> {
-    let (source, about) = Source::open(from, bucket, key).await?;
-    let ranges = parts(about.size, shared.manner.part_len);
-    let mut target = Target::open(shared, to, (to_bucket, to_key), &about, ranges.len()).await?;
+    let (source, about) = ObjectSource::open(from, bucket, key).await?;
+    let ranges = parts(about.size, shared.options.part_len);
+    let mut target = ObjectSink::open(shared, to, (to_bucket, to_key), &about, ranges.len()).await?;
     match feed(shared, source, ranges, &about, &mut target).await {
         Ok((sum, verified)) => target.finish(sum).await.map(|()| verified),
         Err(failure) => {
@@ -50,11 +50,11 @@ pub async fn run(
 
 /// Hands all pieces on, in order; gives the checksum of the whole, which is that of the source where it has one.
 async fn feed(
-    shared: &Arc<Shared>,
-    source: Source,
+    shared: &Arc<TransferContext>,
+    source: ObjectSource,
     ranges: Vec<(u64, u64)>,
-    about: &About,
-    target: &mut Target,
+    about: &SourceInfo,
+    target: &mut ObjectSink,
 ) -> Outcome<(u64, Verified)> {
     let mut md5 = about.md5.as_ref().filter(|_| about.crc.is_none()).map(|_| Md5::new());
     let mut sums = Vec::new();
@@ -76,11 +76,11 @@ async fn feed(
 
 /// Fetches pieces as there is room for them; gives them in order.
 fn fetch(
-    shared: &Arc<Shared>,
-    source: Source,
+    shared: &Arc<TransferContext>,
+    source: ObjectSource,
     ranges: Vec<(u64, u64)>,
-) -> mpsc::Receiver<Outcome<JoinHandle<Outcome<Piece>>>> {
-    let (tell, told) = mpsc::channel(shared.manner.parallel);
+) -> mpsc::Receiver<Outcome<JoinHandle<Outcome<CopyPiece>>>> {
+    let (tell, told) = mpsc::channel(shared.options.parallel);
     let permits = Arc::clone(&shared.permits);
     tokio::spawn(async move {
         for (offset, length) in ranges {
@@ -89,7 +89,7 @@ fn fetch(
                 tokio::spawn(async move {
                     let bytes = source.read(offset, length).await?;
                     let sum = checksum::of(&bytes);
-                    Ok(Piece { bytes, sum, permit })
+                    Ok(CopyPiece { bytes, sum, permit })
                 })
             });
             if tell.send(fetching).await.is_err() {

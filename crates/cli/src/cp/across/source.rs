@@ -7,22 +7,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine::object::{ETag, ObjectReader};
 
-use super::super::store::crc_in;
+use super::super::context::CopySide;
+use super::super::store_copy::crc_in;
 use super::super::summary::Verified;
-use super::super::transfer::Side;
 use crate::client::{Carried, Client, Properties};
 use crate::failure::{Failure, Outcome};
-use crate::holder::failed;
+use crate::target::failed;
 
 /// An object that is read.
 #[derive(Clone)]
-pub enum Source {
+pub enum ObjectSource {
     Store(Arc<ObjectReader>),
-    S3(Arc<Remote>),
+    S3(Arc<ServerObject>),
 }
 
 /// An object of a server, in the version that was found.
-pub struct Remote {
+pub struct ServerObject {
     client: Client,
     bucket: String,
     key: String,
@@ -30,7 +30,7 @@ pub struct Remote {
 }
 
 /// What is known of it.
-pub struct About {
+pub struct SourceInfo {
     pub size: u64,
     /// CRC-64/NVME of all bytes, where it is stored.
     pub crc: Option<u64>,
@@ -42,7 +42,7 @@ pub struct About {
     sound: bool,
 }
 
-impl About {
+impl SourceInfo {
     /// Compares what arrived with what is stored.
     pub fn verify(&self, crc: u64, md5: Option<&str>) -> Outcome<Verified> {
         let wrong = |what: String| {
@@ -59,11 +59,11 @@ impl About {
     }
 }
 
-impl Source {
+impl ObjectSource {
     /// Looks an object up.
-    pub async fn open(side: &Side, bucket: &str, key: &str) -> Outcome<(Self, About)> {
+    pub async fn open(side: &CopySide, bucket: &str, key: &str) -> Outcome<(Self, SourceInfo)> {
         match side {
-            Side::Store(objects) => {
+            CopySide::Store(objects) => {
                 let (objects, bucket, key) = (objects.clone(), bucket.to_owned(), key.to_owned());
                 let reader = waiting(move || objects.get(&bucket, &key).map_err(failed)).await?;
                 let info = reader.info();
@@ -73,10 +73,10 @@ impl Source {
                 };
                 let (headers, metadata, tags) = (info.headers.clone(), info.metadata.clone(), info.tags.clone());
                 let carried = Carried { headers, metadata, tags };
-                let about = About { size: info.size, crc: crc_in(&info.checksums), md5, carried, sound: true };
-                Ok((Source::Store(Arc::new(reader)), about))
+                let about = SourceInfo { size: info.size, crc: crc_in(&info.checksums), md5, carried, sound: true };
+                Ok((ObjectSource::Store(Arc::new(reader)), about))
             }
-            Side::S3(client) => {
+            CopySide::S3(client) => {
                 let Properties { size, etag, checksum, mut carried, tag_count } = client.head(bucket, key).await?;
                 if tag_count > 0 {
                     carried.tags = client.tags(bucket, key).await?;
@@ -84,8 +84,8 @@ impl Source {
                 let is_md5 = etag.len() == 32 && etag.bytes().all(|byte| byte.is_ascii_hexdigit());
                 let md5 = is_md5.then(|| etag.clone());
                 let (bucket, key) = (bucket.to_owned(), key.to_owned());
-                let source = Source::S3(Arc::new(Remote { client: client.clone(), bucket, key, etag }));
-                Ok((source, About { size, crc: checksum, md5, carried, sound: false }))
+                let source = ObjectSource::S3(Arc::new(ServerObject { client: client.clone(), bucket, key, etag }));
+                Ok((source, SourceInfo { size, crc: checksum, md5, carried, sound: false }))
             }
         }
     }
@@ -93,11 +93,11 @@ impl Source {
     /// A range of its bytes.
     pub async fn read(&self, offset: u64, length: u64) -> Outcome<Bytes> {
         match self {
-            Source::S3(remote) => {
-                let Remote { client, bucket, key, etag } = remote.as_ref();
+            ObjectSource::S3(remote) => {
+                let ServerObject { client, bucket, key, etag } = remote.as_ref();
                 client.get(bucket, key, etag, offset, length).await
             }
-            Source::Store(reader) => {
+            ObjectSource::Store(reader) => {
                 let reader = Arc::clone(reader);
                 let length =
                     usize::try_from(length).map_err(|_| Failure::failed("a part too long for this machine"))?;
@@ -134,13 +134,13 @@ pub async fn waiting<T: Send + 'static>(act: impl FnOnce() -> Outcome<T> + Send 
 mod tests {
     use super::*;
 
-    fn about(crc: Option<u64>, md5: Option<&str>, sound: bool) -> About {
-        About { size: 1, crc, md5: md5.map(str::to_owned), carried: Carried::default(), sound }
+    fn about(crc: Option<u64>, md5: Option<&str>, sound: bool) -> SourceInfo {
+        SourceInfo { size: 1, crc, md5: md5.map(str::to_owned), carried: Carried::default(), sound }
     }
 
     #[test]
     fn what_arrives_is_compared_with_what_the_source_has() {
-        let check = |about: About, md5: Option<&str>, verified: Option<Verified>| {
+        let check = |about: SourceInfo, md5: Option<&str>, verified: Option<Verified>| {
             assert_eq!(about.verify(7, md5).ok(), verified);
         };
         check(about(Some(7), None, false), None, Some(Verified::Yes));

@@ -11,20 +11,20 @@ use koine::object::{
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::super::transfer::{Manner, Shared, Side};
-use super::Piece;
-use super::source::About;
+use super::super::context::{CopySide, TransferContext, TransferOptions};
+use super::CopyPiece;
+use super::source::SourceInfo;
 use crate::client::{Carried, Client, Part};
 use crate::failure::{Failure, Outcome};
-use crate::holder::failed;
+use crate::target::failed;
 
 /// Longer objects of a store are put in parts: a body has no more.
 const WHOLE_LEN_MAX: u64 = 1 << 30;
 
 /// An object that is written.
-pub enum Target {
+pub enum ObjectSink {
     /// All of it in one call.
-    Whole { client: Client, name: (String, String), carried: Carried, piece: Option<Piece> },
+    Whole { client: Client, name: (String, String), carried: Carried, piece: Option<CopyPiece> },
     /// In parts.
     Parts(Parts),
     /// Into a store, on a thread of its own.
@@ -44,55 +44,55 @@ pub struct Parts {
 
 /// What the thread of a store is told; when it is told nothing more, it gives up.
 pub enum Message {
-    Piece(Piece),
+    CopyPiece(CopyPiece),
     Finish,
 }
 
-impl Target {
+impl ObjectSink {
     /// Begins an object that will have this many pieces.
     pub async fn open(
-        shared: &Arc<Shared>,
-        side: &Side,
+        shared: &Arc<TransferContext>,
+        side: &CopySide,
         (bucket, key): (&str, &str),
-        about: &About,
+        about: &SourceInfo,
         pieces: usize,
     ) -> Outcome<Self> {
         let name = (bucket.to_owned(), key.to_owned());
         match side {
-            Side::S3(client) if pieces <= 1 => {
-                Ok(Target::Whole { client: client.clone(), name, carried: about.carried.clone(), piece: None })
+            CopySide::S3(client) if pieces <= 1 => {
+                Ok(ObjectSink::Whole { client: client.clone(), name, carried: about.carried.clone(), piece: None })
             }
-            Side::S3(client) => {
+            CopySide::S3(client) => {
                 let upload = client.create_upload(bucket, key, &about.carried).await?;
                 let (running, done) = (JoinSet::new(), Vec::new());
                 let tags = about.carried.tags.clone();
-                Ok(Target::Parts(Parts { client: client.clone(), name, upload, tags, running, done, next: 1 }))
+                Ok(ObjectSink::Parts(Parts { client: client.clone(), name, upload, tags, running, done, next: 1 }))
             }
-            Side::Store(objects) => {
+            CopySide::Store(objects) => {
                 let (tell, told) = mpsc::channel(1);
-                let into = Into {
+                let into = StoreSink {
                     objects: objects.clone(),
                     name,
                     carried: about.carried.clone(),
                     size: about.size,
-                    manner: shared.manner.clone(),
+                    options: shared.options.clone(),
                 };
                 let writing = tokio::task::spawn_blocking(move || into.run(told));
-                Ok(Target::Store { tell, writing })
+                Ok(ObjectSink::Store { tell, writing })
             }
         }
     }
 
     /// Takes the next piece.
-    pub async fn take(&mut self, new: Piece) -> Outcome {
+    pub async fn take(&mut self, new: CopyPiece) -> Outcome {
         match self {
-            Target::Whole { piece, .. } => {
+            ObjectSink::Whole { piece, .. } => {
                 *piece = Some(new);
                 Ok(())
             }
-            Target::Parts(parts) => parts.take(new),
-            Target::Store { tell, .. } => {
-                tell.send(Message::Piece(new)).await.map_err(|_| Failure::failed("the store takes no more"))
+            ObjectSink::Parts(parts) => parts.take(new),
+            ObjectSink::Store { tell, .. } => {
+                tell.send(Message::CopyPiece(new)).await.map_err(|_| Failure::failed("the store takes no more"))
             }
         }
     }
@@ -100,12 +100,12 @@ impl Target {
     /// All was taken: the object appears, where it has this checksum.
     pub async fn finish(self, sum: u64) -> Outcome {
         match self {
-            Target::Whole { client, name: (bucket, key), carried, piece } => {
+            ObjectSink::Whole { client, name: (bucket, key), carried, piece } => {
                 let body = piece.as_ref().map(|piece| piece.bytes.clone()).unwrap_or_default();
                 client.put(&bucket, &key, body, sum, &carried).await
             }
-            Target::Parts(parts) => parts.finish(sum).await,
-            Target::Store { tell, writing } => {
+            ObjectSink::Parts(parts) => parts.finish(sum).await,
+            ObjectSink::Store { tell, writing } => {
                 // Where this is not heard the thread has failed, and says why.
                 let _ = tell.send(Message::Finish).await;
                 drop(tell);
@@ -117,12 +117,12 @@ impl Target {
     /// Nothing becomes of it; an error is what made the target fail.
     pub async fn abandon(self) -> Outcome {
         match self {
-            Target::Whole { .. } => Ok(()),
-            Target::Parts(parts) => {
+            ObjectSink::Whole { .. } => Ok(()),
+            ObjectSink::Parts(parts) => {
                 parts.give_up().await;
                 Ok(())
             }
-            Target::Store { tell, writing } => {
+            ObjectSink::Store { tell, writing } => {
                 drop(tell);
                 joined(writing).await
             }
@@ -135,7 +135,7 @@ async fn joined(writing: JoinHandle<Outcome>) -> Outcome {
 }
 
 impl Parts {
-    fn take(&mut self, piece: Piece) -> Outcome {
+    fn take(&mut self, piece: CopyPiece) -> Outcome {
         while let Some(done) = self.running.try_join_next() {
             self.done.push(done.map_err(broke)??);
         }
@@ -143,7 +143,7 @@ impl Parts {
         let number = self.next;
         self.next += 1;
         self.running.spawn(async move {
-            let Piece { bytes, sum, permit } = piece;
+            let CopyPiece { bytes, sum, permit } = piece;
             let part = client.put_part((&bucket, &key, &upload), number, bytes, sum).await;
             drop(permit);
             part
@@ -183,15 +183,15 @@ fn broke(error: tokio::task::JoinError) -> Failure {
 }
 
 /// An object of a store that is written.
-struct Into {
+struct StoreSink {
     objects: Objects,
     name: (String, String),
     carried: Carried,
     size: u64,
-    manner: Manner,
+    options: TransferOptions,
 }
 
-impl Into {
+impl StoreSink {
     fn name(&self) -> ObjectName<'_> {
         ObjectName::new(&self.name.0, &self.name.1)
     }
@@ -203,7 +203,7 @@ impl Into {
         let options = UploadOptions {
             headers: self.carried.headers.clone(),
             metadata: self.carried.metadata.clone(),
-            etag: self.manner.etag(),
+            etag: self.options.etag(),
             ..UploadOptions::default()
         };
         let begun = self.objects.create_upload(self.name().bucket, self.name().key, options);
@@ -223,14 +223,14 @@ impl Into {
             metadata,
             tags,
             length: Some(self.size),
-            condition: self.manner.condition(),
-            etag: self.manner.etag(),
+            condition: self.options.condition(),
+            etag: self.options.etag(),
             ..PutOptions::default()
         };
         let mut writer = self.objects.put(self.name().bucket, self.name().key, options).map_err(failed)?;
         while let Some(message) = told.blocking_recv() {
             match message {
-                Message::Piece(piece) => writer.write(&piece.bytes).map_err(failed)?,
+                Message::CopyPiece(piece) => writer.write(&piece.bytes).map_err(failed)?,
                 Message::Finish => return writer.finish(&Expected::none()).wait().map(drop).map_err(failed),
             }
         }
@@ -241,10 +241,10 @@ impl Into {
     fn in_parts(&self, upload: UploadId, mut told: mpsc::Receiver<Message>) -> Outcome<bool> {
         let mut parts = Vec::new();
         while let Some(message) = told.blocking_recv() {
-            let Message::Piece(piece) = message else {
+            let Message::CopyPiece(piece) = message else {
                 let options = CompleteOptions {
                     parts,
-                    condition: self.manner.condition(),
+                    condition: self.options.condition(),
                     size: Some(self.size),
                     ..CompleteOptions::default()
                 };

@@ -1,7 +1,8 @@
 //! What is said between the benchmark and its workers: one line of JSON each way.
 
-use super::super::store::{Level, Memory, StoreKind};
-use crate::ycsb::Work;
+use super::super::kinds::{Level, Memory, StoreKind};
+use super::super::measured::Measured;
+use super::super::workload::Work;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -82,29 +83,6 @@ pub struct Phase {
     pub seconds: f64,
     /// Or, instead, how many operations in all.
     pub operations: Option<u64>,
-}
-
-/// What a stretch of work came to.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// Operations done.
-    pub operations: u64,
-    /// In this time.
-    pub seconds: f64,
-    /// Median time of a commit in milliseconds, where commits are synced.
-    pub p50_ms: Option<f64>,
-    /// 99th percentile of it.
-    pub p99_ms: Option<f64>,
-    /// Flushes, by the store's own count.
-    pub flushes: Option<u64>,
-    /// CPU time of the store and of who called it, where it was looked at.
-    #[serde(default)]
-    pub cpu_seconds: Option<f64>,
-    /// Values put, where they were counted.
-    #[serde(default)]
-    pub puts: u64,
-    /// Operations in each whole second.
-    pub each_second: Vec<u64>,
 }
 
 /// What the system says of a worker.

@@ -7,13 +7,14 @@
 mod drive;
 mod protocol;
 
-pub use protocol::{Answer, Closed, Command, Kind, Measured, Order, Phase};
+pub use protocol::{Answer, Closed, Command, Kind, Order, Phase};
 
 use super::data::Values;
-use super::store::{self, Level, Memory, Outcome, Store};
+use super::kinds::{self, Level, Memory, Outcome, Store};
+use super::measured::Measured;
+use super::workload::{self, Work};
 use crate::Error;
 use crate::process::ProcessId;
-use crate::ycsb::{self, Work};
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ pub fn load(store: &dyn Store, phase: &Phase) -> Outcome<Measured> {
 struct Worker {
     store: Option<Box<dyn Store>>,
     watcher: Option<Watcher>,
-    records: ycsb::Records,
+    records: workload::Records,
     stretches: u64,
 }
 
@@ -79,10 +80,10 @@ impl Worker {
         }
     }
 
-    fn open(&mut self, kind: store::StoreKind, folder: &Path, memory: Memory) -> Outcome<Answer> {
+    fn open(&mut self, kind: kinds::StoreKind, folder: &Path, memory: Memory) -> Outcome<Answer> {
         self.watcher = Some(Watcher::start());
         let begun = Instant::now();
-        self.store = Some(store::open(kind, folder, memory)?);
+        self.store = Some(kinds::open(kind, folder, memory)?);
         Ok(Answer::Measured(Measured { operations: 1, seconds: begun.elapsed().as_secs_f64(), ..Measured::default() }))
     }
 
@@ -109,11 +110,11 @@ impl Worker {
         let cpu = || processes.iter().map(|process| process.cpu()).sum::<Option<Duration>>();
         let before = cpu();
         let values = Values::new(work.value_len);
-        let mut measured = ycsb::drive(store, work, &self.records, &values, self.stretches)?;
+        let mut measured = workload::drive(store, work, &self.records, &values, self.stretches)?;
         // Unsynced writes of one workload are not to be flushed in the next.
         store.sync()?;
         measured.cpu_seconds = cpu().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
-        ycsb::finish(store, work, &self.records, &values)?;
+        workload::finish(store, work, &self.records, &values)?;
         Ok(measured)
     }
 }

@@ -18,7 +18,7 @@ pub struct TooSlow;
 
 /// Watches one direction of one client.
 #[derive(Debug)]
-pub struct Pace {
+pub struct SlowClientTimer {
     idle_time_max: Duration,
     rate_min: u64,
     /// Bytes since the last check of the rate.
@@ -29,10 +29,10 @@ pub struct Pace {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Pace {
+impl SlowClientTimer {
     /// A client of which nothing is known yet.
     pub fn new(limits: &Limits) -> Self {
-        Pace {
+        SlowClientTimer {
             idle_time_max: limits.idle_time_max,
             rate_min: limits.body_rate_min,
             bytes: 0,
@@ -79,8 +79,12 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn pace() -> Pace {
-        Pace::new(&Limits { idle_time_max: Duration::from_secs(10), body_rate_min: 1000, ..Limits::default() })
+    fn pace() -> SlowClientTimer {
+        SlowClientTimer::new(&Limits {
+            idle_time_max: Duration::from_secs(10),
+            body_rate_min: 1000,
+            ..Limits::default()
+        })
     }
 
     #[test]

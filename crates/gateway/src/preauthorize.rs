@@ -10,8 +10,8 @@ use koine_object::{Action, Objects};
 use percent_encoding::percent_decode_str;
 use s3s::S3Error;
 
+use crate::errors;
 use crate::query::Query;
-use crate::s3::errors;
 
 /// The action of a call that has a document; `None` where it hangs on the document, or on more than the target.
 fn action(method: &Method, query: &Query<'_>, of_object: bool) -> Option<Action> {

@@ -1,7 +1,7 @@
 //! The loops over a real store, and over ones that lie.
 
 use super::super::data::{Key, Values, key};
-use super::super::store::{Item, Level, Memory, Outcome, Session, Store, StoreKind};
+use super::super::kinds::{Item, Level, Memory, Outcome, Session, Store, StoreKind};
 use super::drive::drive;
 use super::protocol::io_field;
 use super::*;

@@ -1,4 +1,4 @@
-//! Headers that ask for something this store does not do.
+//! The `x-amz-*` headers that are checked before a call is made.
 //!
 //! Invariants:
 //! - A header that would change what is stored, or who may read it, and is not honoured, is refused, never passed over.
@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use s3s::dto::CopySource;
 use s3s::{S3Error, S3ErrorCode};
 
-use crate::s3::acl::user_of;
+use crate::canonical_id::user_of;
 
 /// Refused whatever their value is.
 const REFUSED: &[&str] = &[
@@ -35,17 +35,17 @@ const REFUSED_UNLESS: &[(&str, &[&str])] = &[
     ("x-amz-bucket-object-lock-enabled", &["false", "False"]),
 ];
 
-/// What the call of a request gives to what it makes or changes.
+/// The optional headers that a call honours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gives {
-    /// An access list, by its headers.
-    pub list: bool,
-    /// Tags, by a header.
-    pub tags: bool,
+pub struct SupportedHeaders {
+    /// Those of an access control list.
+    pub acl: bool,
+    /// `x-amz-tagging`.
+    pub tagging: bool,
 }
 
-/// Refuses a request that asks for what is not done.
-pub fn check(headers: &HeaderMap, gives: Gives) -> Result<(), S3Error> {
+/// Refuses a request with a header that its call does not honour.
+pub fn check(headers: &HeaderMap, supported: SupportedHeaders) -> Result<(), S3Error> {
     for (name, value) in headers {
         let name = name.as_str();
         if !name.starts_with("x-amz-") {
@@ -56,8 +56,8 @@ pub fn check(headers: &HeaderMap, gives: Gives) -> Result<(), S3Error> {
         let value_refused =
             unless.is_some_and(|(_, values)| !values.iter().any(|taken| value.as_bytes() == taken.as_bytes()));
         let listed = name == LIST && !LIST_OF_NOTHING.iter().any(|taken| value.as_bytes() == taken.as_bytes());
-        let list_refused = !gives.list && (listed || name.starts_with(LIST_FAMILY));
-        let tags_refused = !gives.tags && name == TAGS && !value.is_empty();
+        let list_refused = !supported.acl && (listed || name.starts_with(LIST_FAMILY));
+        let tags_refused = !supported.tagging && name == TAGS && !value.is_empty();
         if family || REFUSED.contains(&name) || value_refused || list_refused || tags_refused {
             let message = format!("The header '{name}' you provided implies functionality that is not implemented.");
             return Err(S3Error::with_message(S3ErrorCode::NotImplemented, message));
@@ -66,7 +66,7 @@ pub fn check(headers: &HeaderMap, gives: Gives) -> Result<(), S3Error> {
     Ok(())
 }
 
-/// Whom the buckets of a request must belong to: the one that its path names, and the one that is copied from.
+/// The owners that a request expects of its buckets: of the one that its path names, and of the source of a copy.
 pub fn expected_owners(headers: &HeaderMap, path: &str) -> Vec<ExpectedOwner> {
     let of_path = percent_decode_str(path.trim_start_matches('/')).decode_utf8().ok();
     let of_path = of_path.and_then(|path| path.split('/').next().map(str::to_owned));
@@ -91,12 +91,12 @@ mod tests {
     use http::{HeaderName, HeaderValue};
 
     use super::*;
-    use crate::s3::OWNER_ID;
+    use crate::canonical_id::ROOT_ID;
 
     fn code(name: &'static str, value: &'static str) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        check(&headers, Gives::default()).err().map(|error| error.code().as_str().to_owned())
+        check(&headers, SupportedHeaders::default()).err().map(|error| error.code().as_str().to_owned())
     }
 
     #[test]
@@ -121,10 +121,10 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-acl", HeaderValue::from_static("public-read"));
         headers.insert("x-amz-grant-read", HeaderValue::from_static("id=1"));
-        assert!(check(&headers, Gives { list: true, tags: false }).is_ok());
+        assert!(check(&headers, SupportedHeaders { acl: true, tagging: false }).is_ok());
         headers.insert("x-amz-tagging", HeaderValue::from_static("a=b"));
-        assert!(check(&headers, Gives { list: true, tags: false }).is_err());
-        assert!(check(&headers, Gives { list: true, tags: true }).is_ok());
+        assert!(check(&headers, SupportedHeaders { acl: true, tagging: false }).is_err());
+        assert!(check(&headers, SupportedHeaders { acl: true, tagging: true }).is_ok());
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(expected(&[(of_bucket, ours)], "/bucket/key"), [("bucket".to_owned(), Some(0xab))]);
         assert_eq!(expected(&[(of_bucket, "123456789012")], "/b%75cket"), [("bucket".to_owned(), None)]);
         let both = [("bucket".to_owned(), Some(0)), ("from".to_owned(), Some(0xab))];
-        assert_eq!(expected(&[(of_bucket, OWNER_ID), (of_source, ours), copied], "/bucket/key"), both);
+        assert_eq!(expected(&[(of_bucket, ROOT_ID), (of_source, ours), copied], "/bucket/key"), both);
         assert_eq!(expected(&[(of_bucket, ours)], "/"), []);
         assert_eq!(expected(&[(of_source, ours)], "/bucket/key"), []);
         assert_eq!(expected(&[copied], "/bucket/key"), []);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::context::ServerContext;
 use super::summary::Verified;
-use super::transfer::Context;
 use crate::client::{Part, Properties, source_name};
 use crate::failure::{Failure, Outcome};
 
@@ -16,7 +16,7 @@ const PART_LEN: u64 = 1 << 30;
 
 /// Copies one object; the server verifies its own checksums on the way.
 pub async fn run(
-    context: &Arc<Context>,
+    context: &Arc<ServerContext>,
     (bucket, key): (&str, &str),
     (to_bucket, to_key): (&str, &str),
 ) -> Outcome<Verified> {
@@ -41,7 +41,7 @@ pub async fn run(
 }
 
 async fn copy_parts(
-    context: &Arc<Context>,
+    context: &Arc<ServerContext>,
     source: &str,
     (bucket, key, upload): (&str, &str, &str),
     size: u64,

@@ -1,124 +1,43 @@
 //! One request from its head to its answer: who signed it, what it is, what its body is, and then the library.
 //!
 //! Invariants:
-//! - The library below is reached through `Door::answer` only, after the signature was found right; what belongs
+//! - The library below is reached through `HttpService::answer` only, after the signature was found right; what belongs
 //!   to the signature has been taken off the request, so the library neither checks nor logs it.
-//! - The library never sees the body of an object: the call takes it from [`Asked`]. Every other body is gathered and
+//! - The library never sees the body of an object: the call takes it from [`RawRequest`]. Every other body is gathered and
 //!   checked before.
 //! - What is logged of a refusal is its code, the peer, the method and the path: no signature, no query, no header.
 
 use std::borrow::Cow;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use koine_object::{Caller, Circumstances, Objects};
+use koine_object::Objects;
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, S3ErrorCode};
 
-use crate::asks;
+use crate::admission::{FairLimiter, Tenant};
+use crate::amz_headers;
 use crate::auth::chunks::ChunkDecoder;
 use crate::auth::{Payload, Verified, Verifier};
-use crate::body::{BodyPromise, IncomingBody};
+use crate::body::{BodyExpectation, IncomingBody};
 use crate::connections::Connection;
-use crate::early;
+use crate::errors::{self, MALFORMED_XML};
 use crate::limits::{BODY_LEN_MAX, Limits, SMALL_BODY_LEN_MAX};
+use crate::preauthorize;
 use crate::query::Query;
+use crate::request::{RawRequest, Requester};
 use crate::route::{self, BodyKind};
 use crate::s3::checksums;
-use crate::s3::document::{Instead, NO_PARTS};
-use crate::s3::errors::{self, MALFORMED_XML};
-use crate::shares::{Holder, Places};
+use crate::s3::document::{NO_PARTS, ResponseOverride};
 
-/// What the door has looked at, and the library is not to.
+/// Headers that belong to the signature. The library does not see them.
 const OF_SIGNATURE: [&str; 4] = ["authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-decoded-content-length"];
-
-/// What a call needs of a request beside what the library decodes.
-#[derive(Clone, Debug)]
-pub struct Asked(Arc<Sent>);
-
-#[derive(Debug)]
-struct Sent {
-    headers: HeaderMap,
-    body: Mutex<Option<IncomingBody>>,
-    document: bytes::Bytes,
-    expires: Option<String>,
-}
-
-impl Asked {
-    fn new(headers: HeaderMap, body: Option<IncomingBody>, document: bytes::Bytes, expires: Option<String>) -> Self {
-        Asked(Arc::new(Sent { headers, body: Mutex::new(body), document, expires }))
-    }
-
-    /// The document that came in place of a body.
-    pub fn document(&self) -> &[u8] {
-        &self.0.document
-    }
-
-    /// What `Expires` is to be told as: any text, which the library would read as a date.
-    pub fn expires(&self) -> Option<&str> {
-        self.0.expires.as_deref()
-    }
-
-    /// The headers as they were sent.
-    pub fn headers(&self) -> &HeaderMap {
-        &self.0.headers
-    }
-
-    /// The body of an object or a part; there once.
-    pub fn take_body(&self) -> Option<IncomingBody> {
-        self.0.body.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// Who asks, and from where.
-#[derive(Clone, Debug)]
-pub struct Asker {
-    caller: Caller,
-    holder: Holder,
-    circumstances: Circumstances,
-}
-
-impl Asker {
-    fn new(caller: Caller, peer: SocketAddr, headers: &HeaderMap, presigned: bool) -> Self {
-        let holder = Holder::of(&caller, presigned, peer.ip());
-        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned);
-        let signed = matches!(caller, Caller::User(_));
-        let circumstances = match caller {
-            // No policy binds root: nothing is gathered for one.
-            Caller::Owner => Circumstances::default(),
-            _ => Circumstances {
-                address: Some(peer.ip()),
-                encrypted: Some(false),
-                user_agent: text(http::header::USER_AGENT),
-                referer: text(http::header::REFERER),
-                auth_type: signed.then_some(if presigned { "REST-QUERY-STRING" } else { "REST-HEADER" }),
-                signature_version: signed.then_some("AWS4-HMAC-SHA256"),
-                ..Circumstances::default()
-            },
-        };
-        Asker { caller, holder, circumstances }
-    }
-
-    /// Whose room it takes.
-    pub fn holder(&self) -> Holder {
-        self.holder
-    }
-
-    /// The store, as who asks may see and change it; `None` where that is its owner, who expects nothing of it.
-    pub fn of(&self, objects: &Objects) -> Option<Objects> {
-        match &self.caller {
-            Caller::Owner if self.circumstances.expected_owners.is_empty() => None,
-            caller => Some(objects.as_caller(caller.clone()).under(self.circumstances.clone())),
-        }
-    }
-}
 
 /// The headers that the library needs of a request for an object: they pick the call, or are part of its name.
 const NEEDED_BELOW: [HeaderName; 2] =
@@ -127,30 +46,30 @@ const NEEDED_BELOW: [HeaderName; 2] =
 /// The parameter that says what `Expires` is told as.
 const EXPIRES: &str = "response-expires";
 
-/// Takes requests.
-pub struct Door {
+/// The HTTP service: it authenticates a request and checks its head and body before the S3 service answers it.
+pub struct HttpService {
     objects: Objects,
     verifier: Verifier,
-    service: S3Service,
+    s3: S3Service,
     limits: Limits,
-    documents: Arc<Places>,
+    documents: Arc<FairLimiter>,
     /// Request ids differ between starts by this, and within one by a counter.
     id_start: u64,
     id_next: AtomicU64,
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for HttpService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("HttpService").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
-impl Door {
-    /// A door before a service that makes the calls of these objects.
-    pub fn new(objects: Objects, verifier: Verifier, service: S3Service, limits: Limits) -> Self {
+impl HttpService {
+    /// A service over these objects; `s3` answers what it lets through.
+    pub fn new(objects: Objects, verifier: Verifier, s3: S3Service, limits: Limits) -> Self {
         let id_start = RandomState::new().hash_one("request ids");
-        let documents = Places::new(limits.documents_in_flight_max);
-        Door { objects, verifier, service, limits, documents, id_start, id_next: AtomicU64::new(0) }
+        let documents = FairLimiter::new(limits.documents_in_flight_max);
+        HttpService { objects, verifier, s3, limits, documents, id_start, id_next: AtomicU64::new(0) }
     }
 
     /// The limits in force.
@@ -169,7 +88,7 @@ impl Door {
         let (parts, frames) = request.into_parts();
         let (method, path) = (parts.method.clone(), parts.uri.clone());
         let mut response = match self.admit(parts, frames, connection).await {
-            Ok(request) => finish(self.service.call(request).await?),
+            Ok(request) => finish(self.s3.call(request).await?),
             Err(error) => {
                 let status = error.status_code().unwrap_or(StatusCode::BAD_REQUEST);
                 let code = error.code().as_str();
@@ -200,11 +119,11 @@ impl Door {
         let mut query = Query::parse(target.query())
             .map_err(|error| S3Error::with_message(S3ErrorCode::InvalidURI, error.to_string()))?;
         let Verified { payload, presigned, caller } = self.verifier.verify(&parts, &query)?;
-        let mut asker = Asker::new(caller, connection.peer(), &parts.headers, presigned);
-        if connection.is_reserved() && asker.holder != Holder::Root {
+        let mut requester = Requester::new(caller, connection.peer(), &parts.headers, presigned);
+        if connection.is_reserved() && requester.tenant() != Tenant::Root {
             return Err(busy());
         }
-        if !matches!(asker.holder, Holder::Nobody(_)) {
+        if !matches!(requester.tenant(), Tenant::Anonymous(_)) {
             connection.prove();
         }
         if presigned {
@@ -216,26 +135,26 @@ impl Door {
         if expires.is_some() {
             parts.uri = without(&parts.uri, |pair| pair.split('=').next() == Some(EXPIRES))?;
         }
-        let resolved = route::resolve(&parts.method, target.path(), &query, &parts.headers)?;
-        asks::check(&parts.headers, resolved.gives)?;
-        asker.circumstances.expected_owners = asks::expected_owners(&parts.headers, target.path());
-        let (holder, narrowed) = (asker.holder, asker.of(&self.objects));
-        parts.extensions.insert(asker);
+        let route = route::resolve(&parts.method, target.path(), &query, &parts.headers)?;
+        amz_headers::check(&parts.headers, route.supported)?;
+        requester.expect_owners(amz_headers::expected_owners(&parts.headers, target.path()));
+        let (tenant, narrowed) = (requester.tenant(), requester.of(&self.objects));
+        parts.extensions.insert(requester);
         refuse_form(&parts)?;
-        let promise = promise(&parts, payload, frames.size_hint().exact())?;
-        let body = IncomingBody::new(frames, promise, &self.limits);
+        let expectation = expectation(&parts, payload, frames.size_hint().exact())?;
+        let body = IncomingBody::new(frames, expectation, &self.limits);
         // With an upload's id the checksum headers tell of the object that its parts make, not of this body.
         let completes = parts.method == Method::POST && query.has("uploadId");
-        let (mut document, data) = match resolved.body {
+        let (mut document, data) = match route.body {
             BodyKind::Data => (bytes::Bytes::new(), Some(body)),
             BodyKind::Document => {
                 if let (Some(objects), true) = (&narrowed, body.length() != Some(0)) {
-                    early::check(objects, &parts.method, target.path(), &query)?;
+                    preauthorize::check(objects, &parts.method, target.path(), &query)?;
                 }
-                (self.gather(&parts.headers, query.has("uploadId"), holder, body).await?, None)
+                (self.gather(&parts.headers, query.has("uploadId"), tenant, body).await?, None)
             }
         };
-        if resolved.names_object {
+        if route.names_object {
             let mut below = HeaderMap::new();
             for name in NEEDED_BELOW {
                 for value in parts.headers.get_all(&name) {
@@ -243,12 +162,12 @@ impl Door {
                 }
             }
             let sent = std::mem::replace(&mut parts.headers, below);
-            parts.extensions.insert(Asked::new(sent, data, document.clone(), expires));
+            parts.extensions.insert(RawRequest::new(sent, data, document.clone(), expires));
             if completes {
                 document = bytes::Bytes::from_static(NO_PARTS);
             }
         } else {
-            parts.extensions.insert(Asked::new(parts.headers.clone(), None, document.clone(), None));
+            parts.extensions.insert(RawRequest::new(parts.headers.clone(), None, document.clone(), None));
             OF_SIGNATURE.iter().for_each(|name| drop(parts.headers.remove(*name)));
         }
         // The library compares the length of a document with this header.
@@ -261,7 +180,7 @@ impl Door {
         &self,
         headers: &HeaderMap,
         of_object: bool,
-        holder: Holder,
+        tenant: Tenant,
         mut body: IncomingBody,
     ) -> Result<bytes::Bytes, S3Error> {
         if body.length() == Some(0) {
@@ -270,7 +189,7 @@ impl Door {
             return Ok(bytes::Bytes::new());
         }
         let small = body.length().is_some_and(|length| length <= SMALL_BODY_LEN_MAX);
-        let _place = if small { None } else { Some(self.documents.take_now(holder).ok_or_else(busy)?) };
+        let _place = if small { None } else { Some(self.documents.try_acquire(tenant).ok_or_else(busy)?) };
         let document = body.collect(self.limits.xml_len_max).await?;
         let expected = if of_object { checksums::md5_expected(headers) } else { checksums::expected(headers) };
         let mut expected = expected?;
@@ -283,7 +202,7 @@ impl Door {
 
 /// The answer of the library, with what a call made in place of it.
 fn finish(mut response: Response<Body>) -> Response<Body> {
-    let instead = response.extensions_mut().remove::<Instead>().unwrap_or_default();
+    let instead = response.extensions_mut().remove::<ResponseOverride>().unwrap_or_default();
     if let Some(status) = instead.status {
         *response.status_mut() = status;
     }
@@ -367,10 +286,10 @@ fn refuse_form(parts: &Parts) -> Result<(), S3Error> {
 }
 
 /// What the head says of the body.
-fn promise(parts: &Parts, payload: Payload, content_len: Option<u64>) -> Result<BodyPromise, S3Error> {
+fn expectation(parts: &Parts, payload: Payload, content_len: Option<u64>) -> Result<BodyExpectation, S3Error> {
     let missing =
         || S3Error::with_message(S3ErrorCode::MissingContentLength, "You must provide the Content-Length HTTP header.");
-    let promise = match payload {
+    let expectation = match payload {
         Payload::Chunked { signer, with_trailers } => {
             let text = parts.headers.get("x-amz-decoded-content-length").ok_or_else(missing)?;
             let length: u64 = text.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
@@ -378,18 +297,18 @@ fn promise(parts: &Parts, payload: Payload, content_len: Option<u64>) -> Result<
             })?;
             let announced = if with_trailers { Some(announced_trailers(&parts.headers)?) } else { None };
             let decoder = ChunkDecoder::new(signer, announced, length);
-            BodyPromise { decoder: Some(decoder), sha256: None, length: Some(length) }
+            BodyExpectation { decoder: Some(decoder), sha256: None, length: Some(length) }
         }
-        Payload::Whole(digest) => BodyPromise { decoder: None, sha256: Some(digest), length: content_len },
-        Payload::Unsigned => BodyPromise { decoder: None, sha256: None, length: content_len },
+        Payload::Whole(digest) => BodyExpectation { decoder: None, sha256: Some(digest), length: content_len },
+        Payload::Unsigned => BodyExpectation { decoder: None, sha256: None, length: content_len },
     };
-    match promise.length {
+    match expectation.length {
         None if matches!(parts.method, Method::PUT | Method::POST) => Err(missing()),
         Some(length) if length > BODY_LEN_MAX => {
             let message = "Your proposed upload exceeds the maximum allowed object size.";
             Err(S3Error::with_message(S3ErrorCode::EntityTooLarge, message))
         }
-        _ => Ok(promise),
+        _ => Ok(expectation),
     }
 }
 

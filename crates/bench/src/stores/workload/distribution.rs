@@ -2,7 +2,7 @@
 //!
 //! Invariant: the same seed gives the same choices, in every store.
 
-use crate::engine::data::{Numbers, mix};
+use super::super::data::{Numbers, mix};
 use serde::{Deserialize, Serialize};
 
 /// YCSB's constant: the larger, the fewer records take most of the operations.

@@ -1,7 +1,6 @@
 //! Figures of one case: by contestant, then by round.
 
-use super::OURS;
-use crate::report::Row;
+use crate::report::{OURS, Row};
 use crate::statistics::{Better, Judgement, median};
 use std::collections::BTreeMap;
 

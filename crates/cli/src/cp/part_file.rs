@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use super::checksum;
 
 /// A file beside the target.
-pub struct Beside {
+pub struct PartFile {
     /// Where it is.
     pub path: PathBuf,
     kept: bool,
 }
 
-impl Beside {
+impl PartFile {
     /// One that is deleted unless it is renamed.
     pub fn of(target: &Path) -> Self {
         // The pid tells runs apart.
-        Beside { path: named(target, &std::process::id().to_string()), kept: false }
+        PartFile { path: named(target, &std::process::id().to_string()), kept: false }
     }
 
     /// One that the next run finds, for the same version of the same object.
     pub fn kept(target: &Path, version: &str) -> Self {
-        Beside { path: named(target, version), kept: true }
+        PartFile { path: named(target, version), kept: true }
     }
 }
 
@@ -34,7 +34,7 @@ fn named(target: &Path, mark: &str) -> PathBuf {
     target.with_file_name(format!(".{name}.{sum:016x}.{mark}.part"))
 }
 
-impl Drop for Beside {
+impl Drop for PartFile {
     fn drop(&mut self) {
         // Renamed away when all went well: then nothing is there.
         if !self.kept {

@@ -16,15 +16,15 @@ use koine::object::{
     Objects, PartInfo, PartOptions, PutOptions, UploadId, UploadOptions, UploadQuery,
 };
 
-use super::beside::Beside;
 use super::checksum;
+use super::context::{TransferOptions, parts};
+use super::part_file::PartFile;
 use super::plan::Job;
 use super::summary::{Summary, Verified};
-use super::transfer::{Manner, parts};
 use crate::failure::{Failure, Outcome};
-use crate::holder::failed;
 use crate::location::Location;
 use crate::output::Output;
+use crate::target::failed;
 
 /// How much is read and written at once.
 const PIECE_LEN: u64 = 1 << 20;
@@ -34,22 +34,22 @@ const WHOLE_LEN_MAX: u64 = 1 << 30;
 const PARTS_MAX: usize = 10_000;
 
 /// What the threads of one command share.
-struct Shared<'a> {
-    manner: &'a Manner,
+struct StoreCopier<'a> {
+    options: &'a TransferOptions,
     objects: &'a Objects,
     bar: &'a ProgressBar,
 }
 
 /// Runs the jobs on `--parallel` threads; one that fails does not stop the others.
 pub fn run_all(
-    manner: &Manner,
+    options: &TransferOptions,
     objects: &Objects,
     bar: &ProgressBar,
     (jobs, single): (impl Iterator<Item = Job> + Send, bool),
     output: Output,
 ) -> Outcome<Summary> {
-    let shared = Shared { manner, objects, bar };
-    let threads = if single { 1 } else { manner.parallel };
+    let shared = StoreCopier { options, objects, bar };
+    let threads = if single { 1 } else { options.parallel };
     let waiting = Mutex::new(jobs);
     let mut summary = Summary::default();
     std::thread::scope(|scope| {
@@ -73,7 +73,7 @@ pub fn run_all(
     Ok(summary)
 }
 
-impl Shared<'_> {
+impl StoreCopier<'_> {
     fn run(&self, job: &Job) -> Outcome<Verified> {
         match (&job.from, &job.to) {
             (Location::Local(path), Location::Object { bucket, key, .. }) => {
@@ -83,7 +83,7 @@ impl Shared<'_> {
                 self.download(ObjectName::new(bucket, key), path)
             }
             (Location::Object { bucket, key, .. }, Location::Object { bucket: to, key: to_key, .. }) => {
-                let options = CopyOptions { condition: self.manner.condition(), ..CopyOptions::default() };
+                let options = CopyOptions { condition: self.options.condition(), ..CopyOptions::default() };
                 let copied = self.objects.copy(ObjectName::new(bucket, key), ObjectName::new(to, to_key), options);
                 self.bar.inc(copied.wait().map_err(failed)?.size);
                 Ok(Verified::Yes)
@@ -96,18 +96,18 @@ impl Shared<'_> {
         let cannot = |error| Failure::io(path.display(), &error);
         let file = File::open(path).map_err(cannot)?;
         let before = file.metadata().map_err(cannot)?;
-        if self.manner.resume && self.has_same(name, &file, path, before.len())? {
+        if self.options.resume && self.has_same(name, &file, path, before.len())? {
             self.bar.inc(before.len());
             return Ok(Verified::There);
         }
-        let in_parts = before.len() > WHOLE_LEN_MAX || (self.manner.resume && before.len() > self.manner.part_len);
+        let in_parts = before.len() > WHOLE_LEN_MAX || (self.options.resume && before.len() > self.options.part_len);
         if in_parts {
             return self.upload_in_parts(&file, path, &before, name);
         }
         let options = PutOptions {
             length: Some(before.len()),
-            condition: self.manner.condition(),
-            etag: self.manner.etag(),
+            condition: self.options.condition(),
+            etag: self.options.etag(),
             ..PutOptions::default()
         };
         let mut writer = self.objects.put(name.bucket, name.key, options).map_err(failed)?;
@@ -132,18 +132,18 @@ impl Shared<'_> {
     }
 
     fn upload_in_parts(&self, file: &File, path: &Path, before: &Metadata, name: ObjectName<'_>) -> Outcome<Verified> {
-        let begun = if self.manner.resume { self.begun(name)? } else { None };
+        let begun = if self.options.resume { self.begun(name)? } else { None };
         let (upload, there) = match begun {
             Some(found) => found,
             None => {
-                let options = UploadOptions { etag: self.manner.etag(), ..UploadOptions::default() };
+                let options = UploadOptions { etag: self.options.etag(), ..UploadOptions::default() };
                 let upload = self.objects.create_upload(name.bucket, name.key, options);
                 (upload.wait().map_err(failed)?, HashMap::new())
             }
         };
         let sent = self.send_parts(file, path, before, (name, upload), &there);
         if let Err(failure) = sent {
-            if self.manner.resume {
+            if self.options.resume {
                 let more = "; what was sent is kept: the same command goes on there";
                 return Err(Failure { message: format!("{failure}{more}"), ..failure });
             }
@@ -163,7 +163,7 @@ impl Shared<'_> {
         there: &HashMap<u32, PartInfo>,
     ) -> Outcome {
         let mut completed = Vec::new();
-        for (number, range) in (1..).zip(parts(before.len(), self.manner.part_len)) {
+        for (number, range) in (1..).zip(parts(before.len(), self.options.part_len)) {
             let part = match there.get(&number) {
                 Some(part)
                     if part.size == range.1 && crc_in(&part.checksums) == Some(crc_of_range(file, path, range)?) =>
@@ -187,7 +187,7 @@ impl Shared<'_> {
         unchanged(file, before)?;
         let options = CompleteOptions {
             parts: completed,
-            condition: self.manner.condition(),
+            condition: self.options.condition(),
             size: Some(before.len()),
             ..CompleteOptions::default()
         };
@@ -207,23 +207,23 @@ impl Shared<'_> {
         let reader = self.objects.get(name.bucket, name.key).map_err(failed)?;
         let info = reader.info();
         let cannot = |error| Failure::io(target.display(), &error);
-        if self.manner.if_absent && target.exists() {
+        if self.options.if_absent && target.exists() {
             return Err(Failure::failed(format!("{} already exists", target.display())));
         }
-        if self.manner.resume && crc_in(&info.checksums).is_some_and(|sum| is_same(target, info.size, sum)) {
+        if self.options.resume && crc_in(&info.checksums).is_some_and(|sum| is_same(target, info.size, sum)) {
             self.bar.inc(info.size);
             return Ok(Verified::There);
         }
         if let Some(folder) = target.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| Failure::io(folder.display(), &error))?;
         }
-        let part = match self.manner.resume {
-            true => Beside::kept(target, &format!("{}-{}", info.id, info.version.0)),
-            false => Beside::of(target),
+        let part = match self.options.resume {
+            true => PartFile::kept(target, &format!("{}-{}", info.id, info.version.0)),
+            false => PartFile::of(target),
         };
         let at_part = |error| Failure::io(part.path.display(), &error);
         let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(!self.manner.resume).open(&part.path);
+            OpenOptions::new().read(true).write(true).create(true).truncate(!self.options.resume).open(&part.path);
         let file = file.map_err(at_part)?;
         let begun = file.metadata().map_err(at_part)?.len().min(info.size);
         let mut sums = Vec::new();

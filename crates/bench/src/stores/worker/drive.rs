@@ -5,8 +5,9 @@
 //! - An error or a wrong value ends the stretch as a failure: there is no figure for it.
 
 use super::super::data::{KEY_LEN, Key, Numbers, SPREAD, Values, key, mix, shuffled};
-use super::super::store::{Item, Level, Outcome, Pending, Session, Store};
-use super::protocol::{Kind, Measured, Order, Phase};
+use super::super::kinds::{Item, Level, Outcome, Pending, Session, Store};
+use super::super::measured::Measured;
+use super::protocol::{Kind, Order, Phase};
 use crate::statistics::percentile;
 use std::collections::VecDeque;
 use std::sync::Barrier;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - A store that is not there is not made: a slip of the pen would be a new store.
-//! - What a command needs of both is a method here; what only a store can do asks [`Reach::store`].
+//! - What a command needs of both is a method here; what only a store can do asks [`TargetArgs::store`].
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use crate::alias;
 use crate::client::{Client, Listed, Listing};
 use crate::failure::{Failure, Outcome};
-use crate::location::Door;
+use crate::location::Scheme;
 use crate::remote::Remote;
 use crate::secret::{read_key, read_secret};
 
@@ -24,7 +24,7 @@ const PAGE_LEN: usize = 1000;
 
 /// The options by which commands on objects find them.
 #[derive(Args, Clone, Debug)]
-pub struct Reach {
+pub struct TargetArgs {
     /// The store, for koine:// locations: a file, a device, koine+unix:SOCKET or koine+tcp:HOST:PORT; one that a server of the same user
     /// holds is reached through that server.
     #[arg(long, value_name = "PLACE", env = "KOINE_STORE")]
@@ -43,21 +43,21 @@ pub struct Reach {
     remote: Remote,
 }
 
-impl Reach {
-    /// Reaches what a door leads to.
-    pub fn open(&self, door: &Door) -> Outcome<Holder> {
-        match door {
-            Door::Store => self.store().map(Holder::Store),
-            Door::S3 => Ok(Holder::S3 { client: self.remote.client()?, runtime: runtime()? }),
-            Door::Alias(name) => Ok(Holder::S3 { client: alias::client(name)?, runtime: runtime()? }),
+impl TargetArgs {
+    /// Reaches what a scheme leads to.
+    pub fn open(&self, scheme: &Scheme) -> Outcome<Target> {
+        match scheme {
+            Scheme::Store => self.store().map(Target::Store),
+            Scheme::S3 => Ok(Target::S3 { client: self.remote.client()?, runtime: runtime()? }),
+            Scheme::Alias(name) => Ok(Target::S3 { client: alias::client(name)?, runtime: runtime()? }),
         }
     }
 
     /// The same to look only: a store that nobody holds is not changed by a byte.
-    pub fn look(&self, door: &Door) -> Outcome<Holder> {
-        match door {
-            Door::Store => self.look_at_store().map(Holder::Store),
-            Door::S3 | Door::Alias(_) => self.open(door),
+    pub fn look(&self, scheme: &Scheme) -> Outcome<Target> {
+        match scheme {
+            Scheme::Store => self.look_at_store().map(Target::Store),
+            Scheme::S3 | Scheme::Alias(_) => self.open(scheme),
         }
     }
 
@@ -113,7 +113,7 @@ fn runtime() -> Outcome<Runtime> {
 }
 
 /// Who has the buckets.
-pub enum Holder {
+pub enum Target {
     /// A store.
     Store(Store),
     /// An S3 server.
@@ -125,12 +125,12 @@ pub enum Holder {
     },
 }
 
-impl Holder {
+impl Target {
     /// All buckets, or in a store those of a group, by name.
     pub fn buckets(&self, group: Option<String>) -> Outcome<Vec<Listed>> {
         match self {
-            Holder::S3 { client, runtime } => runtime.block_on(client.buckets()),
-            Holder::Store(store) => {
+            Target::S3 { client, runtime } => runtime.block_on(client.buckets()),
+            Target::Store(store) => {
                 let query = BucketQuery { group, ..BucketQuery::default() };
                 let page = store.objects().list_buckets(&query).map_err(failed)?;
                 let listed = |bucket: koine::object::BucketInfo| Listed::Bucket {
@@ -145,8 +145,8 @@ impl Holder {
     /// A page of a bucket's keys.
     pub fn list(&self, bucket: &str, prefix: &str, delimiter: &str, from: Option<&str>) -> Outcome<Listing> {
         match self {
-            Holder::S3 { client, runtime } => runtime.block_on(client.list(bucket, prefix, delimiter, from)),
-            Holder::Store(store) => list_store(store.objects(), bucket, prefix, delimiter, from),
+            Target::S3 { client, runtime } => runtime.block_on(client.list(bucket, prefix, delimiter, from)),
+            Target::Store(store) => list_store(store.objects(), bucket, prefix, delimiter, from),
         }
     }
 
@@ -166,32 +166,32 @@ impl Holder {
     /// The length of an object.
     pub fn size(&self, bucket: &str, key: &str) -> Outcome<u64> {
         match self {
-            Holder::S3 { client, runtime } => Ok(runtime.block_on(client.head(bucket, key))?.size),
-            Holder::Store(store) => Ok(store.objects().head(bucket, key).map_err(failed)?.size),
+            Target::S3 { client, runtime } => Ok(runtime.block_on(client.head(bucket, key))?.size),
+            Target::Store(store) => Ok(store.objects().head(bucket, key).map_err(failed)?.size),
         }
     }
 
     /// Makes a bucket.
     pub fn create_bucket(&self, bucket: &str) -> Outcome {
         match self {
-            Holder::S3 { client, runtime } => runtime.block_on(client.create_bucket(bucket)),
-            Holder::Store(store) => store.objects().create_bucket(bucket).wait().map(drop).map_err(failed),
+            Target::S3 { client, runtime } => runtime.block_on(client.create_bucket(bucket)),
+            Target::Store(store) => store.objects().create_bucket(bucket).wait().map(drop).map_err(failed),
         }
     }
 
     /// Removes an empty bucket.
     pub fn delete_bucket(&self, bucket: &str) -> Outcome {
         match self {
-            Holder::S3 { client, runtime } => runtime.block_on(client.delete_bucket(bucket)),
-            Holder::Store(store) => store.objects().delete_bucket(bucket).wait().map_err(failed),
+            Target::S3 { client, runtime } => runtime.block_on(client.delete_bucket(bucket)),
+            Target::Store(store) => store.objects().delete_bucket(bucket).wait().map_err(failed),
         }
     }
 
     /// Deletes objects; those that are absent are deleted already.
     pub fn delete(&self, bucket: &str, keys: &[String]) -> Outcome {
         match self {
-            Holder::S3 { client, runtime } => runtime.block_on(async { delete_each(client, bucket, keys).await }),
-            Holder::Store(store) => keys.chunks(DELETE_MANY_MAX).try_for_each(|keys| {
+            Target::S3 { client, runtime } => runtime.block_on(async { delete_each(client, bucket, keys).await }),
+            Target::Store(store) => keys.chunks(DELETE_MANY_MAX).try_for_each(|keys| {
                 let outcomes = store.objects().delete_many(bucket, keys).wait().map_err(failed)?;
                 outcomes.into_iter().try_for_each(|outcome| outcome.map(drop).map_err(failed))
             }),
@@ -201,8 +201,8 @@ impl Holder {
     /// Finishes what is under way and gives the store back.
     pub fn close(self) -> Outcome {
         match self {
-            Holder::Store(store) => Ok(store.close()?),
-            Holder::S3 { .. } => Ok(()),
+            Target::Store(store) => Ok(store.close()?),
+            Target::S3 { .. } => Ok(()),
         }
     }
 }

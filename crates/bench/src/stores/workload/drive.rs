@@ -4,11 +4,12 @@
 //! - A record is read only after its insert was acknowledged.
 //! - An error or a wrong value ends the stretch as a failure: there is no figure for it.
 
+use super::super::data::{KEY_LEN, Key, Numbers, Values, key, mix};
+use super::super::kinds::{Item, Level, Outcome, Session, Store};
+use super::super::measured::Measured;
 use super::distribution::Chooser;
 use super::histogram::Histogram;
-use super::plan::{Mix, Work, Workload};
-use crate::engine::data::{KEY_LEN, Key, Numbers, Values, key, mix};
-use crate::engine::{Item, Level, Measured, Outcome, Session, Store};
+use super::{Mix, Work, Workload};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
@@ -206,7 +207,7 @@ impl Job<'_> {
 
     fn mixed(&self, begun: Instant, mix: Mix, chooser: &Chooser) -> Outcome<Tally> {
         let mut session = self.store.session()?;
-        let mut numbers = Numbers::new(crate::engine::data::mix(self.turn) ^ self.thread);
+        let mut numbers = Numbers::new(crate::stores::data::mix(self.turn) ^ self.thread);
         let mut item = Item { key: [0; KEY_LEN], value: Vec::new() };
         let mut tally = Tally::default();
         let mut now = begun;
@@ -278,9 +279,9 @@ fn note(tally: &mut Tally, since: Instant) -> Instant {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Arguments, plan};
+    use super::super::super::kinds::{Memory, StoreKind, open};
     use super::*;
-    use crate::engine::StoreKind;
+    use crate::ycsb::{Arguments, plan};
 
     fn work(workload: Workload, threads: usize, level: Level) -> Work {
         let arguments = Arguments { records: Some(500), threads: vec![threads], ..Arguments::default() };
@@ -294,8 +295,8 @@ mod tests {
         for kind in kinds.filter(|kind| kind.is_built()) {
             for (threads, level) in [(1, Level::Written), (3, Level::Sync)] {
                 let folder = tempfile::tempdir().unwrap();
-                let memory = crate::engine::Memory { total_len: 16 << 20 };
-                let store = crate::engine::open(kind, folder.path(), memory).unwrap();
+                let memory = Memory { total_len: 16 << 20 };
+                let store = open(kind, folder.path(), memory).unwrap();
                 let (records, mut turn) = (Records::default(), 0);
                 for workload in Workload::ALL {
                     let work = work(workload, threads, level);
@@ -322,8 +323,8 @@ mod tests {
     #[test]
     fn a_store_that_loses_a_record_has_no_figure() {
         let folder = tempfile::tempdir().unwrap();
-        let memory = crate::engine::Memory { total_len: 16 << 20 };
-        let store = crate::engine::open(StoreKind::Koine, folder.path(), memory).unwrap();
+        let memory = Memory { total_len: 16 << 20 };
+        let store = open(StoreKind::Koine, folder.path(), memory).unwrap();
         let (records, load) = (Records::default(), work(Workload::Load, 1, Level::Written));
         let values = Values::new(load.value_len);
         drive(store.as_ref(), &load, &records, &values, 1).unwrap();

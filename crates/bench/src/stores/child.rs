@@ -6,10 +6,11 @@
 //! - Outside of a call the worker is stopped (SIGSTOP): what it left undone it does in its own next call.
 
 use super::cgroup::MemoryGroup;
-use super::store::{Memory, StoreKind};
-use super::worker::{Answer, Closed, Command, Measured, Phase};
+use super::kinds::{Memory, StoreKind};
+use super::measured::Measured;
+use super::worker::{Answer, Closed, Command, Phase};
+use super::workload::Work;
 use crate::Error;
-use crate::ycsb::Work;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
