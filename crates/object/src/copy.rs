@@ -4,35 +4,28 @@
 //! - The source is as it was read when the copy is committed, or the copy is planned again.
 //! - Data is read only where a checksum is asked for that nobody has stored.
 
-use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Transaction, Version, View};
+use koine_kv::{Commit, Condition, Place, RequestId, Transaction, Version};
 
-use crate::checksum::{Checksum, Digests, Hasher};
+use crate::action::Action;
+use crate::checksum::{Checksum, Hasher};
 use crate::error::{Error, ErrorKind, Result};
-use crate::etag::ReadCondition;
-use crate::info::{ObjectId, ObjectInfo};
+use crate::info::ObjectInfo;
 use crate::keys;
-use crate::lookup::{Standing, find_bucket, find_object, find_space};
+use crate::limits::{check_headers, check_metadata, check_tags};
+use crate::local::Local;
+use crate::lookup::{Standing, find_bucket, find_object};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
+use crate::outcome::settle;
 use crate::pending::Pending;
-use crate::put::{check_headers, check_metadata, check_tags, settle};
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::remote;
-use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
-use crate::rights::{Action, Rights};
+use crate::request::{ByteRange, CopiedMetadata, CopyOptions};
+use crate::rights::Rights;
+use crate::source::{find_source, hash_range, share};
 use crate::verb::{Applied, Scope, Verb, run};
-use crate::version::{VersionId, Versions, find_object_version};
 
-/// How much is read at once to compute a checksum.
-const READ_LEN: usize = 1 << 20;
-
-impl Objects {
-    /// Copies an object without copying its data; onto itself only with a change.
+impl Local {
     pub fn copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Pending<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            let named = options.request;
-            return remote.begin_named::<remote::Copy>((Name::new(from), Name::new(to), options), named);
-        }
         match self.prepare_copy(from, to, options) {
             Ok(copy) => run(self, copy),
             Err(error) => Pending::ready(Err(error)),
@@ -60,82 +53,6 @@ impl Objects {
     }
 }
 
-/// An object's full name, kept.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name {
-    pub bucket: String,
-    pub key: String,
-}
-
-impl Name {
-    pub fn new(name: ObjectName<'_>) -> Self {
-        Name { bucket: name.bucket.to_owned(), key: name.key.to_owned() }
-    }
-
-    /// The same, lent.
-    pub fn as_name(&self) -> ObjectName<'_> {
-        ObjectName::new(&self.bucket, &self.key)
-    }
-}
-
-/// What a copy is made from, at one version.
-pub(crate) struct Source {
-    pub space: SpaceId,
-    pub standing: Standing,
-}
-
-/// Finds a source, the newest version unless one is given, and checks the caller's condition on it.
-pub(crate) fn find_source(
-    from: &mut impl Versions,
-    (bucket, key): (&str, &str),
-    version: Option<VersionId>,
-    condition: &ReadCondition,
-) -> Result<Source> {
-    let space = find_space(from, bucket)?;
-    let standing = match version {
-        None => find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(bucket, key))?,
-        Some(version) => find_object_version(from, space, key, version)?,
-    };
-    check_source_condition(condition, key, &standing)?;
-    Ok(Source { space, standing })
-}
-
-/// `PreconditionFailed` where the caller's condition on a source does not hold.
-pub(crate) fn check_source_condition(condition: &ReadCondition, key: &str, source: &Standing) -> Result<()> {
-    let info = source.record.clone().into_info(key.to_owned(), source.version);
-    condition.check(&info).map_err(|error| Error::new(ErrorKind::PreconditionFailed, error.message()))
-}
-
-/// Hashes bytes of stored data.
-pub(crate) fn hash_range(
-    view: &dyn View,
-    space: SpaceId,
-    id: ObjectId,
-    range: ByteRange,
-    mut hasher: Hasher,
-) -> Result<Digests> {
-    let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
-    while offset < end {
-        Error::check_patience()?;
-        let wanted = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_LEN);
-        let bytes = view.bytes(space, &keys::data(id), offset, wanted)?;
-        if bytes.len() != wanted {
-            return Err(Error::damaged(format!("the data of object {id} is shorter than its record says")));
-        }
-        hasher.update(&bytes);
-        offset += bytes.len() as u64;
-    }
-    Ok(hasher.finish())
-}
-
-/// Puts `length` bytes of a source's data as a key that is not there, by sharing.
-pub(crate) fn share(source: Place, range: ByteRange, target: Place) -> Operation {
-    if range.length == 0 {
-        return Operation::Put { at: target, value: Payload::Bytes(bytes::Bytes::new()) };
-    }
-    Operation::CloneRange { from: source, from_offset: range.offset, length: range.length, to: target, to_offset: 0 }
-}
-
 /// The verb.
 pub(crate) struct Copy {
     from: Name,
@@ -153,7 +70,7 @@ impl Copy {
         Copy { from, to, options, computed: None, record: None }
     }
 
-    fn compute_checksum(&mut self, objects: &Objects) -> Result<()> {
+    fn compute_checksum(&mut self, objects: &Local) -> Result<()> {
         let Some(algorithm) = self.options.checksum else {
             return Ok(());
         };
@@ -275,7 +192,7 @@ impl Verb for Copy {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         let record = self.record.ok_or_else(|| Error::new(ErrorKind::Conflict, "a copy ended before it began"))?;
         settle(objects, &self.to.bucket, self.to.key, record, commit)
     }

@@ -4,37 +4,32 @@
 //! - The commit puts the name and the data, and deletes what stood under the name with its data.
 //! - The caller's condition is checked against what the same commit replaces.
 
-use std::collections::BTreeSet;
-
 use koine_kv::{Commit, Condition, Payload, RequestId, Transaction};
 
+use crate::access_list::AccessList;
+use crate::accounts::check_list;
+use crate::action::Action;
 use crate::body::{Body, Finished};
 use crate::checksum::{Digests, Expected};
-use crate::copy::Name;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::etag::{ETag, PutCondition};
-use crate::identity::check_list;
-use crate::info::{ContentHeaders, ObjectId, ObjectInfo};
+use crate::ids::ObjectId;
+use crate::info::ObjectInfo;
 use crate::keys;
-use crate::lookup::{find_bucket, find_object, find_space};
+use crate::limits::{check_headers, check_metadata, check_tags};
+use crate::local::Local;
+use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
+use crate::outcome::settle;
 use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::remote::{self, RemoteWriter};
-use crate::request::{METADATA_LEN_MAX, ObjectName, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
-use crate::rights::{AccessList, Action, Rights};
-use crate::transaction::StagedBody;
+use crate::request::PutOptions;
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Begins to put an object.
-    pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<ObjectWriter> {
-        if let Some(remote) = self.remote() {
-            let name = Name::new(ObjectName::new(bucket, key));
-            let writer = RemoteWriter::open(remote, remote::Writing::Put(name.clone(), Box::new(options)))?;
-            return Ok(ObjectWriter { name, access: AccessList::default(), work: Work::There(Box::new(writer)) });
-        }
+impl Local {
+    pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<LocalWriter> {
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
         check_headers(&options.headers)?;
@@ -42,8 +37,8 @@ impl Objects {
         // The same is asked again by the verb; here it spares who may not the body.
         self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_bucket(view, bucket))?;
         let body = Body::new(self.kv(), options.length, options.expected.clone(), options.etag, options.checksum)?;
-        let work = Work::Here(Box::new((self.clone(), options, body)));
-        Ok(ObjectWriter { name: Name::new(ObjectName::new(bucket, key)), access: AccessList::default(), work })
+        let (local, name) = (self.clone(), Name::new(ObjectName::new(bucket, key)));
+        Ok(LocalWriter { local, name, options, access: AccessList::default(), body })
     }
 }
 
@@ -63,148 +58,40 @@ fn named_by(request: RequestId) -> ETag {
     ETag::Drawn(ObjectId((name >> 64) as u64), name as u64)
 }
 
-/// `MetadataTooLarge` above the limit of S3.
-pub(crate) fn check_metadata(metadata: &[(String, String)]) -> Result<()> {
-    let length: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if length > METADATA_LEN_MAX {
-        let message = format!("the metadata has {length} bytes; {METADATA_LEN_MAX} are allowed");
-        return Err(Error::new(ErrorKind::MetadataTooLarge, message));
-    }
-    let mut names = BTreeSet::new();
-    for (name, value) in metadata {
-        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control() || c == ':') {
-            let message = format!(
-                "{name:?} is no name of metadata: it goes into a header, which takes no spaces, colons and line ends"
-            );
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
-        if !names.insert(name.to_lowercase()) {
-            let message =
-                format!("the metadata {name:?} is there twice: names differ by more than upper and lower case");
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
-        check_line(&format!("the metadata {name:?}"), value)?;
-    }
-    Ok(())
-}
-
-/// What is told as one line of a header.
-fn check_line(what: &str, value: &str) -> Result<()> {
-    if value.contains(['\r', '\n', '\0']) {
-        let message = format!("{what} has a line end or a zero, which no header can have");
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
-    }
-    Ok(())
-}
-
-/// Whether headers can be told as they are given.
-pub(crate) fn check_headers(headers: &ContentHeaders) -> Result<()> {
-    let all = [
-        ("Content-Type", &headers.content_type),
-        ("Cache-Control", &headers.cache_control),
-        ("Content-Disposition", &headers.content_disposition),
-        ("Content-Encoding", &headers.content_encoding),
-        ("Content-Language", &headers.content_language),
-        ("Expires", &headers.expires),
-    ];
-    all.into_iter().try_for_each(|(name, value)| value.as_ref().map_or(Ok(()), |value| check_line(name, value)))
-}
-
-/// What S3 allows of tags: at most 10, each name once, of 128 characters and values of 256.
-fn invalid_tag(message: String) -> Error {
-    Error::new(ErrorKind::InvalidTag, message)
-}
-
-pub(crate) fn check_tags(tags: &[(String, String)]) -> Result<()> {
-    check_tags_of(TAGS_MAX, tags)
-}
-
-/// Tags of something that may have so many of them.
-pub(crate) fn check_tags_of(count_max: usize, tags: &[(String, String)]) -> Result<()> {
-    if tags.len() > count_max {
-        return Err(invalid_tag(format!("{} tags were given; {count_max} are allowed", tags.len())));
-    }
-    for (place, (name, value)) in tags.iter().enumerate() {
-        if name.is_empty() || name.chars().count() > TAG_NAME_LEN_MAX || value.chars().count() > TAG_VALUE_LEN_MAX {
-            let message = format!(
-                "the tag {name:?} is too long: a name has 1 to {TAG_NAME_LEN_MAX} characters, a value at most {TAG_VALUE_LEN_MAX}"
-            );
-            return Err(invalid_tag(message));
-        }
-        if tags.iter().take(place).any(|(other, _)| other == name) {
-            return Err(invalid_tag(format!("the tag {name:?} was given twice")));
-        }
-    }
-    Ok(())
-}
-
-/// An object on its way in. Dropped before `finish`, it leaves nothing.
-pub struct ObjectWriter {
+/// An object on its way in.
+pub(crate) struct LocalWriter {
+    local: Local,
     name: Name,
+    options: PutOptions,
     access: AccessList,
-    work: Work,
+    body: Body,
 }
 
-enum Work {
-    Here(Box<(Objects, PutOptions, Body)>),
-    There(Box<RemoteWriter>),
-}
-
-impl ObjectWriter {
-    /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
-    /// but dropping makes sense.
+impl LocalWriter {
+    /// Adds a piece.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        match &mut self.work {
-            Work::Here(here) => here.2.write(piece),
-            Work::There(writer) => writer.write(piece),
-        }
+        self.body.write(piece)
     }
 
-    /// The access list that the object gets in the same commit, which whoever puts it must be allowed to set then.
-    /// `Unsupported` where the store is elsewhere.
-    pub fn set_access(&mut self, list: AccessList) -> Result<()> {
-        if matches!(self.work, Work::There(_)) {
-            let message = "an access list is set after the object is put, where its store is elsewhere";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
+    /// The access list that the object gets in the same commit.
+    pub fn set_access(&mut self, list: AccessList) {
         self.access = list;
-        Ok(())
     }
 
-    /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
+    /// No more pieces: verifies and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
-        match self.work {
-            Work::Here(here) => {
-                let objects = here.0.clone();
-                match verb(&self.name, *here, trailers) {
-                    Ok(put) => run(&objects, put.with_access(self.access)),
-                    Err(error) => Pending::ready(Err(error)),
-                }
-            }
-            Work::There(writer) => writer.finish::<remote::FinishObject>(trailers),
+        let local = self.local.clone();
+        match self.into_verb(trailers) {
+            Ok(put) => run(&local, put),
+            Err(error) => Pending::ready(Err(error)),
         }
     }
 
     /// The same without the commit.
-    #[cfg(test)]
-    pub(crate) fn into_verb(self, trailers: &Expected) -> Result<Put> {
-        match self.work {
-            Work::Here(here) => verb(&self.name, *here, trailers),
-            Work::There(_) => Err(invalid("a writer of a store elsewhere")),
-        }
+    pub fn into_verb(self, trailers: &Expected) -> Result<Put> {
+        let body = self.body.finish(trailers)?;
+        Ok(Put::new(&self.local, self.name.as_name(), body, self.options).with_access(self.access))
     }
-}
-
-impl std::fmt::Debug for ObjectWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ObjectWriter({:?} in {:?})", self.name.key, self.name.bucket)
-    }
-}
-
-/// What a body is put by that came whole.
-fn verb(name: &Name, (objects, options, body): (Objects, PutOptions, Body), trailers: &Expected) -> Result<Put> {
-    let Finished { payload, size, digests } = body.finish(trailers)?;
-    Ok(Put::new(&objects, ObjectName::new(&name.bucket, &name.key), (payload, size, digests), options))
 }
 
 /// The verb.
@@ -219,9 +106,9 @@ pub(crate) struct Put {
 
 impl Put {
     fn new(
-        objects: &Objects,
+        objects: &Local,
         name: ObjectName<'_>,
-        (payload, size, digests): (Payload, u64, Digests),
+        Finished { payload, size, digests }: Finished,
         options: PutOptions,
     ) -> Self {
         let request = options.request.map(|request| with_body(request, &digests));
@@ -246,12 +133,12 @@ impl Put {
     }
 
     /// Of a body that is staged already.
-    pub fn staged(objects: &Objects, name: ObjectName<'_>, body: &StagedBody, options: PutOptions) -> Result<Self> {
+    pub fn staged(objects: &Local, name: ObjectName<'_>, body: &Finished, options: PutOptions) -> Result<Self> {
         keys::check_object_key(name.key)?;
         check_metadata(&options.metadata)?;
         check_headers(&options.headers)?;
         check_tags(&options.tags)?;
-        Ok(Put::new(objects, name, (body.payload.clone(), body.size, body.digests.clone()), options))
+        Ok(Put::new(objects, name, body.clone(), options))
     }
 }
 
@@ -299,33 +186,7 @@ impl Verb for Put {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         settle(objects, &self.bucket, self.key, self.record, commit)
     }
-}
-
-/// What a commit made of `record`. Where it answers a repeated request, that is what the first one recorded, as
-/// long as it still stands.
-pub(crate) fn settle(
-    objects: &Objects,
-    bucket: &str,
-    key: String,
-    record: ObjectRecord,
-    commit: Commit,
-) -> Result<ObjectInfo> {
-    if commit.repeated {
-        let mut view = objects.kv().view()?;
-        let space = find_space(&mut view, bucket)?;
-        if let Some(standing) = find_object(&mut view, space, &key)?
-            && standing.version == commit.version
-        {
-            return Ok(standing.record.into_info(key, commit.version));
-        }
-    }
-    Ok(record.into_info(key, commit.version))
-}
-
-/// Refuses what no writer could have meant.
-pub(crate) fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

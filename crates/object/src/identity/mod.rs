@@ -1,6 +1,6 @@
 //! Groups, users, and what they prove themselves with.
 //!
-//! [`Identities`] is the door. Its changes are verbs like those of objects: each asks first whether its caller may,
+//! [`LocalIdentities`] has the calls. Its changes are verbs like those of objects: each asks first whether its caller may,
 //! in its own transaction.
 //!
 //! Invariants:
@@ -10,19 +10,14 @@
 //!   again, wherever it was interrupted.
 
 mod access;
-mod attempts;
 mod bucket;
 mod change;
 mod delete;
-mod find;
 mod groups;
-pub(crate) mod keys;
 mod password;
 mod policies;
-mod private_file;
 mod root;
 mod rotate;
-mod sealing;
 mod secret;
 mod sessions;
 mod tokens;
@@ -31,38 +26,33 @@ mod users;
 
 use std::sync::Arc;
 
-use crate::objects::Objects;
+use crate::attempts::Attempts;
+use crate::local::Local;
 
 pub use access::{KeyInfo, KeyOptions};
-pub(crate) use attempts::{Attempts, LogInPeer};
-pub(crate) use bucket::check_list;
 pub use delete::DeletedGroup;
-pub(crate) use find::{is_root, owner as find_owner, owning_group};
 pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
-pub use private_file::read_private_file;
-pub(crate) use root::{founding_keys, keep_key_of_root, key_of_root};
 pub use rotate::Sealing;
-pub use sealing::SealingKeys;
 pub use secret::{Password, Secret, Token};
 pub use sessions::TokenInfo;
 pub use tokens::Login;
 pub use usage::Whose;
 pub use users::{UserChange, UserInfo, UserPage, UserQuery, UserState};
 
-/// Groups, users, and what they prove themselves with. Cheap to clone.
+/// Groups and users of the local store, as its caller may see and change them.
 #[derive(Clone, Debug)]
-pub struct Identities {
-    objects: Objects,
+pub(crate) struct LocalIdentities {
+    objects: Local,
 }
 
-impl Objects {
-    /// Groups and users of this store, as the caller may see and change them.
-    pub fn identities(&self) -> Identities {
-        Identities { objects: self.clone() }
+impl Local {
+    /// Groups and users of this store.
+    pub fn identities(&self) -> LocalIdentities {
+        LocalIdentities { objects: self.clone() }
     }
 }
 
-impl Identities {
+impl LocalIdentities {
     fn attempts(&self) -> &Arc<Attempts> {
         self.objects.attempts()
     }

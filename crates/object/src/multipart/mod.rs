@@ -12,32 +12,28 @@ mod part;
 
 use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::{Commit, Condition, KeyRange, Operation, SpaceId, Transaction};
+use koine_kv::{Commit, Condition, KeyRange, Operation, Transaction};
 
+use crate::action::Action;
 use crate::checksum::ChecksumAlgorithm;
-use crate::copy::Name;
 use crate::count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::UploadId;
+use crate::ids::UploadId;
 use crate::keys;
-use crate::lookup::{Lookup, find_bucket};
-use crate::objects::Objects;
+use crate::limits::{check_headers, check_metadata};
+use crate::local::Local;
+use crate::lookup::{find_bucket, find_upload};
+use crate::object_name::ObjectName;
 use crate::pending::Pending;
-use crate::put::{check_headers, check_metadata};
 use crate::record::{BucketRecord, UploadRecord};
-use crate::remote;
-use crate::request::{ObjectName, UploadOptions};
-use crate::rights::{Action, Rights};
+use crate::request::UploadOptions;
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
-pub use part::PartWriter;
+pub(crate) use part::LocalPartWriter;
 
-impl Objects {
-    /// Begins an upload in parts.
+impl Local {
     pub fn create_upload(&self, bucket: &str, key: &str, options: UploadOptions) -> Pending<UploadId> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::CreateUpload>((Name::new(ObjectName::new(bucket, key)), options));
-        }
         match self.prepare_upload(bucket, key, options) {
             Ok(create) => run(self, create),
             Err(error) => Pending::ready(Err(error)),
@@ -69,29 +65,13 @@ impl Objects {
         Ok(CreateUpload { bucket, key, id: UploadId([0; 16]), record })
     }
 
-    /// Drops an upload and its parts.
     pub fn abort_upload(&self, name: ObjectName<'_>, upload: UploadId) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::AbortUpload>((Name::new(name), upload));
-        }
         if let Err(error) = keys::check_object_key(name.key) {
             return Pending::ready(Err(error));
         }
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
         run(self, AbortUpload { bucket, key, id: upload })
     }
-}
-
-/// An upload's record; `NoSuchUpload` when it is not there.
-pub(crate) fn find_upload(
-    from: &mut (impl Lookup + ?Sized),
-    space: SpaceId,
-    key: &str,
-    id: UploadId,
-) -> Result<UploadRecord> {
-    let found = from.record(space, &keys::upload(key, id))?;
-    let (_, bytes) = found.ok_or_else(|| Error::no_such_upload(&id))?;
-    UploadRecord::decode(&bytes)
 }
 
 /// The upload goes, with every part that is left; `bytes` are those of all its parts.
@@ -127,7 +107,7 @@ impl Verb for CreateUpload {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<UploadId> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<UploadId> {
         Ok(self.id)
     }
 }
@@ -163,7 +143,7 @@ impl Verb for AbortUpload {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

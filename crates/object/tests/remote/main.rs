@@ -23,6 +23,7 @@ mod files;
 #[path = "../suite/listing.rs"]
 mod listing;
 mod loss;
+mod messages;
 #[path = "../suite/multipart.rs"]
 mod multipart;
 #[path = "../suite/names.rs"]
