@@ -16,6 +16,7 @@ use bytes::Bytes;
 pub(crate) use named::{Named, named};
 
 use crate::address::{BlockRange, Generation, NodeRef};
+use crate::allocator::Runs;
 use crate::apply::branch::{Branch, JOINED, decode_dead, number_of, split_branch_key};
 use crate::apply::frozen::decode_buried;
 use crate::apply::reference;
@@ -26,7 +27,6 @@ use crate::content::{Reading, split_piece_key};
 use crate::core::Core;
 use crate::device::ReadMode;
 use crate::error::{Error, Result};
-use crate::space::Runs;
 use crate::state::{BRANCHES, DEAD, DROPPED, FROZEN, POINTS, REFERENCES, REQUESTS, STAGES, State};
 use crate::superblock::SECOND_SLOT_BLOCK;
 use crate::tree::value::{BlobId, Content, Lineage, Piece, SpaceRoot, Value, blob_of};

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::address::{BlockRange, Generation, NodeRef};
+use crate::allocator::{Class, PlacementHint, free_list};
 use crate::batch::Version;
 use crate::checkpoint_state::CheckpointState;
 use crate::commit_state::{CheckpointPosition, CommitState, Delta};
@@ -21,7 +22,6 @@ use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::ring::Position;
 use crate::options::Background;
-use crate::space::{Class, PlacementHint, free_list};
 use crate::superblock::{Superblock, write_slot};
 use crate::tree::{DirtySize, Stamp, unplaced, write_dirty};
 use sink::Sink;

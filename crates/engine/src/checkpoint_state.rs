@@ -4,8 +4,8 @@
 //! and blocks freed but not yet reusable count as free in what is stored.
 
 use crate::address::BlockRange;
+use crate::allocator::Runs;
 use crate::batch::Version;
-use crate::space::Runs;
 use crate::superblock::{Slot, Superblock};
 
 /// What is stored, and where.

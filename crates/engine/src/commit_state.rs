@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::address::BlockRange;
+use crate::allocator::ReuseQueue;
 use crate::apply::Counters;
 use crate::batch::{Commit, Durability, Place, Version};
 use crate::changes::{ChangeSet, Changes};
@@ -15,7 +16,6 @@ use crate::device::AlignedBuffer;
 use crate::error::Result;
 use crate::log::ring::Position;
 use crate::requests::Requests;
-use crate::space::ReuseQueue;
 use crate::staged::Staged;
 use crate::state::State;
 use crate::ticket::Completer;

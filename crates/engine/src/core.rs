@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Condvar, RwLock};
 
 use crate::address::BlockRange;
+use crate::allocator::{Allocator, Class, PlacementHint};
 use crate::apply::{Applied, WriteTransaction};
 use crate::batch::{Durability, Version};
 use crate::buffers::Buffers;
@@ -35,7 +36,6 @@ use crate::options::Background;
 use crate::pins::Pins;
 use crate::read_ahead::{Readers, Supply};
 use crate::reservations::Reservations;
-use crate::space::{Allocator, Class, PlacementHint};
 use crate::staged::StageOwner;
 use crate::state::State;
 use crate::ticket::{Completer, Ticket};

@@ -3,10 +3,11 @@
 //! Invariants:
 //! - What waits takes at most half as much again as its bound; the bound follows what is free now.
 //! - Room for what the bound of the smallest store of this length allows is kept back as the reserve, room for what waits
-//!   beyond that by [`Allocator::set_beyond_reserve`](crate::space::Allocator::set_beyond_reserve): data never takes what a checkpoint needs.
+//!   beyond that by [`Allocator::set_beyond_reserve`](crate::allocator::Allocator::set_beyond_reserve): data never takes what a checkpoint needs.
 
 use std::time::Duration;
 
+use crate::allocator::Class;
 use crate::batch::Version;
 use crate::checkpoint::RUN_BLOCKS;
 use crate::checkpoint_state::CheckpointState;
@@ -14,7 +15,6 @@ use crate::commit_state::CommitState;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
-use crate::space::Class;
 use crate::tree::DirtySize;
 
 /// The longest that a commit waits for a checkpoint that has room left for it.

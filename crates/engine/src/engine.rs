@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, RwLock};
 
+use crate::allocator::{Allocator, ReuseQueue};
 use crate::apply::Counters;
 use crate::batch::{Batch, Commit, Durability, KeyRange, SpaceId, Version};
 use crate::buffers::Buffers;
@@ -33,7 +34,6 @@ use crate::read_ahead::Readers;
 use crate::recovery::{self, Recovered};
 use crate::requests::Requests;
 use crate::reservations::Reservations;
-use crate::space::{Allocator, ReuseQueue};
 use crate::stage::{StageHint, StageToken};
 use crate::staging::{self, Stage};
 use crate::state::State;
@@ -299,7 +299,7 @@ pub(crate) fn first_book(device: &dyn Device, slot: Slot, superblock: &Superbloc
     let mut checkpointed = recovery::stored_book(device, slot, superblock)?;
     if superblock.free.is_none() {
         // A store that was never written to: everything but the slots and the ring.
-        checkpointed.free = crate::space::Runs::new();
+        checkpointed.free = crate::allocator::Runs::new();
         let (ring, behind) = (superblock.ring, SECOND_SLOT_BLOCK + 1);
         let parts = [(1, SECOND_SLOT_BLOCK), (behind, ring.start), (ring.end(), superblock.blocks)];
         for (start, end) in parts.into_iter().filter(|(start, end)| start < end) {

@@ -7,6 +7,7 @@
 use bytes::Bytes;
 
 use crate::address::BlockRange;
+use crate::allocator::free_list;
 use crate::checksum::{crc64, crc64_with_hole};
 use crate::codec::Reader;
 use crate::content::{piece_bound, split_piece_key};
@@ -15,7 +16,6 @@ use crate::device::{BLOCK_LEN, MemoryDevice};
 use crate::log::group;
 use crate::log::record::Record;
 use crate::scrub::ScrubPosition;
-use crate::space::free_list;
 use crate::stream::{Frame, FrameReader, FrameWriter};
 use crate::superblock::{FreeListRef, MAGIC, Superblock};
 use crate::tree::UnverifiedHeader;

@@ -15,12 +15,12 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use crate::allocator::{Allocator, Class};
 use crate::checkpoint_state::CheckpointState;
 use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::space::{Allocator, Class};
 use crate::superblock::Superblock;
 
 /// How much a store may grow at once: 1 GiB.

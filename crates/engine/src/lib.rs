@@ -5,6 +5,7 @@
 //! for how a commit becomes durable.
 
 pub mod address;
+mod allocator;
 mod apply;
 mod atomic;
 pub mod batch;
@@ -52,7 +53,6 @@ mod requests;
 mod reservations;
 pub mod salvage;
 pub mod scrub;
-mod space;
 mod spaces;
 pub mod stage;
 mod staged;

@@ -14,9 +14,9 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::address::{Generation, NodeRef};
+use crate::allocator::{Lease, Leases};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
-use crate::space::{Lease, Leases};
 use crate::tree::{Node, NodeSource, StoreId};
 
 type Key = (u64, Generation);

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::allocator::Class;
 use crate::batch::{Batch, Condition, Durability, KEY_LEN_MAX, KeyRange, Operation, Place};
 use crate::content::{Pieces, Reading, as_record, find_record, record_range, user_key};
 use crate::core::Core;
@@ -18,7 +19,6 @@ use crate::device::{BLOCK_LEN, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reservations::{PROMISES, promise_place, promised_to};
-use crate::space::Class;
 use crate::state::State;
 use crate::tree::value::{Content, Piece};
 

@@ -8,6 +8,7 @@
 //! - Before a write is accepted a superblock with a new epoch is durable, so that dropped groups never chain
 //!   again; log numbers go on at the reserve, so that none is used twice.
 
+use crate::allocator::{Runs, free_list};
 use crate::batch::{KeyRange, Version};
 use crate::checkpoint_state::CheckpointState;
 use crate::commit_state::CheckpointPosition;
@@ -18,7 +19,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::group::{self, GroupHeader};
 use crate::log::record::{Outcome, Record, Step};
 use crate::log::ring::{Position, Ring};
-use crate::space::{Runs, free_list};
 use crate::state::STAGES;
 use crate::state::State;
 use crate::superblock::{Slot, Superblock, read_slot};

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use crate::address::BlockRange;
+use crate::allocator::Runs;
 use crate::apply::reference::Shared;
 use crate::check::{self, Progress, Report};
 use crate::checkpoint_state::CheckpointState;
@@ -18,7 +19,6 @@ use crate::engine::{Engine, new_core};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Options;
 use crate::recovery::stored_book;
-use crate::space::Runs;
 use crate::superblock::read_newest;
 
 /// What a repair found and did.

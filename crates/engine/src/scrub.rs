@@ -21,6 +21,7 @@ use bytes::Bytes;
 use koine_env::Clock;
 
 use crate::address::NodeRef;
+use crate::allocator::free_list;
 use crate::batch::SpaceId;
 use crate::codec::{Reader, Writer};
 use crate::content::{Reading, piece_bound, split_piece_key, user_key};
@@ -28,7 +29,6 @@ use crate::core::Core;
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::space::free_list;
 use crate::state::FROZEN;
 use crate::state::State;
 use crate::superblock::read_newest;

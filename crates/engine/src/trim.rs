@@ -11,11 +11,11 @@
 use std::sync::atomic::Ordering;
 
 use crate::address::BlockRange;
+use crate::allocator::Runs;
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::space::Runs;
 
 /// Runs shorter than this are not worth a request: 64 KiB.
 const RUN_BLOCKS_MIN: u64 = 16;

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Check, Progress, Report};
 use crate::address::BlockRange;
+use crate::allocator::Runs;
 use crate::apply::reference::Shared;
 use crate::core::Core;
 use crate::error::Result;
-use crate::space::Runs;
 use crate::superblock::SECOND_SLOT_BLOCK;
 
 /// What the trees say of blocks, whatever the free list and the table of counts say.

@@ -16,6 +16,7 @@ use parking_lot::MutexGuard;
 
 use super::form::{blocks_of_operation, encoded};
 use super::next_version;
+use crate::allocator::Class;
 use crate::apply::condition;
 use crate::batch::{
     Batch, Commit, Condition, Durability, KEY_LEN_MAX, Operation, Payload, Place, SpaceId, VALUE_LEN_MAX,
@@ -25,7 +26,6 @@ use crate::core::Core;
 use crate::device::{AlignedBuffer, BLOCK_LEN};
 use crate::error::Result;
 use crate::log::record::{Outcome, Record, Step, inline_len};
-use crate::space::Class;
 use crate::staged::Staged;
 use crate::ticket::{Completer, is_completing};
 use crate::tree::value::SpaceRoot;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 
 use super::form::{blocks_needed, branched, reads_from, unwritten_of};
+use crate::allocator::Class;
 use crate::batch::{Durability, Place};
 use crate::commit_state::CommitState;
 use crate::core::Core;
@@ -19,7 +20,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::record::Step;
 use crate::options::Background;
 use crate::reservations::draws;
-use crate::space::Class;
 use crate::staged::Staged;
 use crate::ticket::is_completing;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::address::BlockRange;
+use crate::allocator::Class;
 use crate::apply::reference;
 use crate::batch::{Condition, Durability, KeyRange, Payload, Place, SpaceId, Version};
 use crate::content::{Pieces, Reading, find_record};
@@ -13,7 +14,6 @@ use crate::defrag::PIECES_MIN;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::record::Step;
-use crate::space::Class;
 use crate::stage::{Access, StageHint};
 use crate::staged::Staged;
 use crate::staging::Stage;

@@ -1,10 +1,10 @@
 //! A free list alone that is damaged or wrong is made anew; anything more, and nothing is touched.
 
 use super::*;
+use crate::allocator::free_list;
 use crate::device::{BLOCK_LEN, MemoryDevice, ReadMode};
 use crate::limits::FROZEN_ABOVE;
 use crate::scrub::tests::{SPACE, commit, place, put, put_large, store};
-use crate::space::free_list;
 use crate::superblock::{SECOND_SLOT_BLOCK, Slot, Superblock, write_slot};
 use crate::tree::value::{BlobId, blob_of, block_of};
 use crate::{Background, ErrorKind, Operation};

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use super::in_flight::{InFlightWrite, Memory, Shared, leave, write};
 use super::unwritten::TURN;
 use crate::address::BlockRange;
+use crate::allocator::{Class, PlacementHint};
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::{Error, Result};
 use crate::extent::Extent;
-use crate::space::{Class, PlacementHint};
 use crate::stage::Lifetime;
 use crate::staged::Target;
 

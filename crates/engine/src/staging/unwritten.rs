@@ -11,12 +11,12 @@ use super::extent_writer::ExtentWriter;
 use super::in_flight::{leave, write};
 use super::{CHUNK_LOG2_RANDOM, CHUNK_LOG2_SEQUENTIAL, extent_of};
 use crate::address::BlockRange;
+use crate::allocator::{Class, PlacementHint};
 use crate::buffers::{BUFFER_LEN, Lent};
 use crate::core::Core;
 use crate::device::BLOCK_LEN;
 use crate::error::Result;
 use crate::extent::Extent;
-use crate::space::{Class, PlacementHint};
 use crate::stage::{Access, StageHint, StageToken};
 use crate::staged::{Staged, Target, Unwritten};
 

@@ -20,7 +20,7 @@ use super::value::{Held, Value};
 use super::{Node, NodeSource, load, merged::Merged, node};
 use crate::Result;
 use crate::address::NodeRef;
-use crate::space::Lease;
+use crate::allocator::Lease;
 
 /// What a changed entry takes in memory beside its key and value, in bytes.
 const CHANGE_LEN: usize = size_of::<(Bytes, Value)>();

@@ -65,7 +65,7 @@ pub use walk::{Visit, Visitor, walk};
 pub use write::{Encoded, NodeSink, unplaced, write_dirty};
 
 use crate::address::{NODE_LEN_MAX, NodeRef};
-use crate::space::Lease;
+use crate::allocator::Lease;
 use crate::{Error, KeyRange, Result};
 use value::Value;
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use koine_env::Timestamp;
-use koine_kv::wire::{Conversation, Handler, Peer, Responder, Server, Timeouts};
+use koine_kv::wire::{HandlerConnection, Handler, Peer, Responder, Server, Timeouts};
 use koine_kv::{Bytes, RequestId};
 use koine_object::{
     AccessList, Action, Asker, AttributeChange, BucketChange, BucketQuery, ByteRange, CALL_NAMES, CompleteOptions,
@@ -31,18 +31,18 @@ struct Noted {
     lines: Lines,
 }
 
-struct NotedConversation {
-    below: Box<dyn Conversation>,
+struct NotedConnection {
+    below: Box<dyn HandlerConnection>,
     lines: Lines,
 }
 
 impl Handler for Noted {
-    fn begin(&self, peer: &Peer) -> Box<dyn Conversation> {
-        Box::new(NotedConversation { below: self.below.begin(peer), lines: Arc::clone(&self.lines) })
+    fn begin(&self, peer: &Peer) -> Box<dyn HandlerConnection> {
+        Box::new(NotedConnection { below: self.below.begin(peer), lines: Arc::clone(&self.lines) })
     }
 }
 
-impl Conversation for NotedConversation {
+impl HandlerConnection for NotedConnection {
     fn handle(&mut self, verb: u16, message: Bytes, data: Bytes, answer: Responder) {
         let hex: String = message.iter().map(|byte| format!("{byte:02x}")).collect();
         self.lines.lock().unwrap().push(format!("{verb:04x} {hex} {}", data.len()));

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::RwLock;
 
 use crate::address::BlockRange;
+use crate::allocator::group::Group;
 use crate::error::Result;
 use crate::lock::Mutex;
-use crate::space::group::Group;
 use crate::stage::Lifetime;
 
 /// Blocks of a group: 1 GiB.

@@ -8,10 +8,10 @@
 //! root, nor the list's own, nor the ring's or the superblocks'.
 
 use crate::address::BlockRange;
+use crate::allocator::runs::Runs;
 use crate::codec::{Reader, Writer};
 use crate::device::{BLOCK_LEN, Device, ReadMode};
 use crate::error::{Error, Result};
-use crate::space::runs::Runs;
 use crate::superblock::FreeListRef;
 
 const MAGIC: [u8; 4] = *b"KFRE";

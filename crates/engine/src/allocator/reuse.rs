@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use crate::address::BlockRange;
+use crate::allocator::Leases;
 use crate::batch::Version;
-use crate::space::Leases;
 
 /// Freed blocks in the order of the commits that freed them.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::allocator::runs::Runs;
 use crate::error::Result;
-use crate::space::runs::Runs;
 
 /// So many runs are looked at for one that lies near an end of the group.
 const SEARCHED_MAX: usize = 64;
