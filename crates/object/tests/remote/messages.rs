@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use koine_env::Timestamp;
-use koine_kv::wire::{HandlerConnection, Handler, Peer, Responder, Server, Timeouts};
+use koine_kv::wire::{Handler, HandlerConnection, Peer, Responder, Server, Timeouts};
 use koine_kv::{Bytes, RequestId};
 use koine_object::{
     AccessList, Action, Asker, AttributeChange, BucketChange, BucketQuery, ByteRange, CALL_NAMES, CompleteOptions,
