@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// One run.
 #[derive(Debug, Clone, Copy)]
-pub struct Job<'a> {
+pub struct FioJob<'a> {
     /// The file, made when it is missing.
     pub file: &'a Path,
     /// fio's name of the access: write, read, randwrite.
@@ -16,7 +16,7 @@ pub struct Job<'a> {
     /// Of the file, in bytes.
     pub file_len: u64,
     /// How fio reaches it.
-    pub manner: Manner,
+    pub manner: FioMode,
     /// fdatasync after so many writes; one fsync at the end in any case.
     pub sync_every: Option<u64>,
     /// For so long; without it the file is gone through once.
@@ -25,7 +25,7 @@ pub struct Job<'a> {
 
 /// How fio reaches a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum FioMode {
     /// Past the page cache, call after call.
     Direct,
     /// Through the page cache.
@@ -34,16 +34,16 @@ pub enum Manner {
     Queued,
 }
 
-impl Manner {
+impl FioMode {
     /// All of them.
-    pub const ALL: [Manner; 3] = [Manner::Direct, Manner::Buffered, Manner::Queued];
+    pub const ALL: [FioMode; 3] = [FioMode::Direct, FioMode::Buffered, FioMode::Queued];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Manner::Direct => "fio direct",
-            Manner::Buffered => "fio buffered",
-            Manner::Queued => "fio queue of 4",
+            FioMode::Direct => "fio direct",
+            FioMode::Buffered => "fio buffered",
+            FioMode::Queued => "fio queue of 4",
         }
     }
 }
@@ -55,7 +55,7 @@ pub fn is_here() -> bool {
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
+pub struct FioRate {
     /// Bytes a second.
     pub bytes: f64,
     /// Calls a second.
@@ -63,16 +63,16 @@ pub struct Rate {
 }
 
 /// Runs fio.
-pub fn run(job: Job<'_>) -> Result<Rate, Error> {
+pub fn run(job: FioJob<'_>) -> Result<FioRate, Error> {
     let mut command = Command::new("fio");
     command.args(["--name=koine-bench", "--output-format=json", "--thread", "--randrepeat=0"]);
     command.arg(format!("--filename={}", job.file.display()));
     command.arg(format!("--rw={}", job.access)).arg(format!("--bs={}", job.block_len));
     command.arg(format!("--size={}", job.file_len));
     command.args(match job.manner {
-        Manner::Direct => ["--direct=1", "--ioengine=psync", "--iodepth=1"],
-        Manner::Buffered => ["--direct=0", "--ioengine=psync", "--iodepth=1"],
-        Manner::Queued => ["--direct=1", "--ioengine=libaio", "--iodepth=4"],
+        FioMode::Direct => ["--direct=1", "--ioengine=psync", "--iodepth=1"],
+        FioMode::Buffered => ["--direct=0", "--ioengine=psync", "--iodepth=1"],
+        FioMode::Queued => ["--direct=1", "--ioengine=libaio", "--iodepth=4"],
     });
     // The last writes too: fio syncs before the next write, and after the last there is none.
     command.arg("--end_fsync=1").args(job.sync_every.map(|writes| format!("--fdatasync={writes}")));
@@ -91,10 +91,10 @@ pub fn run(job: Job<'_>) -> Result<Rate, Error> {
 }
 
 /// Reads fio's document; lines of its own may stand before it.
-fn parse(text: &str, read: bool) -> Option<Rate> {
+fn parse(text: &str, read: bool) -> Option<FioRate> {
     let document: serde_json::Value = serde_json::from_str(text.get(text.find('{')?..)?).ok()?;
     let side = document.get("jobs")?.get(0)?.get(if read { "read" } else { "write" })?;
-    Some(Rate { bytes: side.get("bw_bytes")?.as_f64()?, calls: side.get("iops")?.as_f64()? })
+    Some(FioRate { bytes: side.get("bw_bytes")?.as_f64()?, calls: side.get("iops")?.as_f64()? })
 }
 
 #[cfg(test)]
@@ -105,8 +105,8 @@ mod tests {
     fn the_report_of_fio_is_read() {
         let text = "fio: a note\n{\"jobs\": [{\"read\": {\"bw_bytes\": 5, \"iops\": 1.5}, \
                     \"write\": {\"bw_bytes\": 4096, \"iops\": 1}}]}";
-        assert_eq!(parse(text, true), Some(Rate { bytes: 5.0, calls: 1.5 }));
-        assert_eq!(parse(text, false), Some(Rate { bytes: 4096.0, calls: 1.0 }));
+        assert_eq!(parse(text, true), Some(FioRate { bytes: 5.0, calls: 1.5 }));
+        assert_eq!(parse(text, false), Some(FioRate { bytes: 4096.0, calls: 1.0 }));
         assert_eq!(parse("{}", true), None);
         assert_eq!(parse("nothing", true), None);
     }

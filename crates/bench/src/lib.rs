@@ -30,15 +30,15 @@ use std::io::Write;
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Benchmark {
     /// S3 requests against Koine and every reference server that is on PATH
-    S3(Box<s3::Arguments>),
+    S3(Box<s3::S3Arguments>),
     /// The engine beside embedded stores (LMDB, redb, fjall, RocksDB), file systems and fio
-    Engine(Box<engine::Arguments>),
+    Engine(Box<engine::EngineArguments>),
     /// Keys and values through the wire, beside the same store called directly and Redis
-    Wire(Box<wire::Arguments>),
+    Wire(Box<wire::WireArguments>),
     /// The object library beside MinIO over S3, memcpy and fio
-    Object(Box<object::Arguments>),
+    Object(Box<object::ObjectArguments>),
     /// YCSB's workloads over the engine, embedded stores (LMDB, redb, fjall, RocksDB) and Redis over loopback
-    Kv(Box<ycsb::Arguments>),
+    Kv(Box<ycsb::KvArguments>),
     /// A process that holds one store for `engine`
     #[command(hide = true)]
     EngineWorker,

@@ -41,9 +41,9 @@ pub struct Comparison<'a> {
     pub stretches: Vec<Vec<String>>,
 }
 
-/// Stretches for each value of an option that takes a list.
-pub fn stretches<T: ToString>(option: &str, values: &[T]) -> Vec<Vec<String>> {
-    values.iter().map(|value| vec![option.to_owned(), value.to_string()]).collect()
+/// A stretch for each name of a cell.
+pub fn each_cell(names: impl IntoIterator<Item = String>) -> Vec<Vec<String>> {
+    names.into_iter().map(|name| vec!["--only".to_owned(), name]).collect()
 }
 
 /// What one program said of one stretch.
@@ -215,7 +215,7 @@ mod tests {
             child_arguments(&arguments, &stretch),
             owned("bench s3 --only x --connections 16 --rounds 1 --json")
         );
-        assert_eq!(stretches("--threads", &[1, 8]), [owned("--threads 1"), owned("--threads 8")]);
+        assert_eq!(each_cell(["a b".to_owned()]), [["--only", "a b"]]);
     }
 
     /// A program that prints a document; `rate` of its first row grows by as much with each run.

@@ -2,7 +2,7 @@
 //!
 //! Every case has a store of its own in a file; who goes first changes from round to round.
 
-use super::Arguments;
+use super::EngineArguments;
 use crate::Error;
 use crate::budget::Budget;
 use crate::figures::Figures;
@@ -36,13 +36,13 @@ const CHURN_LEN: usize = 64 << 10;
 
 /// How large the objects are.
 #[derive(Clone, Copy)]
-struct Scale {
+struct HintScale {
     object_len: u64,
     pairs: usize,
     reads: u64,
 }
 
-type Case = fn(&Path, Scale, bool) -> Result<Vec<f64>, String>;
+type Case = fn(&Path, HintScale, bool) -> Result<Vec<f64>, String>;
 /// What is measured, in which unit, and which way is good.
 type Measured = (&'static str, &'static str, Better);
 
@@ -61,10 +61,10 @@ const CASES: [(Case, &[Measured]); 4] = [
 ];
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &EngineArguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
     let scale = match arguments.quick {
-        true => Scale { object_len: 16 << 20, pairs: 50, reads: SMALL_READS / 20 },
-        false => Scale { object_len: 256 << 20, pairs: 1000, reads: SMALL_READS },
+        true => HintScale { object_len: 16 << 20, pairs: 50, reads: SMALL_READS / 20 },
+        false => HintScale { object_len: 256 << 20, pairs: 1000, reads: SMALL_READS },
     };
     for (case, rows) in CASES {
         if budget.is_over() || !rows.iter().any(|(name, ..)| arguments.names(name)) {
@@ -155,7 +155,7 @@ fn read(object: &Object, offset: u64, buffer: &mut [u8]) -> Result<(), String> {
     }
 }
 
-fn in_order(path: &Path, scale: Scale, with_hint: bool) -> Result<Vec<f64>, String> {
+fn in_order(path: &Path, scale: HintScale, with_hint: bool) -> Result<Vec<f64>, String> {
     let subject = Subject::make(path, 0)?;
     let count = scale.object_len / WHOLE_LEN;
     let objects: Result<Vec<u64>, String> = (0..count).map(|_| subject.filled(Hint::sequential(), WHOLE_LEN)).collect();
@@ -172,7 +172,7 @@ fn in_order(path: &Path, scale: Scale, with_hint: bool) -> Result<Vec<f64>, Stri
     Ok(vec![(count * WHOLE_LEN) as f64 / MB / seconds(begun)])
 }
 
-fn at_random(path: &Path, scale: Scale, with_hint: bool) -> Result<Vec<f64>, String> {
+fn at_random(path: &Path, scale: HintScale, with_hint: bool) -> Result<Vec<f64>, String> {
     let subject = Subject::make(path, 0)?;
     let hint = if with_hint { Hint::random() } else { Hint::sequential() };
     let number = subject.filled(hint, scale.object_len)?;
@@ -186,7 +186,7 @@ fn at_random(path: &Path, scale: Scale, with_hint: bool) -> Result<Vec<f64>, Str
     Ok(vec![scale.reads as f64 / seconds(begun)])
 }
 
-fn will_need(path: &Path, scale: Scale, with_hint: bool) -> Result<Vec<f64>, String> {
+fn will_need(path: &Path, scale: HintScale, with_hint: bool) -> Result<Vec<f64>, String> {
     let subject = Subject::make(path, 0)?;
     let number = subject.filled(Hint::random(), scale.object_len)?;
     let subject = subject.cold()?;
@@ -204,7 +204,7 @@ fn will_need(path: &Path, scale: Scale, with_hint: bool) -> Result<Vec<f64>, Str
 }
 
 /// Objects that go and objects that stay are written in turn; then a large one takes most of the room that is left.
-fn lifetimes(path: &Path, scale: Scale, with_hint: bool) -> Result<Vec<f64>, String> {
+fn lifetimes(path: &Path, scale: HintScale, with_hint: bool) -> Result<Vec<f64>, String> {
     let half = (scale.pairs * CHURN_LEN) as u64;
     let subject = Subject::make(path, (half * 2 + half / 2 + (48 << 20)).next_multiple_of(1 << 20))?;
     let hint = |lifetime| Hint { lifetime: if with_hint { lifetime } else { Lifetime::Unknown }, ..Hint::default() };

@@ -1,10 +1,10 @@
 //! One large value written and read in one go, beside fio on the same file system with the same sync.
 
-use super::Arguments;
+use super::EngineArguments;
 use crate::Error;
 use crate::budget::Budget;
 use crate::figures::Figures;
-use crate::fio::{self, Job, Manner};
+use crate::fio::{self, FioJob, FioMode};
 use crate::report::OURS;
 use crate::report::Report;
 use crate::s3::show_size;
@@ -25,7 +25,7 @@ const MEMORY: Memory = Memory { total_len: 128 << 20 };
 const MB: f64 = 1e6;
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &EngineArguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
     let length = if arguments.quick { arguments.large.min(QUICK_LEN) } else { arguments.large };
     let cases = CASES.map(|what| format!("{what} of {}", show_size(length)));
     if !cases.iter().any(|case| arguments.names(case)) {
@@ -56,14 +56,14 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
         }
         let shown = |figures: &Figures| {
             let last = |name| figures.of(name).last().copied().flatten();
-            let all = std::iter::once(OURS).chain(Manner::ALL.map(Manner::name));
+            let all = std::iter::once(OURS).chain(FioMode::ALL.map(FioMode::name));
             all.filter_map(|name| Some(format!("{name} {:.0}", last(name)?))).collect::<Vec<_>>().join(", ")
         };
         for (case, figures) in cases.iter().zip(&found) {
             say(&format!("round {}: {case}: {} MB/s", round + 1, shown(figures)));
         }
     }
-    let names = Manner::ALL.map(|manner| manner.name().to_owned());
+    let names = FioMode::ALL.map(|manner| manner.name().to_owned());
     for (place, (case, figures)) in cases.iter().zip(found).enumerate().filter(|(_, (case, _))| arguments.names(case)) {
         if place < JUDGED {
             let row = figures.row(case, "MB/s", Better::Higher, GOAL, &names);
@@ -128,8 +128,8 @@ fn rate(length: u64, begun: Instant) -> f64 {
 fn references(folder: &Path, length: u64, found: &mut [Figures; 4]) -> Result<(), Error> {
     let [writes, reads, ..] = found;
     let file = folder.join("fio");
-    for manner in Manner::ALL {
-        let job = |access| Job {
+    for manner in FioMode::ALL {
+        let job = |access| FioJob {
             file: &file,
             access,
             block_len: PIECE_LEN as u64,

@@ -1,7 +1,7 @@
 //! Metadata: objects created, opened, asked for their status and deleted, beside file systems with one file an object.
 
-use super::Arguments;
-use super::place::{Field, Outcome, Place};
+use super::EngineArguments;
+use super::place::{Outcome, Place, Places};
 use crate::Error;
 use crate::budget::Budget;
 use crate::figures::Figures;
@@ -27,40 +27,41 @@ const SHUFFLE_SEED: u64 = 3;
 
 /// What is done with all objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verb {
+enum MetadataOperation {
     Create,
     Open,
     Status,
     Delete,
 }
 
-impl Verb {
-    const ALL: [Verb; 4] = [Verb::Create, Verb::Open, Verb::Status, Verb::Delete];
+impl MetadataOperation {
+    const ALL: [MetadataOperation; 4] =
+        [MetadataOperation::Create, MetadataOperation::Open, MetadataOperation::Status, MetadataOperation::Delete];
 
     fn name(self) -> &'static str {
         match self {
-            Verb::Create => "create",
-            Verb::Open => "open by number",
-            Verb::Status => "status of an open object",
-            Verb::Delete => "delete",
+            MetadataOperation::Create => "create",
+            MetadataOperation::Open => "open by number",
+            MetadataOperation::Status => "status of an open object",
+            MetadataOperation::Delete => "delete",
         }
     }
 
     /// What the issue asks.
     fn goal(self) -> f64 {
         match self {
-            Verb::Create | Verb::Delete => 10.0,
-            Verb::Open | Verb::Status => 2.0,
+            MetadataOperation::Create | MetadataOperation::Delete => 10.0,
+            MetadataOperation::Open | MetadataOperation::Status => 2.0,
         }
     }
 }
 
-fn case(verb: Verb, objects: u64, threads: usize) -> String {
+fn case(verb: MetadataOperation, objects: u64, threads: usize) -> String {
     format!("{} of {objects} x{threads}", verb.name())
 }
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &EngineArguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
     let mut counts: Vec<u64> = arguments.objects.clone();
     if arguments.quick {
         counts = counts.into_iter().min().map(|fewest| vec![fewest.min(QUICK_OBJECTS)]).unwrap_or_default();
@@ -69,7 +70,9 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
         let threads: Vec<usize> = if arguments.quick || objects >= MANY { vec![8] } else { THREADS.to_vec() };
         let threads: Vec<usize> = threads
             .into_iter()
-            .filter(|threads| Verb::ALL.iter().any(|verb| arguments.names(&case(*verb, objects, *threads))))
+            .filter(|threads| {
+                MetadataOperation::ALL.iter().any(|verb| arguments.names(&case(*verb, objects, *threads)))
+            })
             .collect();
         if !threads.is_empty() && !budget.is_over() {
             measure_count(arguments, budget, report, objects, &threads)?;
@@ -79,22 +82,23 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
 }
 
 fn measure_count(
-    arguments: &Arguments,
+    arguments: &EngineArguments,
     budget: &mut Budget,
     report: &mut Report,
     objects: u64,
     threads: &[usize],
 ) -> Result<(), Error> {
     say(&format!("making a store and file systems for {objects} objects"));
-    let mut field = Field::make(&arguments.dir, DEVICE_LEN + objects * OBJECT_LEN, objects, false)?;
+    let mut field = Places::make(&arguments.dir, DEVICE_LEN + objects * OBJECT_LEN, objects, false)?;
     report.notes.append(&mut field.notes);
     let rounds = if objects >= MANY { 1 } else { arguments.rounds() };
-    let mut found: Vec<Vec<Figures>> = threads.iter().map(|_| vec![Figures::default(); Verb::ALL.len()]).collect();
+    let mut found: Vec<Vec<Figures>> =
+        threads.iter().map(|_| vec![Figures::default(); MetadataOperation::ALL.len()]).collect();
     for round in 0..rounds {
         for (count, figures) in threads.iter().zip(&mut found) {
-            let work = Work { objects, threads: *count };
+            let work = MetadataWork { objects, threads: *count };
             let mut numbers: Vec<Vec<u64>> = field.places.iter().map(|_| Vec::new()).collect();
-            for (verb, figures) in Verb::ALL.into_iter().zip(figures) {
+            for (verb, figures) in MetadataOperation::ALL.into_iter().zip(figures) {
                 for turn in 0..field.places.len() {
                     let index = (turn + round) % field.places.len();
                     let (Some(place), Some(numbers)) = (field.places.get(index), numbers.get_mut(index)) else {
@@ -108,18 +112,18 @@ fn measure_count(
                     figures.push(place.name(), rate.filter(|_| !budget.is_over()));
                 }
                 let last = |name: &String| Some(format!("{name} {:.0}", figures.of(name).last().copied().flatten()?));
-                let names: Vec<String> = std::iter::once(OURS.to_owned()).chain(Field::references()).collect();
+                let names: Vec<String> = std::iter::once(OURS.to_owned()).chain(Places::references()).collect();
                 let shown: Vec<String> = names.iter().filter_map(last).collect();
                 say(&format!("round {}, {}: {} ops/s", round + 1, case(verb, objects, *count), shown.join(", ")));
             }
         }
     }
     for (threads, figures) in threads.iter().zip(&found) {
-        for (verb, figures) in Verb::ALL.into_iter().zip(figures) {
+        for (verb, figures) in MetadataOperation::ALL.into_iter().zip(figures) {
             let name = case(verb, objects, *threads);
-            let left_out = arguments.quick && matches!(verb, Verb::Status | Verb::Delete);
+            let left_out = arguments.quick && matches!(verb, MetadataOperation::Status | MetadataOperation::Delete);
             if arguments.names(&name) && !left_out {
-                let row = figures.row(&name, "ops/s", Better::Higher, verb.goal(), &Field::references());
+                let row = figures.row(&name, "ops/s", Better::Higher, verb.goal(), &Places::references());
                 report.rows.push(row.in_section(format!("Metadata: {objects} objects")));
             }
         }
@@ -127,29 +131,29 @@ fn measure_count(
     Ok(())
 }
 
-struct Work {
+struct MetadataWork {
     objects: u64,
     threads: usize,
 }
 
-impl Work {
+impl MetadataWork {
     /// Operations a second.
-    fn run(&self, place: &dyn Place, verb: Verb, numbers: &mut Vec<u64>) -> Outcome<Option<f64>> {
-        if verb != Verb::Create && numbers.is_empty() {
+    fn run(&self, place: &dyn Place, verb: MetadataOperation, numbers: &mut Vec<u64>) -> Outcome<Option<f64>> {
+        if verb != MetadataOperation::Create && numbers.is_empty() {
             return Ok(None);
         }
         let (made, seconds) = self.together(|thread| match verb {
-            Verb::Create => (0..self.share(thread)).map(|_| place.create()).collect(),
-            Verb::Open => self.each(thread, numbers, |number| place.open(number).map(drop)),
-            Verb::Status => self.status(place, thread, numbers),
-            Verb::Delete => self.each(thread, numbers, |number| place.delete(number)),
+            MetadataOperation::Create => (0..self.share(thread)).map(|_| place.create()).collect(),
+            MetadataOperation::Open => self.each(thread, numbers, |number| place.open(number).map(drop)),
+            MetadataOperation::Status => self.status(place, thread, numbers),
+            MetadataOperation::Delete => self.each(thread, numbers, |number| place.delete(number)),
         })?;
         // What it left to be done later is done now, and not while another is measured.
         place.settle()?;
         match verb {
-            Verb::Create => *numbers = made,
-            Verb::Delete => numbers.clear(),
-            Verb::Open | Verb::Status => {}
+            MetadataOperation::Create => *numbers = made,
+            MetadataOperation::Delete => numbers.clear(),
+            MetadataOperation::Open | MetadataOperation::Status => {}
         }
         Ok(Some(self.objects as f64 / seconds.max(1e-9)))
     }
@@ -216,10 +220,10 @@ mod tests {
     #[test]
     fn threads_share_all_objects() {
         for (objects, threads) in [(10, 3), (2, 8), (500_000, 8)] {
-            let work = Work { objects, threads };
+            let work = MetadataWork { objects, threads };
             assert_eq!((0..threads).map(|thread| work.share(thread)).sum::<u64>(), objects);
         }
-        let work = Work { objects: 100, threads: 3 };
+        let work = MetadataWork { objects: 100, threads: 3 };
         let numbers: Vec<u64> = (1000..1100).collect();
         let mut met: Vec<u64> = (0..3).flat_map(|thread| work.part(thread, &numbers)).collect();
         met.sort_unstable();
@@ -228,6 +232,6 @@ mod tests {
 
     #[test]
     fn goals_are_those_of_the_issue() {
-        assert_eq!(Verb::ALL.map(Verb::goal), [10.0, 2.0, 2.0, 10.0]);
+        assert_eq!(MetadataOperation::ALL.map(MetadataOperation::goal), [10.0, 2.0, 2.0, 10.0]);
     }
 }

@@ -25,7 +25,7 @@ const MEMORY_LEN_MIN: u64 = 32 << 20;
 
 /// A part of the benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Group {
+pub enum EngineGroup {
     /// Keys and values, beside LMDB, redb, fjall and RocksDB
     Kv,
     /// Blocks of objects written and read, beside ext4, XFS and btrfs on loop devices (as root) and fio
@@ -46,10 +46,10 @@ pub enum Group {
 /// are made below --dir and removed afterwards. Ours is reached as the environment variable KOINE_BENCH_IO says: direct
 /// (the default), buffered or uring.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
+pub struct EngineArguments {
     /// What is measured; without one, everything
     #[arg(value_name = "GROUP")]
-    pub groups: Vec<Group>,
+    pub groups: Vec<EngineGroup>,
     /// At most 24 rows of one second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
@@ -101,9 +101,9 @@ pub struct Arguments {
     pub only: Option<String>,
 }
 
-impl Default for Arguments {
-    fn default() -> Arguments {
-        Arguments {
+impl Default for EngineArguments {
+    fn default() -> EngineArguments {
+        EngineArguments {
             groups: Vec::new(),
             quick: false,
             reference_program: None,
@@ -125,7 +125,7 @@ impl Default for Arguments {
     }
 }
 
-impl Arguments {
+impl EngineArguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
         if self.reference_program.is_some() && !self.references.is_empty() {
@@ -169,7 +169,7 @@ impl Arguments {
         Ok(())
     }
 
-    fn wants(&self, group: Group) -> bool {
+    fn wants(&self, group: EngineGroup) -> bool {
         self.groups.is_empty() || self.groups.contains(&group)
     }
 
@@ -184,7 +184,7 @@ impl Arguments {
 }
 
 /// Runs the benchmark as its arguments say.
-pub fn run(arguments: &Arguments) -> Result<Report, Error> {
+pub fn run(arguments: &EngineArguments) -> Result<Report, Error> {
     arguments.check()?;
     if let Some(program) = &arguments.reference_program {
         let comparison = Comparison {
@@ -192,31 +192,31 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
             program,
             rounds: arguments.rounds(),
             options: &["--reference", "koine"],
-            stretches: Vec::new(),
+            stretches: stretches(arguments),
         };
         return side_by_side::run(&comparison);
     }
     let mut report = Report::new("engine");
     report.plots_figures = true;
     let mut budget = Budget::new(arguments.duration, arguments.quick);
-    if arguments.wants(Group::Large) {
+    if arguments.wants(EngineGroup::Large) {
         large::measure(arguments, &mut budget, &mut report)?;
     }
-    if arguments.wants(Group::Open) {
+    if arguments.wants(EngineGroup::Open) {
         open::measure(arguments, &mut budget, &mut report)?;
         open::measure_stall(arguments, &mut report)?;
     }
-    if arguments.wants(Group::Hints) {
+    if arguments.wants(EngineGroup::Hints) {
         hints::measure(arguments, &mut budget, &mut report)?;
     }
-    if arguments.wants(Group::Small) {
+    if arguments.wants(EngineGroup::Small) {
         small::measure(arguments, &mut budget, &mut report)?;
     }
-    if arguments.wants(Group::Metadata) {
+    if arguments.wants(EngineGroup::Metadata) {
         metadata::measure(arguments, &mut budget, &mut report)?;
     }
     // What takes longest comes last: where the time of a quick run is over, it is left out.
-    if arguments.wants(Group::Kv) {
+    if arguments.wants(EngineGroup::Kv) {
         kv::measure(arguments, &mut budget, &mut report)?;
     }
     if report.rows.is_empty() {
@@ -227,6 +227,19 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     }
     report.machine = machine::describe(&arguments.dir);
     Ok(report)
+}
+
+/// What two programs do in turn: a cell each, where cells do not build on one another.
+fn stretches(arguments: &EngineArguments) -> Vec<Vec<String>> {
+    let apart = |group: &EngineGroup| matches!(group, EngineGroup::Kv | EngineGroup::Small);
+    if arguments.quick || arguments.groups.is_empty() || !arguments.groups.iter().all(apart) {
+        return Vec::new();
+    }
+    let mut names = if arguments.wants(EngineGroup::Small) { small::names(arguments) } else { Vec::new() };
+    if arguments.wants(EngineGroup::Kv) {
+        names.extend(kv::cell_names(arguments));
+    }
+    side_by_side::each_cell(names)
 }
 
 /// The work of a worker process.
@@ -241,37 +254,46 @@ mod tests {
     #[derive(clap::Parser)]
     struct Program {
         #[command(flatten)]
-        arguments: Arguments,
+        arguments: EngineArguments,
     }
 
-    fn parse(line: &[&str]) -> Arguments {
+    fn parse(line: &[&str]) -> EngineArguments {
         <Program as clap::Parser>::try_parse_from(line).unwrap().arguments
     }
 
     #[test]
     fn the_command_line_and_the_defaults_agree() {
-        assert_eq!(format!("{:?}", parse(&["bench"])), format!("{:?}", Arguments::default()));
+        assert_eq!(format!("{:?}", parse(&["bench"])), format!("{:?}", EngineArguments::default()));
     }
 
     #[test]
     fn groups_and_references_are_chosen() {
         let parsed = parse(&["bench", "kv", "--reference", "lmdb,redb", "--value-size", "64,2KiB"]);
-        assert!(parsed.wants(Group::Kv));
+        assert!(parsed.wants(EngineGroup::Kv));
         assert_eq!(parsed.references, [StoreKind::Lmdb, StoreKind::Redb]);
         assert_eq!(parsed.value_lens, [64, 2048]);
     }
 
     #[test]
+    fn two_programs_take_turns_at_cells_that_stand_alone() {
+        let first = |line: &[&str]| stretches(&parse(line)).first().map(|stretch| stretch.join(" "));
+        assert_eq!(first(&["bench", "kv", "--only", "x8"]).as_deref(), Some("--only 100 B: point read x8"));
+        let small = ["bench", "small", "--only", "cold x2"];
+        assert_eq!(first(&small).as_deref(), Some("--only 4 KiB sequential private read cold x2"));
+        assert_eq!((first(&["bench", "large", "kv"]), first(&["bench"])), (None, None));
+    }
+
+    #[test]
     fn senseless_arguments_are_refused_with_what_to_do() {
-        let base = Arguments::default();
+        let base = EngineArguments::default();
         for (arguments, word) in [
-            (Arguments { value_lens: vec![8], ..base.clone() }, "--value-size"),
-            (Arguments { items: Some(0), ..base.clone() }, "--items"),
-            (Arguments { memory: 1 << 20, ..base.clone() }, "--memory"),
-            (Arguments { objects: vec![0], ..base.clone() }, "--objects"),
-            (Arguments { stall_seconds: 0, ..base.clone() }, "--stall-seconds"),
-            (Arguments { duration: f64::NAN, ..base.clone() }, "--duration"),
-            (Arguments { rounds: 0, ..base.clone() }, "--rounds"),
+            (EngineArguments { value_lens: vec![8], ..base.clone() }, "--value-size"),
+            (EngineArguments { items: Some(0), ..base.clone() }, "--items"),
+            (EngineArguments { memory: 1 << 20, ..base.clone() }, "--memory"),
+            (EngineArguments { objects: vec![0], ..base.clone() }, "--objects"),
+            (EngineArguments { stall_seconds: 0, ..base.clone() }, "--stall-seconds"),
+            (EngineArguments { duration: f64::NAN, ..base.clone() }, "--duration"),
+            (EngineArguments { rounds: 0, ..base.clone() }, "--rounds"),
         ] {
             let message = arguments.check().unwrap_err().to_string();
             assert!(message.contains(word), "{message}");

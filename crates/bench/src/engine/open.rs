@@ -1,6 +1,6 @@
 //! How long a store takes to open, clean and after a kill; and how even a long load is.
 
-use super::Arguments;
+use super::EngineArguments;
 use crate::Error;
 use crate::budget::Budget;
 use crate::figures::Figures;
@@ -9,7 +9,7 @@ use crate::report::Report;
 use crate::s3::show_size;
 use crate::say;
 use crate::statistics::{Better, median};
-use crate::stores::child::{Start, Worker};
+use crate::stores::child::{WorkerProcess, WorkerStart};
 use crate::stores::kinds::{Koine, Level, Memory, StoreKind, forget_cached};
 use crate::stores::worker::{Kind, Order, Phase};
 use std::path::Path;
@@ -29,7 +29,7 @@ const IN_FLIGHT: usize = 32;
 const UNFINISHED: u64 = 20_000;
 
 /// Measures opening and adds the rows.
-pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &EngineArguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
     let length = if arguments.quick { arguments.open.min(QUICK_LEN) } else { arguments.open };
     let size = show_size(length);
     let cases = [format!("open {size} clean"), format!("open {size} after a kill")];
@@ -75,8 +75,8 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
     Ok(())
 }
 
-fn start(arguments: &Arguments) -> Result<Worker, Error> {
-    Worker::start(Start { kind: StoreKind::Koine, dir: &arguments.dir, limit_len: None, traced: false })
+fn start(arguments: &EngineArguments) -> Result<WorkerProcess, Error> {
+    WorkerProcess::start(WorkerStart { kind: StoreKind::Koine, dir: &arguments.dir, limit_len: None, traced: false })
 }
 
 fn phase(kind: Kind, items: u64, operations: u64) -> Phase {
@@ -107,7 +107,7 @@ fn make(folder: &Path, length: u64, items: u64) -> Result<(), String> {
 }
 
 /// Measures how even a long load is and adds the row. A quick run has no time for it.
-pub fn measure_stall(arguments: &Arguments, report: &mut Report) -> Result<(), Error> {
+pub fn measure_stall(arguments: &EngineArguments, report: &mut Report) -> Result<(), Error> {
     let case = format!("worst second of a load of {} s", arguments.stall_seconds);
     if arguments.quick || !arguments.names(&case) {
         return Ok(());

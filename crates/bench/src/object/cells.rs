@@ -1,8 +1,8 @@
 //! PUT and GET by size with one thread, and by threads with one size, beside MinIO.
 
-use super::ours::{Buffers, Ours, PIECE_LEN, Rate, repeat};
+use super::ours::{Buffers, LocalObjects, PIECE_LEN, Throughput, repeat};
 use super::peer::{NAME, Peer};
-use super::{Arguments, Group, show_size};
+use super::{ObjectArguments, ObjectGroup, show_size};
 use crate::figures::Figures;
 use crate::report::{OURS, Report};
 use crate::s3::payload::Payload;
@@ -23,23 +23,23 @@ const READ_MAX: usize = 2000;
 const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// One line of the table, both ways.
-struct Cell {
+struct ObjectCell {
     section: &'static str,
     size: u64,
     threads: usize,
     figures: [Figures; 2],
 }
 
-impl Cell {
-    fn new(section: &'static str, size: u64, threads: usize) -> Cell {
-        Cell { section, size, threads, figures: Default::default() }
+impl ObjectCell {
+    fn new(section: &'static str, size: u64, threads: usize) -> ObjectCell {
+        ObjectCell { section, size, threads, figures: Default::default() }
     }
 
     fn name(&self, verb: &str) -> String {
         format!("{verb} {} x{}", show_size(self.size), self.threads)
     }
 
-    fn figure(&self, rate: Rate) -> f64 {
+    fn figure(&self, rate: Throughput) -> f64 {
         let per_second = rate.count as f64 / rate.seconds;
         if self.size >= COUNT_BYTES_FROM { per_second * self.size as f64 / 1e6 } else { per_second }
     }
@@ -50,21 +50,23 @@ impl Cell {
 }
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &ObjectArguments, report: &mut Report) -> Result<(), Error> {
     let mut cells = Vec::new();
-    if arguments.wants(Group::Size) {
+    if arguments.wants(ObjectGroup::Size) {
         let by_size = "By size, one thread (MinIO: one connection), objects in memory when they are read";
-        cells.extend(arguments.sizes.iter().map(|size| Cell::new(by_size, *size, 1)));
+        cells.extend(arguments.sizes.iter().map(|size| ObjectCell::new(by_size, *size, 1)));
     }
-    if arguments.wants(Group::Threads) {
+    if arguments.wants(ObjectGroup::Threads) {
         let by_threads = "By threads (MinIO: connections), objects in memory when they are read";
-        cells.extend(arguments.threads.iter().map(|threads| Cell::new(by_threads, arguments.thread_size, *threads)));
+        cells.extend(
+            arguments.threads.iter().map(|threads| ObjectCell::new(by_threads, arguments.thread_size, *threads)),
+        );
     }
     cells.retain(|cell| VERBS.iter().any(|verb| arguments.names(&cell.name(verb))));
     if cells.is_empty() {
         return Ok(());
     }
-    let ours = Ours::start(&arguments.dir)?;
+    let ours = LocalObjects::start(&arguments.dir)?;
     let mut peer = Peer::start(&arguments.dir)?;
     if peer.is_none() {
         report.notes.push(format!("{NAME} is not on PATH and was not measured."));
@@ -73,7 +75,7 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
     let time = Duration::try_from_secs_f64(arguments.duration).unwrap_or(Duration::from_secs(1));
     for round in 0..arguments.rounds() {
         for cell in &mut cells {
-            let of_ours = |cell: &mut Cell| -> Result<(), Error> {
+            let of_ours = |cell: &mut ObjectCell| -> Result<(), Error> {
                 let [put, get] = sample_ours(&ours, cell, time, payload.bytes())?;
                 push(cell, OURS, put, get);
                 Ok(())
@@ -106,12 +108,12 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
 
 const VERBS: [&str; 2] = ["PUT", "GET"];
 
-fn push(cell: &mut Cell, name: &str, put: Rate, get: Rate) {
+fn push(cell: &mut ObjectCell, name: &str, put: Throughput, get: Throughput) {
     let rates = [put, get].map(|rate| cell.figure(rate));
     cell.figures.iter_mut().zip(rates).for_each(|(figures, rate)| figures.push(name, Some(rate)));
 }
 
-fn tell(cell: &Cell, round: usize) {
+fn tell(cell: &ObjectCell, round: usize) {
     for (verb, figures) in VERBS.iter().zip(&cell.figures) {
         let last =
             |name: &str| figures.of(name).last().copied().flatten().map_or("-".into(), |rate| format!("{rate:.0}"));
@@ -126,7 +128,12 @@ fn tell(cell: &Cell, round: usize) {
     }
 }
 
-fn sample_ours(ours: &Ours, cell: &Cell, time: Duration, payload: &[u8]) -> Result<[Rate; 2], Error> {
+fn sample_ours(
+    ours: &LocalObjects,
+    cell: &ObjectCell,
+    time: Duration,
+    payload: &[u8],
+) -> Result<[Throughput; 2], Error> {
     let held = Mutex::new(Vec::new());
     let put = repeat(cell.threads, time, |_, _| {
         let key = ours.fresh();
@@ -155,7 +162,12 @@ fn sample_ours(ours: &Ours, cell: &Cell, time: Duration, payload: &[u8]) -> Resu
     Ok([put, get])
 }
 
-fn sample_peer(peer: &mut Peer, cell: &Cell, time: Duration, payload: &Payload) -> Result<[Rate; 2], Error> {
+fn sample_peer(
+    peer: &mut Peer,
+    cell: &ObjectCell,
+    time: Duration,
+    payload: &Payload,
+) -> Result<[Throughput; 2], Error> {
     let (put, names, count) = peer.put(cell.size, cell.threads, time, payload)?;
     let most = read_count(cell, count);
     let get = peer.get(&names, most, cell.size, cell.threads, time, payload)?;
@@ -164,7 +176,7 @@ fn sample_peer(peer: &mut Peer, cell: &Cell, time: Duration, payload: &Payload) 
 }
 
 /// How many of the objects are read: as many as fit into memory, and at least one.
-fn read_count(cell: &Cell, there: usize) -> usize {
+fn read_count(cell: &ObjectCell, there: usize) -> usize {
     let fitting = usize::try_from(READ_BYTES_MAX / cell.size.max(1)).unwrap_or(READ_MAX);
     there.min(READ_MAX).min(fitting.max(1))
 }
@@ -175,20 +187,20 @@ mod tests {
 
     #[test]
     fn small_objects_are_counted_and_large_ones_weighed() {
-        let rate = Rate { count: 10, seconds: 2.0 };
-        let small = Cell::new("", 4 << 10, 1);
+        let rate = Throughput { count: 10, seconds: 2.0 };
+        let small = ObjectCell::new("", 4 << 10, 1);
         assert_eq!((small.name("PUT").as_str(), small.unit(), small.figure(rate)), ("PUT 4 KiB x1", "ops/s", 5.0));
-        let large = Cell::new("", 1 << 20, 2);
+        let large = ObjectCell::new("", 1 << 20, 2);
         assert_eq!((large.name("GET").as_str(), large.unit()), ("GET 1 MiB x2", "MB/s"));
         assert_eq!(read_count(&small, 5000), 2000);
-        assert_eq!(read_count(&Cell::new("", 1 << 30, 1), 3), 1);
+        assert_eq!(read_count(&ObjectCell::new("", 1 << 30, 1), 3), 1);
     }
 
     #[test]
     fn ours_is_sampled_on_several_threads() {
         let folder = tempfile::tempdir().unwrap();
-        let ours = Ours::start(folder.path()).unwrap();
-        let cell = Cell::new("", 5000, 3);
+        let ours = LocalObjects::start(folder.path()).unwrap();
+        let cell = ObjectCell::new("", 5000, 3);
         let [put, get] = sample_ours(&ours, &cell, Duration::ZERO, &[7; 4096]).unwrap();
         assert!(put.count >= 3 && get.count >= 3);
     }

@@ -1,11 +1,11 @@
 //! Large objects beside what the machine gives: GET of what is cached beside one thread's memcpy over distinct buffers,
 //! GET of what is not and PUT beside fio on the same file system with the same sync.
 
-use super::ours::{Buffers, Ours, PIECE_LEN};
-use super::{Arguments, show_size};
+use super::ours::{Buffers, LocalObjects, PIECE_LEN};
+use super::{ObjectArguments, show_size};
 use crate::Error;
 use crate::figures::Figures;
-use crate::fio::{self, Job, Manner};
+use crate::fio::{self, FioJob, FioMode};
 use crate::report::{OURS, Report};
 use crate::s3::payload::Payload;
 use crate::say;
@@ -38,7 +38,7 @@ struct Size {
 }
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &ObjectArguments, report: &mut Report) -> Result<(), Error> {
     let (sizes, total): (&[u64], u64) =
         if arguments.quick { (&QUICK_SIZES, QUICK_TOTAL_LEN) } else { (&SIZES, TOTAL_LEN) };
     let new = |size: &u64| Size {
@@ -58,7 +58,7 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
     }
     let payload = Payload::new(PIECE_LEN)?;
     let count = usize::try_from(total).unwrap_or(1) / PIECE_LEN;
-    let mut copier = Copier { from: vec![3; count * PIECE_LEN], to: vec![5; count * PIECE_LEN] };
+    let mut copier = LargeCopier { from: vec![3; count * PIECE_LEN], to: vec![5; count * PIECE_LEN] };
     let mut buffers = Buffers::new(count, total);
     for round in 0..arguments.rounds() {
         for size in &mut sizes {
@@ -79,7 +79,7 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
             ));
         }
     }
-    let fio_names: Vec<String> = Manner::ALL.map(|manner| manner.name().to_owned()).to_vec();
+    let fio_names: Vec<String> = FioMode::ALL.map(|manner| manner.name().to_owned()).to_vec();
     for size in &sizes {
         let memcpy = [MEMCPY.to_owned()];
         let rows: [(&str, &Figures, f64, &[String]); 3] = [
@@ -105,13 +105,13 @@ fn name(case: &str, size: u64) -> String {
 }
 
 fn sample(
-    arguments: &Arguments,
+    arguments: &ObjectArguments,
     size: &mut Size,
     total: u64,
     payload: &Payload,
     buffers: &mut Buffers,
 ) -> Result<(), Error> {
-    let mut ours = Ours::start_with(&arguments.dir, Some(MEMORY_LEN))?;
+    let mut ours = LocalObjects::start_with(&arguments.dir, Some(MEMORY_LEN))?;
     let keys: Vec<String> = (0..(total / size.size).max(1)).map(|_| ours.fresh()).collect();
     let bytes = keys.len() as u64 * size.size;
     let rate = |begun: Instant| bytes as f64 / 1e6 / begun.elapsed().as_secs_f64().max(1e-9);
@@ -136,10 +136,10 @@ fn references(dir: &Path, size: &mut Size, total: u64) -> Result<(), Error> {
     let folder =
         tempfile::Builder::new().prefix("koine-bench-").tempdir_in(dir).map_err(Error::io("cannot make a folder"))?;
     let file = folder.path().join("fio");
-    for manner in Manner::ALL {
+    for manner in FioMode::ALL {
         // As often as objects are committed, and with as many bytes in all.
         let sync_every = Some((size.size / PIECE_LEN as u64).max(1));
-        let job = |access, file_len| Job {
+        let job = |access, file_len| FioJob {
             file: &file,
             access,
             block_len: PIECE_LEN as u64,
@@ -150,7 +150,7 @@ fn references(dir: &Path, size: &mut Size, total: u64) -> Result<(), Error> {
         };
         let written = fio::run(job("write", total))?.bytes / 1e6;
         // Where each object is one call and is waited for, a queue of them is no equal.
-        let is_equal = manner != Manner::Queued || size.size > PIECE_LEN as u64;
+        let is_equal = manner != FioMode::Queued || size.size > PIECE_LEN as u64;
         size.put.push(manner.name(), is_equal.then_some(written));
         // fio forgets what is cached before it reads.
         size.cold.push(manner.name(), Some(fio::run(job("read", total))?.bytes / 1e6));
@@ -160,12 +160,12 @@ fn references(dir: &Path, size: &mut Size, total: u64) -> Result<(), Error> {
 }
 
 /// Copies from one piece of memory to another, both too large for any cache.
-struct Copier {
+struct LargeCopier {
     from: Vec<u8>,
     to: Vec<u8>,
 }
 
-impl Copier {
+impl LargeCopier {
     /// MB/s of one pass, a piece at a time.
     fn rate(&mut self) -> f64 {
         let begun = Instant::now();

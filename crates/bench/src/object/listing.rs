@@ -1,7 +1,7 @@
 //! Pages of a listing: what one costs at the beginning of a large bucket, and at its end.
 
-use super::Arguments;
-use super::ours::Ours;
+use super::ObjectArguments;
+use super::ours::LocalObjects;
 use crate::figures::Figures;
 use crate::report::{OURS, Report};
 use crate::statistics::Better;
@@ -20,7 +20,7 @@ pub const ROWS: usize = 2;
 const SECTION: &str = "Listing (reference: the first page of the same bucket)";
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &ObjectArguments, report: &mut Report) -> Result<(), Error> {
     let cases = [
         format!("page of 1000 keys behind {}", arguments.keys),
         format!("page of 1000 prefixes behind {}", arguments.keys),
@@ -28,7 +28,7 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
     if !cases.iter().any(|case| arguments.names(case)) {
         return Ok(());
     }
-    let ours = Ours::start(&arguments.dir)?;
+    let ours = LocalObjects::start(&arguments.dir)?;
     say(&format!("storing {} objects", arguments.keys));
     ours.fill((0..arguments.keys).map(key))?;
     let mut figures = [Figures::default(), Figures::default()];
@@ -57,7 +57,7 @@ fn key(number: u64) -> String {
     format!("{:08}/{}", number / GROUP_LEN, number % GROUP_LEN)
 }
 
-fn rate(ours: &Ours, query: &ListQuery, seconds: f64) -> Result<f64, Error> {
+fn rate(ours: &LocalObjects, query: &ListQuery, seconds: f64) -> Result<f64, Error> {
     // Once, so that all is in memory.
     let page = ours.list(query)?;
     if page.objects.len() + page.common_prefixes.len() < PAGE_LEN {

@@ -21,10 +21,10 @@ use std::path::PathBuf;
 ///
 /// MinIO is measured where `minio` is on PATH, fio where `fio` is. Stores are made below --dir and removed afterwards.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
+pub struct ObjectArguments {
     /// What is measured; without one, everything
     #[arg(value_name = "GROUP")]
-    pub groups: Vec<Group>,
+    pub groups: Vec<ObjectGroup>,
     /// At most 24 rows of a second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
@@ -63,7 +63,7 @@ pub struct Arguments {
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Group {
+pub enum ObjectGroup {
     /// PUT and GET by size, one thread, beside MinIO over S3
     Size,
     /// PUT and GET by threads, beside MinIO over S3
@@ -76,11 +76,11 @@ pub enum Group {
     Python,
 }
 
-impl Default for Arguments {
-    fn default() -> Arguments {
+impl Default for ObjectArguments {
+    fn default() -> ObjectArguments {
         const KIB: u64 = 1 << 10;
         const MIB: u64 = 1 << 20;
-        Arguments {
+        ObjectArguments {
             groups: Vec::new(),
             quick: false,
             reference_program: None,
@@ -97,7 +97,7 @@ impl Default for Arguments {
     }
 }
 
-impl Arguments {
+impl ObjectArguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
         if !self.threads.iter().all(|threads| (1..=256).contains(threads)) {
@@ -122,7 +122,7 @@ impl Arguments {
         Ok(())
     }
 
-    fn wants(&self, group: Group) -> bool {
+    fn wants(&self, group: ObjectGroup) -> bool {
         self.groups.is_empty() || self.groups.contains(&group)
     }
 
@@ -135,11 +135,11 @@ impl Arguments {
     }
 
     /// The same, as small as a quick run has to be.
-    fn within_quick(&self) -> Arguments {
+    fn within_quick(&self) -> ObjectArguments {
         if !self.quick {
             return self.clone();
         }
-        Arguments {
+        ObjectArguments {
             sizes: self.sizes.iter().copied().filter(|size| [4 << 10, 64 << 10, 1 << 20].contains(size)).collect(),
             threads: self.threads.iter().copied().filter(|threads| [1, 4].contains(threads)).collect(),
             thread_size: self.thread_size.min(16 << 20),
@@ -151,7 +151,7 @@ impl Arguments {
 }
 
 /// Runs the benchmark as its arguments say.
-pub fn run(arguments: &Arguments) -> Result<Report, Error> {
+pub fn run(arguments: &ObjectArguments) -> Result<Report, Error> {
     arguments.check()?;
     if let Some(program) = &arguments.reference_program {
         let comparison = Comparison {
@@ -166,16 +166,16 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     let arguments = &arguments.within_quick();
     let mut report = Report::new("object");
     report.plots_figures = true;
-    if arguments.wants(Group::Size) || arguments.wants(Group::Threads) {
+    if arguments.wants(ObjectGroup::Size) || arguments.wants(ObjectGroup::Threads) {
         cells::measure(arguments, &mut report)?;
     }
-    if arguments.wants(Group::Large) {
+    if arguments.wants(ObjectGroup::Large) {
         large::measure(arguments, &mut report)?;
     }
-    if arguments.wants(Group::Listing) {
+    if arguments.wants(ObjectGroup::Listing) {
         listing::measure(arguments, &mut report)?;
     }
-    if arguments.wants(Group::Python) {
+    if arguments.wants(ObjectGroup::Python) {
         python::measure(arguments, &mut report)?;
     }
     if report.rows.is_empty() {
@@ -192,22 +192,22 @@ mod tests {
     #[derive(clap::Parser)]
     struct Program {
         #[command(flatten)]
-        arguments: Arguments,
+        arguments: ObjectArguments,
     }
 
     #[test]
     fn the_command_line_and_the_defaults_agree() {
         let parsed = <Program as clap::Parser>::try_parse_from(["bench"]).unwrap().arguments;
-        assert_eq!(format!("{parsed:?}"), format!("{:?}", Arguments::default()));
+        assert_eq!(format!("{parsed:?}"), format!("{:?}", ObjectArguments::default()));
     }
 
     #[test]
     fn senseless_arguments_are_refused_with_what_to_do() {
         for (arguments, word) in [
-            (Arguments { threads: vec![0], ..Arguments::default() }, "--threads"),
-            (Arguments { sizes: vec![2 << 30], ..Arguments::default() }, "--size"),
-            (Arguments { duration: f64::NAN, ..Arguments::default() }, "--duration"),
-            (Arguments { keys: 5, ..Arguments::default() }, "--keys"),
+            (ObjectArguments { threads: vec![0], ..ObjectArguments::default() }, "--threads"),
+            (ObjectArguments { sizes: vec![2 << 30], ..ObjectArguments::default() }, "--size"),
+            (ObjectArguments { duration: f64::NAN, ..ObjectArguments::default() }, "--duration"),
+            (ObjectArguments { keys: 5, ..ObjectArguments::default() }, "--keys"),
         ] {
             let message = arguments.check().unwrap_err().to_string();
             assert!(message.contains(word), "{message}");
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_quick_run_is_small() {
-        let quick = Arguments { quick: true, ..Arguments::default() }.within_quick();
+        let quick = ObjectArguments { quick: true, ..ObjectArguments::default() }.within_quick();
         let rows =
             2 * (quick.sizes.len() + quick.threads.len()) + large::ROWS_QUICK + listing::ROWS + python::ROWS_QUICK;
         assert!(rows <= 24 && !quick.sizes.is_empty(), "{rows}");

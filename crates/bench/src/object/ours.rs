@@ -14,7 +14,7 @@ const BUCKET: &str = "bench";
 pub const PIECE_LEN: usize = 1 << 20;
 
 /// An open store, which goes with its folder.
-pub struct Ours {
+pub struct LocalObjects {
     store: Option<Store>,
     folder: TempDir,
     names: AtomicU64,
@@ -25,19 +25,19 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Worker(format!("koine: {error}"))
 }
 
-impl Ours {
+impl LocalObjects {
     /// A fresh store below `dir`, with a bucket in it.
-    pub fn start(dir: &Path) -> Result<Ours, Error> {
-        Ours::start_with(dir, None)
+    pub fn start(dir: &Path) -> Result<LocalObjects, Error> {
+        LocalObjects::start_with(dir, None)
     }
 
     /// The same with so much memory for tables and caches.
-    pub fn start_with(dir: &Path, memory: Option<u64>) -> Result<Ours, Error> {
+    pub fn start_with(dir: &Path, memory: Option<u64>) -> Result<LocalObjects, Error> {
         let folder = tempfile::Builder::new()
             .prefix("koine-bench-")
             .tempdir_in(dir)
             .map_err(Error::io(format!("cannot make a folder below {}", dir.display())))?;
-        let mut ours = Ours { store: None, folder, names: AtomicU64::new(0), memory };
+        let mut ours = LocalObjects { store: None, folder, names: AtomicU64::new(0), memory };
         ours.open()?;
         ours.objects()?.create_bucket(BUCKET).wait().map_err(failed)?;
         Ok(ours)
@@ -162,7 +162,7 @@ impl Buffers {
 
 /// What was done in how long.
 #[derive(Debug, Clone, Copy)]
-pub struct Rate {
+pub struct Throughput {
     /// Objects.
     pub count: u64,
     /// Seconds.
@@ -174,7 +174,7 @@ pub fn repeat(
     threads: usize,
     time: Duration,
     act: impl Fn(usize, u64) -> Result<(), Error> + Sync,
-) -> Result<Rate, Error> {
+) -> Result<Throughput, Error> {
     let begun = Instant::now();
     let run = |thread: usize| -> Result<u64, Error> {
         let mut count = 0;
@@ -196,7 +196,7 @@ pub fn repeat(
         })
     };
     let seconds = begun.elapsed().as_secs_f64().max(1e-9);
-    Ok(Rate { count: counts.into_iter().sum::<Result<u64, Error>>()?, seconds })
+    Ok(Throughput { count: counts.into_iter().sum::<Result<u64, Error>>()?, seconds })
 }
 
 #[cfg(test)]
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn what_is_put_is_read_back_and_found_after_it_was_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let mut ours = Ours::start(folder.path()).unwrap();
+        let mut ours = LocalObjects::start(folder.path()).unwrap();
         let payload: Vec<u8> = (0..3000).map(|number| number as u8).collect();
         let key = ours.fresh();
         ours.put(&key, 10_000, &payload).unwrap();

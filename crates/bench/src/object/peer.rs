@@ -1,8 +1,8 @@
 //! MinIO, asked over S3 by the load generator of `koine bench s3`: as many connections as ours has threads.
 
-use super::ours::Rate;
+use super::ours::Throughput;
 use crate::Error;
-use crate::s3::load::{Load, Until, drive};
+use crate::s3::load::{S3Load, Until, drive};
 use crate::s3::payload::Payload;
 use crate::s3::prepare::{Batch, Names, Preparer};
 use crate::s3::reference;
@@ -38,7 +38,7 @@ impl Peer {
         connections: usize,
         time: Duration,
         payload: &Payload,
-    ) -> Result<(Rate, Names, usize), Error> {
+    ) -> Result<(Throughput, Names, usize), Error> {
         self.names_made += 1;
         let names = Names { start: format!("/{BUCKET}/run{:06}/", self.names_made) };
         // At most 3 GB/s and 20,000 requests a second: more than it does.
@@ -61,7 +61,7 @@ impl Peer {
         connections: usize,
         time: Duration,
         payload: &Payload,
-    ) -> Result<Rate, Error> {
+    ) -> Result<Throughput, Error> {
         let batch = self.preparer().get(names, 0..count, size);
         // Once, so that all is in memory.
         self.drive(&batch, connections, Until { time: None, once: true }, payload)?;
@@ -85,13 +85,13 @@ impl Peer {
         connections: usize,
         until: Until,
         payload: &Payload,
-    ) -> Result<(Rate, usize), Error> {
-        let load = Load { address: self.server.client.address, batch, payload, connections, until };
+    ) -> Result<(Throughput, usize), Error> {
+        let load = S3Load { address: self.server.client.address, batch, payload, connections, until };
         let measured = drive(&load)?;
         if let Some(failure) = measured.first_failure {
             return Err(Error::Answer(format!("{NAME}: {} requests failed, first: {failure}", measured.failures)));
         }
         let seconds = measured.elapsed.as_secs_f64().max(1e-9);
-        Ok((Rate { count: measured.latencies.len() as u64, seconds }, measured.begun))
+        Ok((Throughput { count: measured.latencies.len() as u64, seconds }, measured.begun))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! `python3` on PATH has to find the package (`./x wheel`, then `pip install`, or PYTHONPATH).
 
-use super::ours::{Buffers, Ours, PIECE_LEN};
-use super::{Arguments, show_size};
+use super::ours::{Buffers, LocalObjects, PIECE_LEN};
+use super::{ObjectArguments, show_size};
 use crate::Error;
 use crate::figures::Figures;
 use crate::report::{OURS, Report};
@@ -32,13 +32,13 @@ const SECTION: &str = "Python, one thread (reference: the library in Rust; objec
 
 /// MB/s of one contestant in one round.
 #[derive(serde::Deserialize)]
-struct Sample {
+struct PythonSample {
     put: f64,
     get: f64,
 }
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &ObjectArguments, report: &mut Report) -> Result<(), Error> {
     let (sizes, total): (&[u64], u64) =
         if arguments.quick { (&QUICK_SIZES, QUICK_TOTAL_LEN) } else { (&SIZES, TOTAL_LEN) };
     let sizes = sizes.iter().filter(|size| CASES.iter().any(|case| arguments.names(&name(case, **size))));
@@ -95,8 +95,8 @@ fn is_here() -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-fn in_rust(dir: &Path, size: u64, total: u64) -> Result<Sample, Error> {
-    let ours = Ours::start_with(dir, Some(MEMORY_LEN))?;
+fn in_rust(dir: &Path, size: u64, total: u64) -> Result<PythonSample, Error> {
+    let ours = LocalObjects::start_with(dir, Some(MEMORY_LEN))?;
     let keys: Vec<String> = (0..(total / size).max(1)).map(|_| ours.fresh()).collect();
     let payload = Payload::new(PIECE_LEN)?;
     let mut buffers = Buffers::new(usize::try_from(total).unwrap_or(1) / PIECE_LEN, total);
@@ -111,10 +111,10 @@ fn in_rust(dir: &Path, size: u64, total: u64) -> Result<Sample, Error> {
     for _ in 0..3 {
         get = rate(&mut |key| ours.read(key, &mut buffers).map(drop))?;
     }
-    Ok(Sample { put, get })
+    Ok(PythonSample { put, get })
 }
 
-fn in_python(dir: &Path, size: u64, total: u64) -> Result<Sample, Error> {
+fn in_python(dir: &Path, size: u64, total: u64) -> Result<PythonSample, Error> {
     let folder =
         tempfile::Builder::new().prefix("koine-bench-").tempdir_in(dir).map_err(Error::io("cannot make a folder"))?;
     let mut command = Command::new("python3");

@@ -6,7 +6,7 @@
 
 use super::payload::Payload;
 use super::server::{Server, nonce};
-use super::{Arguments, Field};
+use super::{S3Arguments, Servers};
 use crate::Error;
 use crate::report::{Report, Row};
 use crate::say;
@@ -30,7 +30,7 @@ const BEAT: Duration = Duration::from_millis(200);
 const OBJECT_LEN: usize = 64 << 10;
 
 /// Root's slowest request to each server, left alone and attacked. The ratio is the limit against ours.
-pub fn measure(arguments: &Arguments, field: Field) -> Result<Report, Error> {
+pub fn measure(arguments: &S3Arguments, field: Servers) -> Result<Report, Error> {
     let mut report = Report::new("s3");
     let payload = Payload::new(OBJECT_LEN)?;
     let mut columns = [Vec::new(), Vec::new()];
@@ -75,7 +75,7 @@ pub fn measure(arguments: &Arguments, field: Field) -> Result<Report, Error> {
 }
 
 /// The slowest of root's requests, in milliseconds; an error where one was refused.
-fn slowest_ms(arguments: &Arguments, server: &Server, bucket: &str, payload: &Payload) -> Result<f64, Error> {
+fn slowest_ms(arguments: &S3Arguments, server: &Server, bucket: &str, payload: &Payload) -> Result<f64, Error> {
     let (begin, mut slowest, mut number) = (Instant::now(), Duration::ZERO, 0);
     while begin.elapsed().as_secs_f64() < arguments.duration.max(1.0) * 2.0 {
         let path = format!("{bucket}/root{number:06}");

@@ -29,7 +29,7 @@ pub struct Until {
 }
 
 /// What to send where.
-pub struct Load<'a> {
+pub struct S3Load<'a> {
     /// The server.
     pub address: SocketAddr,
     /// The requests.
@@ -44,7 +44,7 @@ pub struct Load<'a> {
 
 /// What was measured.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct LoadFigures {
     /// Time of each right answer, in order of arrival.
     pub latencies: Vec<Duration>,
     /// From the first request to the last answer.
@@ -59,7 +59,7 @@ pub struct Measured {
     pub first_failure: Option<String>,
 }
 
-impl Measured {
+impl LoadFigures {
     fn fail(&mut self, reason: impl ToString) {
         self.failures += 1;
         self.first_failure.get_or_insert_with(|| reason.to_string());
@@ -67,9 +67,9 @@ impl Measured {
 }
 
 /// Sends the load and measures it.
-pub fn drive(load: &Load<'_>) -> Result<Measured, Error> {
+pub fn drive(load: &S3Load<'_>) -> Result<LoadFigures, Error> {
     if load.batch.len() == 0 {
-        return Ok(Measured::default());
+        return Ok(LoadFigures::default());
     }
     let poller = epoll::create(CreateFlags::CLOEXEC).map_err(Error::io("cannot make a poller"))?;
     let connect = || format!("cannot connect to {}", load.address);
@@ -83,7 +83,7 @@ pub fn drive(load: &Load<'_>) -> Result<Measured, Error> {
         load,
         poller,
         scratch: vec![0; SCRATCH_BYTES],
-        measured: Measured { latencies: Vec::with_capacity(1 << 16), ..Measured::default() },
+        measured: LoadFigures { latencies: Vec::with_capacity(1 << 16), ..LoadFigures::default() },
         in_flight: 0,
         deadline: load.until.time.map(|time| begin + time),
     };
@@ -102,10 +102,10 @@ pub fn drive(load: &Load<'_>) -> Result<Measured, Error> {
 }
 
 struct Run<'a> {
-    load: &'a Load<'a>,
+    load: &'a S3Load<'a>,
     poller: OwnedFd,
     scratch: Vec<u8>,
-    measured: Measured,
+    measured: LoadFigures,
     in_flight: usize,
     deadline: Option<Instant>,
 }

@@ -4,12 +4,12 @@
 //! memory does not depend on who else runs.
 
 use super::client::element;
-use super::load::{Load, Measured, Until, drive};
+use super::load::{LoadFigures, S3Load, Until, drive};
 use super::payload::Payload;
 use super::plan::show_size;
 use super::prepare::{Batch, Names, Preparer};
 use super::server::{Server, nonce};
-use super::{Arguments, Field};
+use super::{S3Arguments, Servers};
 use crate::Error;
 use crate::process::ProcessId;
 use crate::report::{Report, Row};
@@ -29,7 +29,7 @@ const LIMIT_MIB: f64 = 300.0;
 const MIB: f64 = 1_048_576.0;
 
 /// Loads each server and reports the peaks. The ratio is the limit against ours: above 1 is below the limit.
-pub fn measure(arguments: &Arguments, field: Field) -> Result<Report, Error> {
+pub fn measure(arguments: &S3Arguments, field: Servers) -> Result<Report, Error> {
     let needed = arguments.memory_object * CLIENTS as u64 + arguments.memory_large;
     let available = rustix::fs::statvfs(&arguments.dir)
         .map(|found| found.f_bavail * found.f_frsize)
@@ -69,7 +69,7 @@ pub fn measure(arguments: &Arguments, field: Field) -> Result<Report, Error> {
 
 /// Memory in bytes: before the load, and the highest during it.
 fn measure_server(
-    arguments: &Arguments,
+    arguments: &S3Arguments,
     server: &Server,
     payload: &Payload,
     errors: &mut Vec<String>,
@@ -110,14 +110,14 @@ fn watch(process: ProcessId, peak: &AtomicU64, over: &AtomicBool) {
     }
 }
 
-type Steps = Vec<(&'static str, Measured)>;
+type Steps = Vec<(&'static str, LoadFigures)>;
 
-fn move_objects(arguments: &Arguments, server: &Server, bucket: &str, payload: &Payload) -> Result<Steps, Error> {
+fn move_objects(arguments: &S3Arguments, server: &Server, bucket: &str, payload: &Payload) -> Result<Steps, Error> {
     let client = &server.client;
     let prepare = || Preparer::new(&client.credentials, &client.host);
     let run = |batch: &Batch, connections: usize| {
         let until = Until { time: None, once: true };
-        drive(&Load { address: client.address, batch, payload, connections, until })
+        drive(&S3Load { address: client.address, batch, payload, connections, until })
     };
     let names = Names { start: format!("/{bucket}/object") };
     let mut steps = Vec::new();

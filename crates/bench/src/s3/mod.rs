@@ -33,7 +33,7 @@ use std::time::Duration;
 /// Without --endpoint this program starts itself and every reference that is on PATH (minio, garage, versitygw), each on
 /// a fresh store below --dir, and removes the stores afterwards.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
+pub struct S3Arguments {
     /// At most 24 rows of one second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
@@ -88,9 +88,9 @@ pub struct Arguments {
     pub memory_large: u64,
 }
 
-impl Default for Arguments {
-    fn default() -> Arguments {
-        Arguments {
+impl Default for S3Arguments {
+    fn default() -> S3Arguments {
+        S3Arguments {
             quick: false,
             memory: false,
             attacked: false,
@@ -119,7 +119,7 @@ impl Default for Arguments {
     }
 }
 
-impl Arguments {
+impl S3Arguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
         if self.reference_program.is_some() && !self.endpoints.is_empty() {
@@ -149,19 +149,18 @@ impl Arguments {
 }
 
 /// Servers in the order of reports, ours first, and the references that are not here.
-struct Field {
+struct Servers {
     servers: Vec<Server>,
     missing: Vec<String>,
     notes: Vec<String>,
 }
 
 /// Runs the benchmark as its arguments say.
-pub fn run(arguments: &Arguments) -> Result<Report, Error> {
+pub fn run(arguments: &S3Arguments) -> Result<Report, Error> {
     arguments.check()?;
     if let Some(program) = &arguments.reference_program {
         let whole = arguments.memory || arguments.attacked || arguments.quick;
-        let stretches =
-            if whole { Vec::new() } else { side_by_side::stretches("--connections", &arguments.connections) };
+        let stretches = if whole { Vec::new() } else { plan::stretches(arguments) };
         let rounds = if arguments.quick { 1 } else { arguments.rounds };
         let comparison = Comparison { benchmark: "s3", program, rounds, options: &[], stretches };
         return side_by_side::run(&comparison);
@@ -179,7 +178,7 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
     Ok(report)
 }
 
-fn gather(arguments: &Arguments) -> Result<Field, Error> {
+fn gather(arguments: &S3Arguments) -> Result<Servers, Error> {
     if !arguments.endpoints.is_empty() {
         return gather_endpoints(arguments);
     }
@@ -187,7 +186,7 @@ fn gather(arguments: &Arguments) -> Result<Field, Error> {
     // The cache of data takes what it is given; the question is what there is beside it.
     let ours: &[&str] = if arguments.memory { &["--cache", "0"] } else { &[] };
     let mut field =
-        Field { servers: vec![Server::start_ours(&arguments.dir, ours)?], missing: Vec::new(), notes: Vec::new() };
+        Servers { servers: vec![Server::start_ours(&arguments.dir, ours)?], missing: Vec::new(), notes: Vec::new() };
     for name in reference::NAMES {
         let Some(program) = reference::find(name) else {
             field.missing.push(name.to_owned());
@@ -200,7 +199,7 @@ fn gather(arguments: &Arguments) -> Result<Field, Error> {
     Ok(field)
 }
 
-fn gather_endpoints(arguments: &Arguments) -> Result<Field, Error> {
+fn gather_endpoints(arguments: &S3Arguments) -> Result<Servers, Error> {
     let credentials = Credentials {
         access_key: arguments.access_key.clone(),
         secret_key: arguments.secret_key.clone(),
@@ -221,7 +220,7 @@ fn gather_endpoints(arguments: &Arguments) -> Result<Field, Error> {
     for server in servers.iter().filter(|server| server.process.is_none()) {
         notes.push(format!("{} was given without a process id: its CPU time is not known.", server.name));
     }
-    Ok(Field { servers, missing, notes })
+    Ok(Servers { servers, missing, notes })
 }
 
 fn seconds(value: f64) -> Duration {
@@ -235,16 +234,16 @@ mod tests {
     #[derive(clap::Parser)]
     struct Program {
         #[command(flatten)]
-        arguments: Arguments,
+        arguments: S3Arguments,
     }
 
     #[test]
     fn the_command_line_and_the_defaults_agree() {
         let parsed = <Program as clap::Parser>::try_parse_from(["bench"]).unwrap().arguments;
-        let plain = Arguments {
+        let plain = S3Arguments {
             access_key: parsed.access_key.clone(),
             secret_key: parsed.secret_key.clone(),
-            ..Arguments::default()
+            ..S3Arguments::default()
         };
         assert_eq!(format!("{parsed:?}"), format!("{plain:?}"));
     }
@@ -260,12 +259,12 @@ mod tests {
 
     #[test]
     fn senseless_arguments_are_refused_with_what_to_do() {
-        let base = Arguments { dir: "/var/tmp".into(), ..Arguments::default() };
+        let base = S3Arguments { dir: "/var/tmp".into(), ..S3Arguments::default() };
         for (arguments, word) in [
-            (Arguments { connections: vec![0], ..base.clone() }, "--connections"),
-            (Arguments { duration: f64::NAN, ..base.clone() }, "--duration"),
-            (Arguments { rounds: 0, ..base.clone() }, "--rounds"),
-            (Arguments { endpoints: vec!["a=http://b".into()], ..base.clone() }, "--access-key"),
+            (S3Arguments { connections: vec![0], ..base.clone() }, "--connections"),
+            (S3Arguments { duration: f64::NAN, ..base.clone() }, "--duration"),
+            (S3Arguments { rounds: 0, ..base.clone() }, "--rounds"),
+            (S3Arguments { endpoints: vec!["a=http://b".into()], ..base.clone() }, "--access-key"),
         ] {
             let message = arguments.check().unwrap_err().to_string();
             assert!(message.contains(word), "{message}");

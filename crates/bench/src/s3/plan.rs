@@ -1,6 +1,7 @@
 //! Which cells are measured, in which order, and what is asked of each.
 
-use super::Arguments;
+use super::S3Arguments;
+use clap::ValueEnum;
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
@@ -21,7 +22,7 @@ pub enum Operation {
 
 /// How the payload of a PUT travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Wire {
+pub enum PayloadSigning {
     /// As it is, unsigned.
     Plain,
     /// In signed chunks with a signed checksum after them.
@@ -30,11 +31,11 @@ pub enum Wire {
 
 /// One thing that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Cell {
+pub struct S3Cell {
     /// What is asked.
     pub operation: Operation,
     /// How the payload travels.
-    pub wire: Wire,
+    pub wire: PayloadSigning,
     /// Size of the objects.
     pub size_bytes: u64,
     /// Connections.
@@ -45,9 +46,9 @@ pub struct Cell {
 
 /// Cells that share the objects which the first of them stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct CellGroup {
     /// In the order of measuring.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<S3Cell>,
 }
 
 /// Below this size operations are counted, from it on bytes.
@@ -56,12 +57,12 @@ const COUNT_BYTES_FROM: u64 = 256 * 1024;
 const EFFICIENCY_GOAL: f64 = 2.0;
 const SMALL_BYTES: u64 = 4096;
 
-impl Cell {
+impl S3Cell {
     /// Its name in reports.
     pub fn name(&self) -> String {
         let operation = match (self.operation, self.wire) {
-            (Operation::Put, Wire::Plain) => "PUT",
-            (Operation::Put, Wire::SignedChunks) => "PUT signed chunks",
+            (Operation::Put, PayloadSigning::Plain) => "PUT",
+            (Operation::Put, PayloadSigning::SignedChunks) => "PUT signed chunks",
             (Operation::GetFresh, _) => "GET fresh",
             (Operation::Get, _) => "GET",
             (Operation::GetCold, _) => "GET cold",
@@ -121,26 +122,26 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 
 /// The full plan: every operation asked for, at every size and number of connections. DELETE and LIST do not depend
 /// on the size of objects, so they are measured with the smallest one only.
-pub fn full(arguments: &Arguments) -> Vec<Group> {
+pub fn full(arguments: &S3Arguments) -> Vec<CellGroup> {
     let smallest = arguments.sizes.iter().copied().min().unwrap_or(SMALL_BYTES);
     let mut groups = Vec::new();
-    for wire in [Wire::Plain, Wire::SignedChunks] {
+    for wire in [PayloadSigning::Plain, PayloadSigning::SignedChunks] {
         for &size_bytes in &arguments.sizes {
             for &connections in &arguments.connections {
                 let mut cells = Vec::new();
                 for &operation in &arguments.operations {
                     let measured = match (operation, wire) {
                         (Operation::Put, _) => true,
-                        (Operation::GetFresh | Operation::Get | Operation::GetCold, Wire::Plain) => true,
-                        (Operation::Delete | Operation::List, Wire::Plain) => size_bytes == smallest,
-                        (_, Wire::SignedChunks) => false,
+                        (Operation::GetFresh | Operation::Get | Operation::GetCold, PayloadSigning::Plain) => true,
+                        (Operation::Delete | Operation::List, PayloadSigning::Plain) => size_bytes == smallest,
+                        (_, PayloadSigning::SignedChunks) => false,
                     };
                     if measured {
-                        cells.push(Cell { operation, wire, size_bytes, connections, efficiency: true });
+                        cells.push(S3Cell { operation, wire, size_bytes, connections, efficiency: true });
                     }
                 }
                 cells.sort_by_key(order);
-                groups.push(Group { cells });
+                groups.push(CellGroup { cells });
             }
         }
     }
@@ -148,14 +149,33 @@ pub fn full(arguments: &Arguments) -> Vec<Group> {
     groups
 }
 
+/// What two programs do in turn: one operation at one size by one number of connections.
+pub fn stretches(arguments: &S3Arguments) -> Vec<Vec<String>> {
+    let mut stretches: Vec<Vec<String>> = Vec::new();
+    for cell in full(arguments).iter().flat_map(|group| &group.cells) {
+        if arguments.only.as_ref().is_some_and(|text| !cell.name().contains(text.as_str())) {
+            continue;
+        }
+        let operation = cell.operation.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let (size, connections) = (cell.size_bytes.to_string(), cell.connections.to_string());
+        let stretch = [("--operation", operation), ("--size", size), ("--connections", connections)];
+        let stretch: Vec<String> = stretch.into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect();
+        // A PUT is there in plain and in signed chunks, and one program does both in one stretch.
+        if !stretches.contains(&stretch) {
+            stretches.push(stretch);
+        }
+    }
+    stretches
+}
+
 /// The quick plan: at most 24 rows. Operations per CPU second only where the issue asks something of them, DELETE, LIST
 /// and signed chunks only with the most connections.
-pub fn quick(arguments: &Arguments) -> Vec<Group> {
+pub fn quick(arguments: &S3Arguments) -> Vec<CellGroup> {
     let most = arguments.connections.iter().copied().max().unwrap_or(1);
     let mut groups = full(arguments);
     for group in &mut groups {
         group.cells.retain(|cell| {
-            let basic = cell.wire == Wire::Plain && matches!(cell.operation, Operation::Put | Operation::Get);
+            let basic = cell.wire == PayloadSigning::Plain && matches!(cell.operation, Operation::Put | Operation::Get);
             let again = matches!(cell.operation, Operation::GetFresh | Operation::GetCold);
             basic || (!again && cell.connections == most && cell.size_bytes < 16 << 20)
         });
@@ -171,12 +191,12 @@ pub fn quick(arguments: &Arguments) -> Vec<Group> {
 
 /// Rows that a plan reports.
 #[cfg(test)]
-fn rows(groups: &[Group]) -> usize {
+fn rows(groups: &[CellGroup]) -> usize {
     groups.iter().flat_map(|group| &group.cells).map(|cell| if cell.efficiency { 2 } else { 1 }).sum()
 }
 
 /// Objects are stored before they are read, and removed last.
-fn order(cell: &Cell) -> u8 {
+fn order(cell: &S3Cell) -> u8 {
     match cell.operation {
         Operation::Put => 0,
         Operation::GetFresh => 1,
@@ -191,8 +211,17 @@ fn order(cell: &Cell) -> u8 {
 mod tests {
     use super::*;
 
-    fn names(groups: &[Group]) -> Vec<String> {
-        groups.iter().flat_map(|group| &group.cells).map(Cell::name).collect()
+    #[test]
+    fn two_programs_take_turns_at_each_operation_once() {
+        let arguments = S3Arguments { sizes: vec![4096, 1 << 20], connections: vec![1], ..S3Arguments::default() };
+        let stretches: Vec<String> = stretches(&arguments).into_iter().map(|stretch| stretch.join(" ")).collect();
+        assert_eq!(stretches[0], "--operation put --size 4096 --connections 1");
+        let count = |text: &str| stretches.iter().filter(|stretch| stretch.contains(text)).count();
+        assert_eq!((count("put"), count("get-cold"), count("list"), stretches.len()), (2, 2, 1, 10));
+    }
+
+    fn names(groups: &[CellGroup]) -> Vec<String> {
+        groups.iter().flat_map(|group| &group.cells).map(S3Cell::name).collect()
     }
 
     #[test]
@@ -208,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_quick_plan_fits_its_limit_and_holds_what_the_issue_asks_about() {
-        let groups = quick(&Arguments::default());
+        let groups = quick(&S3Arguments::default());
         assert!(rows(&groups) <= 24, "{} rows", rows(&groups));
         let names = names(&groups);
         for size in ["4 KiB", "1 MiB", "64 MiB"] {
@@ -225,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_full_plan_names_every_cell_once_and_stores_before_it_reads() {
-        let groups = full(&Arguments::default());
+        let groups = full(&S3Arguments::default());
         let mut all = names(&groups);
         let count = all.len();
         all.sort();
@@ -247,8 +276,13 @@ mod tests {
 
     #[test]
     fn goals_are_those_of_the_issue() {
-        let cell =
-            |operation, size_bytes| Cell { operation, wire: Wire::Plain, size_bytes, connections: 1, efficiency: true };
+        let cell = |operation, size_bytes| S3Cell {
+            operation,
+            wire: PayloadSigning::Plain,
+            size_bytes,
+            connections: 1,
+            efficiency: true,
+        };
         assert_eq!(cell(Operation::Put, 4096).efficiency_goal(), 2.0);
         assert_eq!(cell(Operation::Get, 1 << 20).efficiency_goal(), 1.0);
         assert_eq!(cell(Operation::Delete, 4096).efficiency_goal(), 1.0);

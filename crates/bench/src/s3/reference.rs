@@ -2,7 +2,7 @@
 //!
 //! They are asked for the durability that Koine gives (an acknowledged PUT survives power loss) where they can be.
 
-use super::server::{Server, Start};
+use super::server::{Server, ServerStart};
 use super::sign::Credentials;
 use crate::Error;
 use std::fs;
@@ -36,14 +36,14 @@ pub fn prepare(server: &mut Server) -> Result<(), Error> {
     }
 }
 
-fn data_folder(start: &Start<'_>, name: &str) -> Result<PathBuf, Error> {
+fn data_folder(start: &ServerStart<'_>, name: &str) -> Result<PathBuf, Error> {
     let folder = start.folder.join(name);
     fs::create_dir(&folder).map_err(Error::io(format!("cannot create {}", folder.display())))?;
     Ok(folder)
 }
 
 /// MinIO syncs each PUT by itself.
-fn minio(program: &Path, start: &mut Start<'_>) -> Result<Command, Error> {
+fn minio(program: &Path, start: &mut ServerStart<'_>) -> Result<Command, Error> {
     let mut command = Command::new(program);
     command.arg("server").arg(data_folder(start, "data")?).arg("--quiet");
     command.arg("--address").arg(format!("127.0.0.1:{}", start.ports[0]));
@@ -55,7 +55,7 @@ fn minio(program: &Path, start: &mut Start<'_>) -> Result<Command, Error> {
 }
 
 /// versitygw writes through a POSIX file system and has no switch for syncing.
-fn versitygw(program: &Path, start: &mut Start<'_>) -> Result<Command, Error> {
+fn versitygw(program: &Path, start: &mut ServerStart<'_>) -> Result<Command, Error> {
     let mut command = Command::new(program);
     command.args(["--access", &start.credentials.access_key, "--secret", &start.credentials.secret_key]);
     command.arg("--port").arg(format!("127.0.0.1:{}", start.ports[0])).arg("--quiet");
@@ -63,7 +63,7 @@ fn versitygw(program: &Path, start: &mut Start<'_>) -> Result<Command, Error> {
     Ok(command)
 }
 
-fn garage(program: &Path, start: &mut Start<'_>) -> Result<Command, Error> {
+fn garage(program: &Path, start: &mut ServerStart<'_>) -> Result<Command, Error> {
     // Garage takes only keys of its own form.
     let number = super::server::nonce();
     start.credentials = Credentials {

@@ -68,7 +68,7 @@ impl Started {
 }
 
 /// What a start needs: where the store goes, which ports are free, who may ask.
-pub struct Start<'a> {
+pub struct ServerStart<'a> {
     /// An empty folder.
     pub folder: &'a Path,
     /// Ports that were free a moment ago.
@@ -95,15 +95,15 @@ impl Server {
     pub fn start(
         name: &str,
         disk: &Path,
-        command: impl FnOnce(&mut Start<'_>) -> Result<Command, Error>,
+        command: impl FnOnce(&mut ServerStart<'_>) -> Result<Command, Error>,
     ) -> Result<Server, Error> {
         let folder = tempfile::Builder::new()
             .prefix(&format!("koine-bench-{name}-"))
             .tempdir_in(disk)
             .map_err(Error::io(format!("cannot make a folder below {}", disk.display())))?;
-        let mut start = Start { folder: folder.path(), ports: free_ports()?, credentials: fresh_credentials() };
+        let mut start = ServerStart { folder: folder.path(), ports: free_ports()?, credentials: fresh_credentials() };
         let mut command = command(&mut start)?;
-        let Start { ports, credentials, .. } = start;
+        let ServerStart { ports, credentials, .. } = start;
         let log = folder.path().join("output.log");
         let output = File::create(&log).map_err(Error::io(format!("cannot create {}", log.display())))?;
         let errors = output.try_clone().map_err(Error::io("cannot share the output file"))?;

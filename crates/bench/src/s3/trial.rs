@@ -3,12 +3,12 @@
 //! Servers take turns at going first, so that none always meets the disk as another left it. Names are never used twice,
 //! so a PUT always stores a new object.
 
-use super::load::{Load, Measured, Until, drive};
+use super::load::{LoadFigures, S3Load, Until, drive};
 use super::payload::Payload;
-use super::plan::{Cell, Group, Operation, Wire};
+use super::plan::{CellGroup, Operation, PayloadSigning, S3Cell};
 use super::prepare::{Batch, Names, Preparer};
 use super::server::{Server, nonce};
-use super::{Arguments, Field, seconds};
+use super::{S3Arguments, Servers, seconds};
 use crate::Error;
 use crate::report::{Latency, Report, Row};
 use crate::say;
@@ -31,7 +31,7 @@ const UNTIMED_CONNECTIONS: usize = 16;
 
 /// What one cell of one server gave in one round.
 #[derive(Debug, Clone, Default)]
-struct Sample {
+struct S3Sample {
     throughput: Option<f64>,
     efficiency: Option<f64>,
     p50_ms: Option<f64>,
@@ -40,9 +40,9 @@ struct Sample {
 }
 
 /// Samples of one cell: by server, then by round.
-type Rounds = Vec<Vec<Sample>>;
+type Rounds = Vec<Vec<S3Sample>>;
 
-struct Trial {
+struct S3Trial {
     servers: Vec<Server>,
     payload: Payload,
     /// A bucket for each server: two names may lead to one.
@@ -60,7 +60,7 @@ struct Trial {
 }
 
 /// Measures all groups and reports them.
-pub fn measure(arguments: &Arguments, mut groups: Vec<Group>, field: Field) -> Result<Report, Error> {
+pub fn measure(arguments: &S3Arguments, mut groups: Vec<CellGroup>, field: Servers) -> Result<Report, Error> {
     for group in &mut groups {
         group.cells.retain(|cell| arguments.only.as_ref().is_none_or(|text| cell.name().contains(text.as_str())));
     }
@@ -69,7 +69,7 @@ pub fn measure(arguments: &Arguments, mut groups: Vec<Group>, field: Field) -> R
         return Err(Error::Argument("no cell is left to measure; see --operation, --size and --only".into()));
     }
     let rounds = if arguments.quick { 1 } else { arguments.rounds };
-    let mut trial = Trial::new(arguments, field.servers, &groups)?;
+    let mut trial = S3Trial::new(arguments, field.servers, &groups)?;
     let mut notes = field.notes;
     let mut results = trial.rounds(&groups, rounds)?;
     if !arguments.quick {
@@ -91,8 +91,8 @@ pub fn measure(arguments: &Arguments, mut groups: Vec<Group>, field: Field) -> R
     Ok(report)
 }
 
-impl Trial {
-    fn new(arguments: &Arguments, servers: Vec<Server>, groups: &[Group]) -> Result<Trial, Error> {
+impl S3Trial {
+    fn new(arguments: &S3Arguments, servers: Vec<Server>, groups: &[CellGroup]) -> Result<S3Trial, Error> {
         let cells = || groups.iter().flat_map(|group| &group.cells);
         let largest = cells().map(|cell| cell.size_bytes).max().unwrap_or(1).min(64 << 20);
         let bucket = format!("koine-bench-{:x}", nonce() & 0xffff_ffff_ffff);
@@ -100,7 +100,7 @@ impl Trial {
         for (server, bucket) in servers.iter().zip(&buckets) {
             server.client.call("PUT", &format!("/{bucket}"), "", b"")?;
         }
-        Ok(Trial {
+        Ok(S3Trial {
             payload: Payload::new(usize::try_from(largest).unwrap_or(1 << 20))?,
             buckets,
             held: servers.iter().map(|_| None).collect(),
@@ -116,8 +116,8 @@ impl Trial {
     }
 
     /// Every round over every group. Gives, by group and cell, the samples by server and round.
-    fn rounds(&mut self, groups: &[Group], rounds: usize) -> Result<Vec<Vec<Rounds>>, Error> {
-        let empty = |group: &Group| group.cells.iter().map(|_| vec![Vec::new(); self.servers.len()]).collect();
+    fn rounds(&mut self, groups: &[CellGroup], rounds: usize) -> Result<Vec<Vec<Rounds>>, Error> {
+        let empty = |group: &CellGroup| group.cells.iter().map(|_| vec![Vec::new(); self.servers.len()]).collect();
         let mut results: Vec<Vec<Rounds>> = groups.iter().map(empty).collect();
         for round in 0..rounds {
             for (group, results) in groups.iter().zip(&mut results) {
@@ -130,7 +130,7 @@ impl Trial {
         Ok(results)
     }
 
-    fn round(&mut self, round: usize, rounds: usize, cell: &Cell, samples: &mut Rounds) -> Result<(), Error> {
+    fn round(&mut self, round: usize, rounds: usize, cell: &S3Cell, samples: &mut Rounds) -> Result<(), Error> {
         let mut shown = Vec::new();
         for turn in 0..self.servers.len() {
             let index = (turn + round) % self.servers.len();
@@ -147,7 +147,7 @@ impl Trial {
     /// A cell that misses a goal is measured once more, all its rounds; the second result counts.
     fn repeat_failing(
         &mut self,
-        groups: &[Group],
+        groups: &[CellGroup],
         rounds: usize,
         results: &mut [Vec<Rounds>],
         notes: &mut Vec<String>,
@@ -192,10 +192,10 @@ impl Trial {
         seconds(share.clamp(0.05, self.seconds.min(1.0)))
     }
 
-    fn sample(&mut self, index: usize, cell: &Cell) -> Result<Sample, Error> {
+    fn sample(&mut self, index: usize, cell: &S3Cell) -> Result<S3Sample, Error> {
         if self.quick_until.is_some_and(|until| Instant::now() >= until) {
             self.skipped = true;
-            return Ok(Sample::default());
+            return Ok(S3Sample::default());
         }
         let time = self.time();
         match cell.operation {
@@ -204,7 +204,7 @@ impl Trial {
             Operation::Get => self.sample_get(index, cell, time),
             Operation::GetCold => {
                 if !self.servers[index].restart_cold()? {
-                    return Ok(Sample::default());
+                    return Ok(S3Sample::default());
                 }
                 self.sample_get_once(index, cell, time)
             }
@@ -213,7 +213,7 @@ impl Trial {
         }
     }
 
-    fn sample_put(&mut self, index: usize, cell: &Cell, time: Duration) -> Result<Sample, Error> {
+    fn sample_put(&mut self, index: usize, cell: &S3Cell, time: Duration) -> Result<S3Sample, Error> {
         let names = self.fresh_names(index);
         let mut first = 0;
         let mut count = 256;
@@ -232,18 +232,18 @@ impl Trial {
         Ok(sample)
     }
 
-    fn put_batch(&self, index: usize, cell: &Cell, names: &Names, numbers: std::ops::Range<usize>) -> Batch {
+    fn put_batch(&self, index: usize, cell: &S3Cell, names: &Names, numbers: std::ops::Range<usize>) -> Batch {
         let preparer = self.preparer(index);
         match cell.wire {
-            Wire::Plain => preparer.put(names, numbers, cell.size_bytes, &self.payload),
-            Wire::SignedChunks => {
+            PayloadSigning::Plain => preparer.put(names, numbers, cell.size_bytes, &self.payload),
+            PayloadSigning::SignedChunks => {
                 let size = usize::try_from(cell.size_bytes).unwrap_or(usize::MAX);
                 preparer.put_chunked(names, numbers, size, &self.payload)
             }
         }
     }
 
-    fn sample_get(&mut self, index: usize, cell: &Cell, time: Duration) -> Result<Sample, Error> {
+    fn sample_get(&mut self, index: usize, cell: &S3Cell, time: Duration) -> Result<S3Sample, Error> {
         let (names, count) = self.objects(index, cell)?;
         self.check_content(index, cell, &names, count)?;
         // Few enough objects that all are in memory: what a disk reads is the disk's merit, not the server's.
@@ -256,7 +256,7 @@ impl Trial {
     }
 
     /// Every object at most once.
-    fn sample_get_once(&mut self, index: usize, cell: &Cell, time: Duration) -> Result<Sample, Error> {
+    fn sample_get_once(&mut self, index: usize, cell: &S3Cell, time: Duration) -> Result<S3Sample, Error> {
         let (names, count) = self.objects(index, cell)?;
         let batch = self.preparer(index).get(&names, 0..count, cell.size_bytes);
         let cpu = self.servers[index].cpu();
@@ -265,7 +265,7 @@ impl Trial {
         Ok(self.evaluate(index, cell, &measured, cpu))
     }
 
-    fn sample_delete(&mut self, index: usize, cell: &Cell, time: Duration) -> Result<Sample, Error> {
+    fn sample_delete(&mut self, index: usize, cell: &S3Cell, time: Duration) -> Result<S3Sample, Error> {
         let (names, count) = self.objects(index, cell)?;
         let batch = self.preparer(index).delete(&names, 0..count);
         let cpu = self.servers[index].cpu();
@@ -274,7 +274,7 @@ impl Trial {
         Ok(self.evaluate(index, cell, &measured, cpu))
     }
 
-    fn sample_list(&mut self, index: usize, cell: &Cell, time: Duration) -> Result<Sample, Error> {
+    fn sample_list(&mut self, index: usize, cell: &S3Cell, time: Duration) -> Result<S3Sample, Error> {
         let names = Names { start: format!("/{}/list/", self.buckets[index]) };
         if !self.listed[index] {
             // More than a page, so that a page is a part as in use.
@@ -295,7 +295,7 @@ impl Trial {
     }
 
     /// The objects to read or delete: those of the PUT before, or else some stored now.
-    fn objects(&mut self, index: usize, cell: &Cell) -> Result<(Names, usize), Error> {
+    fn objects(&mut self, index: usize, cell: &S3Cell) -> Result<(Names, usize), Error> {
         if self.held[index].is_none() {
             let names = self.fresh_names(index);
             let count = if cell.size_bytes < LARGE_BYTES { 2000.min((1 << 30) / cell.size_bytes as usize) } else { 16 };
@@ -308,7 +308,7 @@ impl Trial {
     }
 
     /// What a GET gives is what was put: looked at once before each measurement.
-    fn check_content(&self, index: usize, cell: &Cell, names: &Names, count: usize) -> Result<(), Error> {
+    fn check_content(&self, index: usize, cell: &S3Cell, names: &Names, count: usize) -> Result<(), Error> {
         let server = &self.servers[index];
         let path = names.path(count / 2);
         let reply = server.client.call("GET", &path, "", b"")?;
@@ -369,10 +369,10 @@ impl Trial {
         Ok(())
     }
 
-    fn drive(&mut self, index: usize, cell: &Cell, batch: &Batch, until: Until) -> Result<Measured, Error> {
+    fn drive(&mut self, index: usize, cell: &S3Cell, batch: &Batch, until: Until) -> Result<LoadFigures, Error> {
         let server = &self.servers[index];
         let connections = cell.connections;
-        let load = Load { address: server.client.address, batch, payload: &self.payload, connections, until };
+        let load = S3Load { address: server.client.address, batch, payload: &self.payload, connections, until };
         let measured = drive(&load)?;
         if measured.failures > 0 {
             let first = measured.first_failure.as_deref().unwrap_or("unknown");
@@ -383,7 +383,7 @@ impl Trial {
 
     fn drive_untimed(&mut self, index: usize, batch: &Batch) -> Result<(), Error> {
         let server = &self.servers[index];
-        let measured = drive(&Load {
+        let measured = drive(&S3Load {
             address: server.client.address,
             batch,
             payload: &self.payload,
@@ -398,17 +398,17 @@ impl Trial {
         Ok(())
     }
 
-    fn evaluate(&self, index: usize, cell: &Cell, measured: &Measured, cpu_before: Option<Duration>) -> Sample {
+    fn evaluate(&self, index: usize, cell: &S3Cell, measured: &LoadFigures, cpu_before: Option<Duration>) -> S3Sample {
         let completed = measured.latencies.len() as f64;
         if completed == 0.0 {
-            return Sample::default();
+            return S3Sample::default();
         }
         let work = if cell.counts_bytes() { completed * cell.size_bytes as f64 / 1e6 } else { completed };
         let cpu = self.servers[index].cpu().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
         let mut latencies = measured.latencies.clone();
         latencies.sort_unstable();
         let milliseconds = |percent| percentile(&latencies, percent).map(|time| time.as_secs_f64() * 1e3);
-        Sample {
+        S3Sample {
             throughput: Some(work / measured.elapsed.as_secs_f64().max(1e-9)),
             efficiency: cpu.filter(|cpu| !cpu.is_zero()).map(|cpu| work / cpu.as_secs_f64()),
             p50_ms: milliseconds(50.0),
@@ -417,8 +417,8 @@ impl Trial {
         }
     }
 
-    fn rows(&self, cell: &Cell, samples: &Rounds, missing: &[String]) -> Vec<Row> {
-        let row = |unit: &str, goal: f64, figure: fn(&Sample) -> Option<f64>| {
+    fn rows(&self, cell: &S3Cell, samples: &Rounds, missing: &[String]) -> Vec<Row> {
+        let row = |unit: &str, goal: f64, figure: fn(&S3Sample) -> Option<f64>| {
             let column = |index: usize| samples[index].iter().map(figure).collect::<Vec<_>>();
             let mut references: BTreeMap<String, Vec<Option<f64>>> =
                 missing.iter().map(|name| (name.clone(), Vec::new())).collect();
@@ -433,8 +433,8 @@ impl Trial {
         rows
     }
 
-    fn latencies(&self, cell: &Cell, samples: &Rounds) -> Vec<Latency> {
-        let middle = |index: usize, figure: fn(&Sample) -> Option<f64>| {
+    fn latencies(&self, cell: &S3Cell, samples: &Rounds) -> Vec<Latency> {
+        let middle = |index: usize, figure: fn(&S3Sample) -> Option<f64>| {
             median(&samples[index].iter().filter_map(figure).collect::<Vec<_>>())
         };
         (0..self.servers.len())
@@ -449,9 +449,9 @@ impl Trial {
     }
 }
 
-fn section(wire: Wire) -> &'static str {
+fn section(wire: PayloadSigning) -> &'static str {
     match wire {
-        Wire::Plain => "Header signatures, payload unsigned",
-        Wire::SignedChunks => "Payload in signed chunks with a signed trailer",
+        PayloadSigning::Plain => "Header signatures, payload unsigned",
+        PayloadSigning::SignedChunks => "Payload in signed chunks with a signed trailer",
     }
 }

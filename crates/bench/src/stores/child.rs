@@ -9,7 +9,7 @@ use super::cgroup::MemoryGroup;
 use super::kinds::{Memory, StoreKind};
 use super::measured::Measured;
 use super::worker::{Answer, Closed, Command, Phase};
-use super::workload::Work;
+use super::workload::WorkloadRun;
 use crate::Error;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 pub const WORKER: &str = "engine-worker";
 
 /// A running worker.
-pub struct Worker {
+pub struct WorkerProcess {
     kind: StoreKind,
     child: Child,
     input: Option<ChildStdin>,
@@ -32,7 +32,7 @@ pub struct Worker {
 
 /// What a worker is started with.
 #[derive(Debug, Clone, Copy)]
-pub struct Start<'a> {
+pub struct WorkerStart<'a> {
     /// Its store.
     pub kind: StoreKind,
     /// Below which its folder is made.
@@ -46,9 +46,9 @@ pub struct Start<'a> {
 /// The file that strace writes.
 const TRACE: &str = "trace";
 
-impl Worker {
-    /// Starts a worker; its store is opened by [`Worker::open`].
-    pub fn start(start: Start<'_>) -> Result<Worker, Error> {
+impl WorkerProcess {
+    /// Starts a worker; its store is opened by [`WorkerProcess::open`].
+    pub fn start(start: WorkerStart<'_>) -> Result<WorkerProcess, Error> {
         let dir = start.dir;
         let folder = tempfile::Builder::new()
             .prefix("koine-bench-")
@@ -65,8 +65,14 @@ impl Worker {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::Worker("a worker has no pipes".into()));
         };
-        let mut worker =
-            Worker { kind: start.kind, child, input: Some(input), output: BufReader::new(output), folder, group: None };
+        let mut worker = WorkerProcess {
+            kind: start.kind,
+            child,
+            input: Some(input),
+            output: BufReader::new(output),
+            folder,
+            group: None,
+        };
         if let Some(limit_len) = start.limit_len {
             let group = MemoryGroup::make(limit_len)?;
             group.add(worker.child.id())?;
@@ -97,7 +103,7 @@ impl Worker {
     }
 
     /// Does a workload of YCSB.
-    pub fn work(&mut self, work: &Work) -> Result<Measured, Error> {
+    pub fn work(&mut self, work: &WorkloadRun) -> Result<Measured, Error> {
         self.measured(&Command::Ycsb(*work))
     }
 
@@ -171,7 +177,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         drop(self.input.take());
         let _already_gone = self.child.kill();

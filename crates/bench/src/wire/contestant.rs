@@ -15,24 +15,24 @@ pub fn failed<E: std::fmt::Display>(doing: &'static str) -> impl FnOnce(E) -> St
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum WireOperation {
     Put,
     Get,
 }
 
-impl Work {
+impl WireOperation {
     /// In the names of cells.
     pub fn name(self) -> &'static str {
         match self {
-            Work::Put => "put",
-            Work::Get => "get",
+            WireOperation::Put => "put",
+            WireOperation::Get => "get",
         }
     }
 }
 
 /// By which way a store is reached, or that it is Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Transport {
     Unix,
     Tcp,
     Direct,
@@ -40,15 +40,15 @@ pub enum Way {
     RedisTcp,
 }
 
-impl Way {
+impl Transport {
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Unix => "koine, socket",
-            Way::Tcp => "koine, TCP",
-            Way::Direct => "direct",
-            Way::RedisUnix => "redis, socket",
-            Way::RedisTcp => "redis, TCP",
+            Transport::Unix => "koine, socket",
+            Transport::Tcp => "koine, TCP",
+            Transport::Direct => "direct",
+            Transport::RedisUnix => "redis, socket",
+            Transport::RedisTcp => "redis, TCP",
         }
     }
 }
@@ -66,19 +66,19 @@ pub enum Durability {
 
 /// A store of ours, and how Redis has to be set to promise the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Store {
+pub struct StoreSetup {
     /// In a file, or in memory.
     pub is_file: bool,
     /// Of puts.
     pub durability: Durability,
 }
 
-impl Store {
+impl StoreSetup {
     /// What is compared.
-    pub const ALL: [Store; 3] = [
-        Store { is_file: false, durability: Durability::Memory },
-        Store { is_file: true, durability: Durability::Written },
-        Store { is_file: true, durability: Durability::Sync },
+    pub const ALL: [StoreSetup; 3] = [
+        StoreSetup { is_file: false, durability: Durability::Memory },
+        StoreSetup { is_file: true, durability: Durability::Written },
+        StoreSetup { is_file: true, durability: Durability::Sync },
     ];
 
     /// In the names of cells.
@@ -103,9 +103,9 @@ impl Store {
 /// One that is measured.
 pub trait Contestant {
     /// By which way.
-    fn way(&self) -> Way;
+    fn way(&self) -> Transport;
     /// Puts the value under each key, or gets each: all are begun before this returns.
-    fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()>;
+    fn begin(&mut self, work: WireOperation, keys: &[&Bytes], value: &Bytes) -> Outcome<()>;
     /// Waits for the oldest, and compares what was got with `value`.
     fn finish(&mut self, value: &Bytes) -> Outcome<()>;
     /// Whether the oldest is there.

@@ -1,6 +1,6 @@
 //! The same store in this process, called directly: what the wire adds is what lies between the two.
 
-use super::contestant::{Contestant, Durability, Outcome, Store, Way, Work, failed, is_same};
+use super::contestant::{Contestant, Durability, Outcome, StoreSetup, Transport, WireOperation, failed, is_same};
 use crate::Error;
 use bytes::Bytes;
 use koine_engine::device::{Device, FileDevice, OpenOptions};
@@ -44,7 +44,7 @@ pub fn open(file: Option<&Path>) -> Outcome<Arc<dyn Kv>> {
     Ok(kv)
 }
 
-enum Begun {
+enum DirectRequest {
     Put(Ticket),
     Got(Option<Bytes>),
 }
@@ -53,13 +53,13 @@ enum Begun {
 pub struct Direct {
     kv: Arc<dyn Kv>,
     durability: koine_engine::Durability,
-    begun: VecDeque<Begun>,
+    begun: VecDeque<DirectRequest>,
     _folder: TempDir,
 }
 
 impl Direct {
     /// Makes one.
-    pub fn open(store: Store, dir: &Path) -> Result<Direct, Error> {
+    pub fn open(store: StoreSetup, dir: &Path) -> Result<Direct, Error> {
         let folder = tempfile::Builder::new()
             .prefix("koine-bench-")
             .tempdir_in(dir)
@@ -71,18 +71,18 @@ impl Direct {
 }
 
 impl Contestant for Direct {
-    fn way(&self) -> Way {
-        Way::Direct
+    fn way(&self) -> Transport {
+        Transport::Direct
     }
 
-    fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
+    fn begin(&mut self, work: WireOperation, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
         for key in keys {
             self.begun.push_back(match work {
-                Work::Put => {
+                WireOperation::Put => {
                     let batch = Batch::new().put(SPACE, Bytes::clone(key), value.clone());
-                    Begun::Put(self.kv.submit(batch, self.durability))
+                    DirectRequest::Put(self.kv.submit(batch, self.durability))
                 }
-                Work::Get => Begun::Got(self.kv.get(SPACE, key).map_err(failed("get"))?),
+                WireOperation::Get => DirectRequest::Got(self.kv.get(SPACE, key).map_err(failed("get"))?),
             });
         }
         Ok(())
@@ -90,16 +90,16 @@ impl Contestant for Direct {
 
     fn finish(&mut self, value: &Bytes) -> Outcome<()> {
         match self.begun.pop_front().ok_or("nothing is under way")? {
-            Begun::Put(ticket) => ticket.wait().map(drop).map_err(failed("put")),
-            Begun::Got(Some(got)) if is_same(&got, value) => Ok(()),
-            Begun::Got(_) => Err("a value is missing or wrong".into()),
+            DirectRequest::Put(ticket) => ticket.wait().map(drop).map_err(failed("put")),
+            DirectRequest::Got(Some(got)) if is_same(&got, value) => Ok(()),
+            DirectRequest::Got(_) => Err("a value is missing or wrong".into()),
         }
     }
 
     fn is_ready(&mut self) -> Outcome<bool> {
         Ok(match self.begun.front() {
-            Some(Begun::Put(ticket)) => ticket.peek().is_some(),
-            Some(Begun::Got(_)) => true,
+            Some(DirectRequest::Put(ticket)) => ticket.peek().is_some(),
+            Some(DirectRequest::Got(_)) => true,
             None => false,
         })
     }

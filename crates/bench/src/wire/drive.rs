@@ -2,7 +2,7 @@
 //!
 //! Invariant: when answers have come together, as many requests are begun together, whoever is measured.
 
-use super::contestant::{Contestant, Outcome, Work};
+use super::contestant::{Contestant, Outcome, WireOperation};
 use crate::statistics::percentile;
 use bytes::Bytes;
 use koine_env::{Random, SeededRandom};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// What one contestant did in one round.
 #[derive(Debug, Clone)]
-pub struct Sample {
+pub struct WireSample {
     ops: f64,
     seconds: f64,
     /// Microseconds, sorted.
@@ -21,11 +21,11 @@ pub struct Sample {
     server_cpu: Option<f64>,
 }
 
-impl Sample {
+impl WireSample {
     /// Of so many requests in so many seconds; CPU seconds of both sides.
-    pub fn of(ops: u64, seconds: f64, mut latencies: Vec<f32>, client_cpu: f64, server_cpu: Option<f64>) -> Sample {
+    pub fn of(ops: u64, seconds: f64, mut latencies: Vec<f32>, client_cpu: f64, server_cpu: Option<f64>) -> WireSample {
         latencies.sort_unstable_by(f32::total_cmp);
-        Sample { ops: ops as f64, seconds, latencies, client_cpu, server_cpu }
+        WireSample { ops: ops as f64, seconds, latencies, client_cpu, server_cpu }
     }
 
     /// Requests a second.
@@ -74,7 +74,7 @@ pub fn fill(contestant: &mut dyn Contestant, keys: u64, length: usize) -> Outcom
     let names: Vec<Bytes> = (0..keys).map(key).collect();
     for some in names.chunks(64) {
         let some: Vec<&Bytes> = some.iter().collect();
-        contestant.begin(Work::Put, &some, &value)?;
+        contestant.begin(WireOperation::Put, &some, &value)?;
         for _ in some {
             contestant.finish(&value)?;
         }
@@ -84,8 +84,8 @@ pub fn fill(contestant: &mut dyn Contestant, keys: u64, length: usize) -> Outcom
 
 /// What is asked for, and for how long.
 #[derive(Debug, Clone, Copy)]
-pub struct Load {
-    pub work: Work,
+pub struct WireLoad {
+    pub work: WireOperation,
     /// Requests in flight.
     pub depth: usize,
     pub keys: u64,
@@ -95,8 +95,8 @@ pub struct Load {
 }
 
 /// Runs one contestant.
-pub fn drive(contestant: &mut dyn Contestant, load: Load) -> Outcome<Sample> {
-    let Load { work, depth, keys, value_len, seconds, seed } = load;
+pub fn drive(contestant: &mut dyn Contestant, load: WireLoad) -> Outcome<WireSample> {
+    let WireLoad { work, depth, keys, value_len, seconds, seed } = load;
     let (random, value) = (SeededRandom::new(seed), value(value_len));
     let names: Vec<Bytes> = (0..keys).map(key).collect();
     let begin = |contestant: &mut dyn Contestant, count: usize, begun: &mut VecDeque<Instant>| -> Outcome<()> {
@@ -131,12 +131,12 @@ pub fn drive(contestant: &mut dyn Contestant, load: Load) -> Outcome<Sample> {
     let elapsed = start.elapsed().as_secs_f64();
     let client = own_cpu() - client;
     let server = server.zip(contestant.server_cpu()).map(|(before, after)| (after - before).as_secs_f64());
-    Ok(Sample::of(latencies.len() as u64, elapsed, latencies, client, server))
+    Ok(WireSample::of(latencies.len() as u64, elapsed, latencies, client, server))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::contestant::Way;
+    use super::super::contestant::Transport;
     use super::*;
 
     /// Answers at once, and counts how many it was asked for at the same time.
@@ -148,12 +148,12 @@ mod tests {
     }
 
     impl Contestant for Counting {
-        fn way(&self) -> Way {
-            Way::Direct
+        fn way(&self) -> Transport {
+            Transport::Direct
         }
-        fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
+        fn begin(&mut self, work: WireOperation, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
             assert_eq!(value.len(), super::super::VALUE_LEN);
-            if work == Work::Get {
+            if work == WireOperation::Get {
                 return Err("no".into());
             }
             self.puts += keys.len();
@@ -180,17 +180,17 @@ mod tests {
         assert_eq!((one.puts, one.under_way), (100, 0));
         one.most = 0;
         let value_len = super::super::VALUE_LEN;
-        let load = Load { work: Work::Put, depth: 7, keys: 10, value_len, seconds: 0.01, seed: 1 };
+        let load = WireLoad { work: WireOperation::Put, depth: 7, keys: 10, value_len, seconds: 0.01, seed: 1 };
         let sample = drive(&mut one, load).unwrap();
         assert_eq!((one.most, one.under_way), (7, 0));
         assert_eq!(sample.ops as usize, one.puts - 100);
         assert!(sample.rate() > 0.0 && sample.percentile(50.0).is_some());
-        assert!(drive(&mut one, Load { work: Work::Get, ..load }).is_err());
+        assert!(drive(&mut one, WireLoad { work: WireOperation::Get, ..load }).is_err());
     }
 
     #[test]
     fn cpu_time_is_of_both_sides() {
-        let sample = Sample::of(1000, 2.0, vec![3.0, 1.0, 2.0], 0.5, Some(1.5));
+        let sample = WireSample::of(1000, 2.0, vec![3.0, 1.0, 2.0], 0.5, Some(1.5));
         assert_eq!((sample.cpu_us(), sample.client_us()), (Some(2000.0), Some(500.0)));
         assert_eq!((sample.rate(), sample.percentile(99.0)), (500.0, Some(3.0)));
     }

@@ -3,10 +3,10 @@
 //! The memcpy goes from 1 GiB of buffers to another 1 GiB of them, all distinct and all touched before, so that neither
 //! side lives in the processor's cache; the store holds 1 GiB of values as well.
 
-use super::contestant::{Store, Way, Work};
-use super::drive::{Load, Sample, own_cpu};
+use super::contestant::{StoreSetup, Transport, WireOperation};
+use super::drive::{WireLoad, WireSample, own_cpu};
 use super::served::Served;
-use super::{Arguments, drive};
+use super::{WireArguments, drive};
 use crate::report::{Report, Row};
 use crate::statistics::{Better, Judgement, median};
 use crate::{Error, say};
@@ -25,19 +25,19 @@ const DEPTHS: [usize; 2] = [1, 32];
 const SECTION: &str = "Values of 1 MiB over the socket, a store in memory (reference: memcpy by one thread)";
 
 /// Copies from one set of buffers to another.
-struct Copier {
+struct BufferCopier {
     from: Vec<Vec<u8>>,
     to: Vec<Vec<u8>>,
 }
 
-impl Copier {
-    fn new(count: u64) -> Copier {
+impl BufferCopier {
+    fn new(count: u64) -> BufferCopier {
         let buffers = |first: u8| (0..count).map(|number| vec![first.wrapping_add(number as u8) | 1; LEN]).collect();
-        Copier { from: buffers(1), to: buffers(101) }
+        BufferCopier { from: buffers(1), to: buffers(101) }
     }
 
     /// Copies for so long; a sample as if each buffer were a request.
-    fn run(&mut self, seconds: f64) -> Sample {
+    fn run(&mut self, seconds: f64) -> WireSample {
         let (cpu, start, limit) = (own_cpu(), Instant::now(), Duration::from_secs_f64(seconds));
         let mut latencies = Vec::new();
         while start.elapsed() < limit {
@@ -49,13 +49,13 @@ impl Copier {
             }
         }
         let seconds = start.elapsed().as_secs_f64();
-        Sample::of(latencies.len() as u64, seconds, latencies, own_cpu() - cpu, None)
+        WireSample::of(latencies.len() as u64, seconds, latencies, own_cpu() - cpu, None)
     }
 }
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> {
-    let cells: Vec<(Work, usize)> = [Work::Put, Work::Get]
+pub fn measure(arguments: &WireArguments, report: &mut Report) -> Result<(), Error> {
+    let cells: Vec<(WireOperation, usize)> = [WireOperation::Put, WireOperation::Get]
         .into_iter()
         .flat_map(|work| DEPTHS.map(|depth| (work, depth)))
         .filter(|(work, depth)| arguments.names(&name(*work, *depth)))
@@ -63,13 +63,13 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
     if cells.is_empty() {
         return Ok(());
     }
-    let served = Served::start(Store::ALL[0], &arguments.dir)?;
-    let mut wire = served.connect(Way::Unix).map_err(Error::Worker)?;
+    let served = Served::start(StoreSetup::ALL[0], &arguments.dir)?;
+    let mut wire = served.connect(Transport::Unix).map_err(Error::Worker)?;
     // Twice, so that the server's memory for them has been touched.
     for _ in 0..2 {
         drive::fill(&mut wire, COUNT, LEN).map_err(Error::Worker)?;
     }
-    let mut copier = Copier::new(COUNT);
+    let mut copier = BufferCopier::new(COUNT);
     copier.run(0.0);
     for (work, depth) in cells {
         say(&name(work, depth));
@@ -77,7 +77,7 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
         for round in 0..arguments.rounds() {
             copies.push(copier.run(arguments.seconds()));
             let (seconds, seed) = (arguments.seconds(), round as u64);
-            let load = Load { work, depth, keys: COUNT, value_len: LEN, seconds, seed };
+            let load = WireLoad { work, depth, keys: COUNT, value_len: LEN, seconds, seed };
             let sample = drive::drive(&mut wire, load);
             ours.push(sample.map_err(Error::Worker)?);
         }
@@ -86,13 +86,24 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
     Ok(())
 }
 
-fn name(work: Work, depth: usize) -> String {
+/// The names of all cells.
+pub fn names() -> impl Iterator<Item = String> {
+    [WireOperation::Put, WireOperation::Get].into_iter().flat_map(|work| DEPTHS.map(|depth| name(work, depth)))
+}
+
+fn name(work: WireOperation, depth: usize) -> String {
     format!("{} 1 MiB x{depth}, memory", work.name())
 }
 
-fn add_rows((work, depth): (Work, usize), ours: &[Sample], copies: &[Sample], is_quick: bool, report: &mut Report) {
-    let gib = |sample: &Sample| Some(sample.rate() * LEN as f64 / f64::from(1 << 30));
-    let of = |samples: &[Sample], figure: &dyn Fn(&Sample) -> Option<f64>| -> Vec<Option<f64>> {
+fn add_rows(
+    (work, depth): (WireOperation, usize),
+    ours: &[WireSample],
+    copies: &[WireSample],
+    is_quick: bool,
+    report: &mut Report,
+) {
+    let gib = |sample: &WireSample| Some(sample.rate() * LEN as f64 / f64::from(1 << 30));
+    let of = |samples: &[WireSample], figure: &dyn Fn(&WireSample) -> Option<f64>| -> Vec<Option<f64>> {
         samples.iter().map(figure).collect()
     };
     let case = name(work, depth);
@@ -112,12 +123,12 @@ fn add_rows((work, depth): (Work, usize), ours: &[Sample], copies: &[Sample], is
     }
 }
 
-type Figure = fn(&Sample) -> Option<f64>;
+type Figure = fn(&WireSample) -> Option<f64>;
 /// What is told beside the rate.
 const REST: [(&str, Figure); 3] = [
     ("us p50", |sample| sample.percentile(50.0)),
     ("us p99", |sample| sample.percentile(99.0)),
-    ("us CPU", Sample::cpu_us),
+    ("us CPU", WireSample::cpu_us),
 ];
 
 #[cfg(test)]
@@ -126,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_reference_copies_every_buffer() {
-        let mut copier = Copier::new(3);
+        let mut copier = BufferCopier::new(3);
         let sample = copier.run(0.001);
         assert!(sample.rate() > 0.0 && copier.from == copier.to);
     }

@@ -17,8 +17,8 @@ use crate::report::{Latency, Report};
 use crate::side_by_side::{self, Comparison};
 use crate::statistics::{Better, Judgement, median};
 use crate::{Error, machine, say};
-use contestant::{Durability, Store, Way, Work};
-use drive::{Load, Sample, drive};
+use contestant::{Durability, StoreSetup, Transport, WireOperation};
+use drive::{WireLoad, WireSample, drive};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ const KEYS: u64 = 10_000;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Group {
+pub enum WireGroup {
     /// Values of 4 KiB over the socket and TCP, beside Redis and the store called directly
     Small,
     /// Values of 1 MiB over the socket, beside one thread's memcpy
@@ -45,10 +45,10 @@ pub enum Group {
 ///
 /// Redis is measured where `redis-server` is on PATH. Stores are made below --dir and removed afterwards.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
+pub struct WireArguments {
     /// What is measured; without one, everything
     #[arg(value_name = "GROUP")]
-    pub groups: Vec<Group>,
+    pub groups: Vec<WireGroup>,
     /// At most 24 rows of a second in one round, within 50 seconds; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
@@ -75,9 +75,9 @@ pub struct Arguments {
     pub only: Option<String>,
 }
 
-impl Default for Arguments {
-    fn default() -> Arguments {
-        Arguments {
+impl Default for WireArguments {
+    fn default() -> WireArguments {
+        WireArguments {
             groups: Vec::new(),
             quick: false,
             reference_program: None,
@@ -91,7 +91,7 @@ impl Default for Arguments {
     }
 }
 
-impl Arguments {
+impl WireArguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
         if !self.depths.iter().all(|depth| (1..=512).contains(depth)) {
@@ -110,7 +110,7 @@ impl Arguments {
         Ok(())
     }
 
-    fn wants(&self, group: Group) -> bool {
+    fn wants(&self, group: WireGroup) -> bool {
         self.groups.is_empty() || self.groups.contains(&group)
     }
 
@@ -138,24 +138,29 @@ impl Arguments {
 }
 
 /// Runs the benchmark as its arguments say.
-pub fn run(arguments: &Arguments) -> Result<Report, Error> {
+pub fn run(arguments: &WireArguments) -> Result<Report, Error> {
     arguments.check()?;
     if let Some(program) = &arguments.reference_program {
-        let comparison =
-            Comparison { benchmark: "wire", program, rounds: arguments.rounds(), options: &[], stretches: Vec::new() };
+        let comparison = Comparison {
+            benchmark: "wire",
+            program,
+            rounds: arguments.rounds(),
+            options: &[],
+            stretches: stretches(arguments),
+        };
         return side_by_side::run(&comparison);
     }
     let mut report = Report::new("wire");
     report.plots_figures = true;
-    if arguments.wants(Group::Large) {
+    if arguments.wants(WireGroup::Large) {
         large::measure(arguments, &mut report)?;
     }
-    if arguments.wants(Group::Small) {
-        for store in Store::ALL {
+    if arguments.wants(WireGroup::Small) {
+        for store in StoreSetup::ALL {
             measure(arguments, store, &mut report)?;
         }
     }
-    if arguments.groups.contains(&Group::Shared) {
+    if arguments.groups.contains(&WireGroup::Shared) {
         shared::measure(arguments, &mut report)?;
     }
     if report.rows.is_empty() {
@@ -167,27 +172,45 @@ pub fn run(arguments: &Arguments) -> Result<Report, Error> {
 
 /// What is done to a store, and how many at once.
 #[derive(Debug, Clone, Copy)]
-struct Cell {
-    store: Store,
-    work: Work,
+struct WireCell {
+    store: StoreSetup,
+    work: WireOperation,
     depth: usize,
 }
 
-impl Cell {
+impl WireCell {
     fn name(self) -> String {
         format!("{} 4 KiB x{}, {}", self.work.name(), self.depth, self.store.name())
     }
 }
 
-/// One store, all its cells.
-fn measure(arguments: &Arguments, store: Store, report: &mut Report) -> Result<(), Error> {
-    let cells: Vec<Cell> = [Work::Put, Work::Get]
+/// What two programs do in turn: a cell each.
+fn stretches(arguments: &WireArguments) -> Vec<Vec<String>> {
+    if arguments.quick {
+        return Vec::new();
+    }
+    let small = StoreSetup::ALL.into_iter().flat_map(|store| cells(arguments, store)).map(WireCell::name);
+    let mut names: Vec<String> = if arguments.wants(WireGroup::Large) { large::names().collect() } else { Vec::new() };
+    names.extend(small.filter(|_| arguments.wants(WireGroup::Small)));
+    names.extend(shared::names().filter(|_| arguments.groups.contains(&WireGroup::Shared)));
+    names.retain(|name| arguments.names(name));
+    side_by_side::each_cell(names)
+}
+
+/// The cells of one store that were asked for.
+fn cells(arguments: &WireArguments, store: StoreSetup) -> Vec<WireCell> {
+    [WireOperation::Put, WireOperation::Get]
         .into_iter()
         // What a durability costs is seen in puts alone.
-        .filter(|work| *work == Work::Put || store.durability != Durability::Sync)
-        .flat_map(|work| arguments.depths().into_iter().map(move |depth| Cell { store, work, depth }))
+        .filter(|work| *work == WireOperation::Put || store.durability != Durability::Sync)
+        .flat_map(|work| arguments.depths().into_iter().map(move |depth| WireCell { store, work, depth }))
         .filter(|cell| arguments.names(&cell.name()))
-        .collect();
+        .collect()
+}
+
+/// One store, all its cells.
+fn measure(arguments: &WireArguments, store: StoreSetup, report: &mut Report) -> Result<(), Error> {
+    let cells = cells(arguments, store);
     if cells.is_empty() {
         return Ok(());
     }
@@ -197,7 +220,7 @@ fn measure(arguments: &Arguments, store: Store, report: &mut Report) -> Result<(
     }
     for cell in cells {
         say(&cell.name());
-        let mut samples: BTreeMap<Way, Vec<Sample>> = BTreeMap::new();
+        let mut samples: BTreeMap<Transport, Vec<WireSample>> = BTreeMap::new();
         for round in 0..arguments.rounds() {
             let count = contestants.len();
             for turn in 0..count {
@@ -205,7 +228,7 @@ fn measure(arguments: &Arguments, store: Store, report: &mut Report) -> Result<(
                 let Some(one) = contestants.get_mut((turn + round) % count) else { continue };
                 let (work, depth, seed) = (cell.work, cell.depth, (round * 1000 + cell.depth) as u64);
                 let seconds = arguments.seconds();
-                let load = Load { work, depth, keys: KEYS, value_len: VALUE_LEN, seconds, seed };
+                let load = WireLoad { work, depth, keys: KEYS, value_len: VALUE_LEN, seconds, seed };
                 let sample = drive(one.as_mut(), load);
                 samples.entry(one.way()).or_default().push(sample.map_err(Error::Worker)?);
             }
@@ -219,29 +242,29 @@ fn measure(arguments: &Arguments, store: Store, report: &mut Report) -> Result<(
     Ok(())
 }
 
-type Figure = fn(&Sample) -> Option<f64>;
+type Figure = fn(&WireSample) -> Option<f64>;
 /// What is told of each cell: its unit, which way is good, and how it is had.
 const FIGURES: [(&str, Better, Figure); 4] = [
     ("ops/s", Better::Higher, |sample| Some(sample.rate())),
     ("us p50", Better::Lower, |sample| sample.percentile(50.0)),
     ("us p99", Better::Lower, |sample| sample.percentile(99.0)),
-    ("us CPU", Better::Lower, Sample::cpu_us),
+    ("us CPU", Better::Lower, WireSample::cpu_us),
 ];
 
 /// The rows of a cell: each way of ours beside Redis by the same way, the direct call beside them.
-fn add_rows(cell: Cell, samples: &BTreeMap<Way, Vec<Sample>>, figures: usize, report: &mut Report) {
-    let of = |way: Way, figure: Figure| -> Vec<Option<f64>> {
+fn add_rows(cell: WireCell, samples: &BTreeMap<Transport, Vec<WireSample>>, figures: usize, report: &mut Report) {
+    let of = |way: Transport, figure: Figure| -> Vec<Option<f64>> {
         samples.get(&way).map(|samples| samples.iter().map(figure).collect()).unwrap_or_default()
     };
     for (ours, redis, road, heading) in [
-        (Way::Unix, Way::RedisUnix, "socket", "over the socket"),
-        (Way::Tcp, Way::RedisTcp, "TCP", "over TCP on loopback"),
+        (Transport::Unix, Transport::RedisUnix, "socket", "over the socket"),
+        (Transport::Tcp, Transport::RedisTcp, "TCP", "over TCP on loopback"),
     ] {
         let section = format!("{}, {heading}", cell.store.section());
         for (unit, better, figure) in FIGURES.into_iter().take(figures) {
             let redis = BTreeMap::from([("redis".to_owned(), of(redis, figure))]);
             let mut judgement = Judgement::of(&of(ours, figure), &redis, better);
-            let direct: Vec<f64> = of(Way::Direct, figure).into_iter().flatten().collect();
+            let direct: Vec<f64> = of(Transport::Direct, figure).into_iter().flatten().collect();
             judgement.references.insert("direct".into(), median(&direct));
             let case = format!("{}, {road}", cell.name());
             report.rows.push(crate::report::Row::new(case, unit, better, 1.0, judgement).in_section(section.clone()));
@@ -254,7 +277,7 @@ fn add_rows(cell: Cell, samples: &BTreeMap<Way, Vec<Sample>>, figures: usize, re
             server: way.name().into(),
             p50_ms: middle(|sample| sample.percentile(50.0)).map(|us| us / 1e3),
             p99_ms: middle(|sample| sample.percentile(99.0)).map(|us| us / 1e3),
-            client_us: middle(Sample::client_us),
+            client_us: middle(WireSample::client_us),
         });
     }
 }
@@ -266,22 +289,22 @@ mod tests {
     #[derive(clap::Parser)]
     struct Program {
         #[command(flatten)]
-        arguments: Arguments,
+        arguments: WireArguments,
     }
 
     #[test]
     fn the_command_line_and_the_defaults_agree() {
         let parsed = <Program as clap::Parser>::try_parse_from(["bench"]).unwrap().arguments;
-        assert_eq!(format!("{parsed:?}"), format!("{:?}", Arguments::default()));
+        assert_eq!(format!("{parsed:?}"), format!("{:?}", WireArguments::default()));
     }
 
     #[test]
     fn senseless_arguments_are_refused_with_what_to_do() {
-        let base = Arguments::default();
+        let base = WireArguments::default();
         for (arguments, word) in [
-            (Arguments { depths: vec![0], ..base.clone() }, "--in-flight"),
-            (Arguments { duration: f64::NAN, ..base.clone() }, "--duration"),
-            (Arguments { rounds: 0, ..base.clone() }, "--rounds"),
+            (WireArguments { depths: vec![0], ..base.clone() }, "--in-flight"),
+            (WireArguments { duration: f64::NAN, ..base.clone() }, "--duration"),
+            (WireArguments { rounds: 0, ..base.clone() }, "--rounds"),
         ] {
             let message = arguments.check().unwrap_err().to_string();
             assert!(message.contains(word), "{message}");
@@ -289,17 +312,34 @@ mod tests {
     }
 
     #[test]
+    fn two_programs_take_turns_at_each_cell() {
+        let arguments = WireArguments { only: Some("x32, memory".into()), ..WireArguments::default() };
+        let names: Vec<String> = stretches(&arguments).into_iter().map(|stretch| stretch[1].clone()).collect();
+        let small = ["put 4 KiB x32, memory", "get 4 KiB x32, memory"];
+        assert_eq!(
+            names,
+            ["put 1 MiB x32, memory", "get 1 MiB x32, memory"].into_iter().chain(small).collect::<Vec<_>>()
+        );
+        assert!(stretches(&WireArguments { quick: true, ..arguments }).is_empty());
+    }
+
+    #[test]
     fn each_way_is_judged_against_redis_by_the_same_way() {
-        let sample = |ops: u64| Sample::of(ops, 1.0, vec![1.0; 4], 0.5, Some(0.5));
+        let sample = |ops: u64| WireSample::of(ops, 1.0, vec![1.0; 4], 0.5, Some(0.5));
         let samples = BTreeMap::from([
-            (Way::Unix, vec![sample(300)]),
-            (Way::Tcp, vec![sample(100)]),
-            (Way::Direct, vec![sample(9000)]),
-            (Way::RedisUnix, vec![sample(150)]),
-            (Way::RedisTcp, vec![sample(200)]),
+            (Transport::Unix, vec![sample(300)]),
+            (Transport::Tcp, vec![sample(100)]),
+            (Transport::Direct, vec![sample(9000)]),
+            (Transport::RedisUnix, vec![sample(150)]),
+            (Transport::RedisTcp, vec![sample(200)]),
         ]);
         let mut report = Report::new("wire");
-        add_rows(Cell { store: Store::ALL[0], work: Work::Get, depth: 32 }, &samples, FIGURES.len(), &mut report);
+        add_rows(
+            WireCell { store: StoreSetup::ALL[0], work: WireOperation::Get, depth: 32 },
+            &samples,
+            FIGURES.len(),
+            &mut report,
+        );
         let rates: Vec<_> = report.rows.iter().filter(|row| row.unit == "ops/s").collect();
         assert_eq!(rates.iter().map(|row| row.ratio).collect::<Vec<_>>(), [Some(2.0), Some(0.5)]);
         assert_eq!(rates[0].references["direct"], Some(9000.0));

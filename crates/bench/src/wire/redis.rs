@@ -1,9 +1,9 @@
 //! Redis, where it is on PATH.
 
-use super::contestant::{Contestant, Durability, Outcome, Way, Work, failed, is_same};
+use super::contestant::{Contestant, Durability, Outcome, Transport, WireOperation, failed, is_same};
 use crate::Error;
 use crate::process::ProcessId;
-use crate::resp::{self, Reply};
+use crate::resp::{self, RespReply};
 use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufReader, Read, Write};
@@ -22,12 +22,12 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 const READ_LEN: usize = 64 << 10;
 
 /// A running server. Dropping it stops it and removes its folder.
-struct Process {
+struct RedisProcess {
     child: Child,
     _folder: TempDir,
 }
 
-impl Drop for Process {
+impl Drop for RedisProcess {
     fn drop(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             // What it has is wanted no more.
@@ -54,18 +54,18 @@ impl Stream for TcpStream {
 }
 
 /// A connection to one.
-pub struct Redis {
-    way: Way,
+pub struct RedisClient {
+    way: Transport,
     stream: BufReader<Box<dyn Stream>>,
     /// Commands that are not sent yet.
     waiting: Vec<u8>,
     keeps_log: bool,
-    process: Arc<Process>,
+    process: Arc<RedisProcess>,
 }
 
-impl Redis {
+impl RedisClient {
     /// Starts a server that promises this durability and connects by both ways; none where Redis is not installed.
-    pub fn start(durability: Durability, dir: &Path) -> Result<Vec<Redis>, Error> {
+    pub fn start(durability: Durability, dir: &Path) -> Result<Vec<RedisClient>, Error> {
         if Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).status().is_err() {
             crate::say("redis-server is not on PATH (Debian: redis-server); it has no figures");
             return Ok(Vec::new());
@@ -93,7 +93,7 @@ impl Redis {
             .stdout(Stdio::null())
             .spawn()
             .map_err(Error::io("cannot start redis-server"))?;
-        let process = Arc::new(Process { child, _folder: folder });
+        let process = Arc::new(RedisProcess { child, _folder: folder });
         let begin = Instant::now();
         let unix = loop {
             match UnixStream::connect(&socket) {
@@ -104,14 +104,14 @@ impl Redis {
         };
         let tcp = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(Error::io("cannot connect to Redis"))?;
         tcp.set_nodelay(true).map_err(Error::io("cannot connect to Redis"))?;
-        let over = |way, stream: Box<dyn Stream>| Redis {
+        let over = |way, stream: Box<dyn Stream>| RedisClient {
             way,
             stream: BufReader::with_capacity(READ_LEN, stream),
             waiting: Vec::new(),
             keeps_log: durability != Durability::Memory,
             process: Arc::clone(&process),
         };
-        Ok(vec![over(Way::RedisUnix, Box::new(unix)), over(Way::RedisTcp, Box::new(tcp))])
+        Ok(vec![over(Transport::RedisUnix, Box::new(unix)), over(Transport::RedisTcp, Box::new(tcp))])
     }
 
     fn flush(&mut self) -> Outcome<()> {
@@ -121,32 +121,32 @@ impl Redis {
     }
 
     /// One command, and its answer.
-    fn call(&mut self, parts: &[&[u8]]) -> Outcome<Reply> {
+    fn call(&mut self, parts: &[&[u8]]) -> Outcome<RespReply> {
         resp::ask(&mut self.waiting, parts);
         self.flush()?;
-        Reply::read(&mut self.stream)
+        RespReply::read(&mut self.stream)
     }
 }
 
-impl Contestant for Redis {
-    fn way(&self) -> Way {
+impl Contestant for RedisClient {
+    fn way(&self) -> Transport {
         self.way
     }
 
-    fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
+    fn begin(&mut self, work: WireOperation, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
         for key in keys {
             match work {
-                Work::Put => resp::ask(&mut self.waiting, &[b"SET", key, value]),
-                Work::Get => resp::ask(&mut self.waiting, &[b"GET", key]),
+                WireOperation::Put => resp::ask(&mut self.waiting, &[b"SET", key, value]),
+                WireOperation::Get => resp::ask(&mut self.waiting, &[b"GET", key]),
             }
         }
         self.flush()
     }
 
     fn finish(&mut self, value: &Bytes) -> Outcome<()> {
-        match Reply::read(&mut self.stream)? {
-            Reply::Line(text) if text == "OK" => Ok(()),
-            Reply::Value(got) if is_same(&got, value) => Ok(()),
+        match RespReply::read(&mut self.stream)? {
+            RespReply::Line(text) if text == "OK" => Ok(()),
+            RespReply::Value(got) if is_same(&got, value) => Ok(()),
             _ => Err("a value of Redis is missing or wrong".into()),
         }
     }
@@ -162,11 +162,11 @@ impl Contestant for Redis {
 
     /// Its log holds every put; a new one holds the keys alone.
     fn tidy(&mut self) -> Outcome<()> {
-        if self.keeps_log && self.way == Way::RedisUnix {
+        if self.keeps_log && self.way == Transport::RedisUnix {
             self.call(&[b"CONFIG", b"SET", b"appendonly", b"no"])?;
             self.call(&[b"CONFIG", b"SET", b"appendonly", b"yes"])?;
             let begin = Instant::now();
-            while let Reply::Value(text) = self.call(&[b"INFO", b"persistence"])? {
+            while let RespReply::Value(text) = self.call(&[b"INFO", b"persistence"])? {
                 let text = String::from_utf8_lossy(&text).into_owned();
                 if !text.contains("aof_rewrite_in_progress:1") && !text.contains("aof_rewrite_scheduled:1") {
                     break;

@@ -1,6 +1,6 @@
 //! A store of ours behind the wire, in a process of its own, and connections to it.
 
-use super::contestant::{Contestant, Outcome, Store, Way, Work, failed, is_same};
+use super::contestant::{Contestant, Outcome, StoreSetup, Transport, WireOperation, failed, is_same};
 use super::direct::{SPACE, level};
 use super::serve::SERVER;
 use crate::Error;
@@ -21,11 +21,11 @@ const LARGE_LEN: usize = 1 << 20;
 
 /// A process that serves a store. Dropped, it ends when its last connection is dropped.
 pub struct Served {
-    process: Arc<Process>,
+    process: Arc<ServerProcess>,
     durability: Durability,
 }
 
-struct Process {
+struct ServerProcess {
     child: std::sync::Mutex<Child>,
     id: ProcessId,
     folder: TempDir,
@@ -33,7 +33,7 @@ struct Process {
     key: Key,
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let Ok(child) = self.child.get_mut() else { return };
         drop(child.stdin.take());
@@ -43,12 +43,12 @@ impl Drop for Process {
 
 impl Served {
     /// Starts one.
-    pub fn start(store: Store, dir: &Path) -> Result<Served, Error> {
+    pub fn start(store: StoreSetup, dir: &Path) -> Result<Served, Error> {
         Served::start_sharing(store, dir, None)
     }
 
     /// The same; values of so many bytes are given through shared memory.
-    pub fn start_sharing(store: Store, dir: &Path, shared_from: Option<usize>) -> Result<Served, Error> {
+    pub fn start_sharing(store: StoreSetup, dir: &Path, shared_from: Option<usize>) -> Result<Served, Error> {
         let folder = tempfile::Builder::new()
             .prefix("koine-bench-")
             .tempdir_in(dir)
@@ -70,42 +70,42 @@ impl Served {
         let told = line.trim().split_once(' ').and_then(|(port, key)| Some((port.parse().ok()?, Key::new(key).ok()?)));
         let (port, key) = told.ok_or_else(|| Error::Worker("a server has ended at its start".into()))?;
         let id = ProcessId(child.id());
-        let process = Process { child: std::sync::Mutex::new(child), id, folder, port, key };
+        let process = ServerProcess { child: std::sync::Mutex::new(child), id, folder, port, key };
         Ok(Served { process: Arc::new(process), durability: level(store.durability) })
     }
 
     /// A connection by one way.
-    pub fn connect(&self, way: Way) -> Outcome<Wire> {
+    pub fn connect(&self, way: Transport) -> Outcome<WireConnection> {
         self.connect_with(way, &ClientOptions::default())
     }
 
     /// The same, of a client that behaves so.
-    pub fn connect_with(&self, way: Way, options: &ClientOptions) -> Outcome<Wire> {
+    pub fn connect_with(&self, way: Transport, options: &ClientOptions) -> Outcome<WireConnection> {
         let process = Arc::clone(&self.process);
         let kv = match way {
-            Way::Tcp => WireKv::connect_tcp(&format!("127.0.0.1:{}", process.port), &process.key, options),
+            Transport::Tcp => WireKv::connect_tcp(&format!("127.0.0.1:{}", process.port), &process.key, options),
             _ => WireKv::connect_unix(&process.folder.path().join("wire.sock"), options),
         };
         let kv = kv.map_err(failed("connect"))?;
-        Ok(Wire { way, kv, durability: self.durability, begun: VecDeque::new(), process })
+        Ok(WireConnection { way, kv, durability: self.durability, begun: VecDeque::new(), process })
     }
 }
 
-enum Begun {
+enum PendingRequest {
     Put(Pending<Commit>),
     Get(Pending<Option<Bytes>>),
 }
 
 /// A connection.
-pub struct Wire {
-    way: Way,
+pub struct WireConnection {
+    way: Transport,
     kv: WireKv,
     durability: Durability,
-    begun: VecDeque<Begun>,
-    process: Arc<Process>,
+    begun: VecDeque<PendingRequest>,
+    process: Arc<ServerProcess>,
 }
 
-impl Wire {
+impl WireConnection {
     /// A long value, as a program that makes it where the server takes it from: only its ends are written anew.
     fn in_place(&self, value: &Bytes) -> Bytes {
         let buffer = if value.len() >= LARGE_LEN { self.kv.buffer(value.len()) } else { None };
@@ -123,21 +123,21 @@ impl Wire {
     }
 }
 
-impl Contestant for Wire {
-    fn way(&self) -> Way {
+impl Contestant for WireConnection {
+    fn way(&self) -> Transport {
         self.way
     }
 
-    fn begin(&mut self, work: Work, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
+    fn begin(&mut self, work: WireOperation, keys: &[&Bytes], value: &Bytes) -> Outcome<()> {
         let _together = self.kv.gather();
         for key in keys {
             let key = Bytes::clone(key);
             self.begun.push_back(match work {
-                Work::Put => {
+                WireOperation::Put => {
                     let batch = Batch::new().put(SPACE, key, self.in_place(value));
-                    Begun::Put(self.kv.begin(batch, self.durability).map_err(failed("put"))?)
+                    PendingRequest::Put(self.kv.begin(batch, self.durability).map_err(failed("put"))?)
                 }
-                Work::Get => Begun::Get(self.kv.begin_get(SPACE, key).map_err(failed("get"))?),
+                WireOperation::Get => PendingRequest::Get(self.kv.begin_get(SPACE, key).map_err(failed("get"))?),
             });
         }
         Ok(())
@@ -145,8 +145,8 @@ impl Contestant for Wire {
 
     fn finish(&mut self, value: &Bytes) -> Outcome<()> {
         match self.begun.pop_front().ok_or("nothing is under way")? {
-            Begun::Put(pending) => pending.wait().map(drop).map_err(failed("put")),
-            Begun::Get(pending) => match pending.wait().map_err(failed("get"))? {
+            PendingRequest::Put(pending) => pending.wait().map(drop).map_err(failed("put")),
+            PendingRequest::Get(pending) => match pending.wait().map_err(failed("get"))? {
                 Some(got) if is_same(&got, value) => Ok(()),
                 _ => Err("a value is missing or wrong".into()),
             },
@@ -155,8 +155,8 @@ impl Contestant for Wire {
 
     fn is_ready(&mut self) -> Outcome<bool> {
         Ok(match self.begun.front() {
-            Some(Begun::Put(pending)) => pending.is_ready(),
-            Some(Begun::Get(pending)) => pending.is_ready(),
+            Some(PendingRequest::Put(pending)) => pending.is_ready(),
+            Some(PendingRequest::Get(pending)) => pending.is_ready(),
             None => false,
         })
     }

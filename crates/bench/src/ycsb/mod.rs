@@ -21,7 +21,7 @@ const RECORD_LEN_MIN: u64 = 32;
 
 /// What is measured and how long.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
+pub struct KvArguments {
     /// Few records, one thread, one second for each workload; no claim can be made from it
     #[arg(long)]
     pub quick: bool,
@@ -67,9 +67,9 @@ pub struct Arguments {
     pub only: Option<String>,
 }
 
-impl Default for Arguments {
-    fn default() -> Arguments {
-        Arguments {
+impl Default for KvArguments {
+    fn default() -> KvArguments {
+        KvArguments {
             quick: false,
             reference_program: None,
             report: None,
@@ -88,7 +88,7 @@ impl Default for Arguments {
     }
 }
 
-impl Arguments {
+impl KvArguments {
     fn check(&self) -> Result<(), Error> {
         let wrong = |text: &str| Err(Error::Argument(text.into()));
         if self.reference_program.is_some() && !self.references.is_empty() {
@@ -140,11 +140,14 @@ impl Arguments {
 }
 
 /// Runs the benchmark as its arguments say.
-pub fn run(arguments: &Arguments) -> Result<Report, Error> {
+pub fn run(arguments: &KvArguments) -> Result<Report, Error> {
     arguments.check()?;
     if let Some(program) = &arguments.reference_program {
-        let whole = arguments.parts || arguments.quick;
-        let stretches = if whole { Vec::new() } else { side_by_side::stretches("--threads", &arguments.threads) };
+        let stretches = match (arguments.quick, arguments.parts) {
+            (true, _) => Vec::new(),
+            (false, true) => side_by_side::each_cell(parts::names(arguments)),
+            (false, false) => plan::stretches(arguments),
+        };
         let comparison = Comparison {
             benchmark: "kv",
             program,
@@ -185,25 +188,25 @@ mod tests {
     #[derive(clap::Parser)]
     struct Program {
         #[command(flatten)]
-        arguments: Arguments,
+        arguments: KvArguments,
     }
 
     #[test]
     fn the_command_line_and_the_defaults_agree() {
         let parsed = <Program as clap::Parser>::try_parse_from(["bench"]).unwrap().arguments;
-        assert_eq!(format!("{parsed:?}"), format!("{:?}", Arguments::default()));
+        assert_eq!(format!("{parsed:?}"), format!("{:?}", KvArguments::default()));
     }
 
     #[test]
     fn senseless_arguments_are_refused_with_what_to_do() {
-        let base = Arguments::default();
+        let base = KvArguments::default();
         for (arguments, word) in [
-            (Arguments { record_lens: vec![8], ..base.clone() }, "--record-size"),
-            (Arguments { records: Some(0), ..base.clone() }, "--records"),
-            (Arguments { memory: 1 << 20, ..base.clone() }, "--memory"),
-            (Arguments { threads: vec![0], ..base.clone() }, "--threads"),
-            (Arguments { duration: f64::NAN, ..base.clone() }, "--duration"),
-            (Arguments { rounds: 0, ..base.clone() }, "--rounds"),
+            (KvArguments { record_lens: vec![8], ..base.clone() }, "--record-size"),
+            (KvArguments { records: Some(0), ..base.clone() }, "--records"),
+            (KvArguments { memory: 1 << 20, ..base.clone() }, "--memory"),
+            (KvArguments { threads: vec![0], ..base.clone() }, "--threads"),
+            (KvArguments { duration: f64::NAN, ..base.clone() }, "--duration"),
+            (KvArguments { rounds: 0, ..base.clone() }, "--rounds"),
         ] {
             let message = arguments.check().unwrap_err().to_string();
             assert!(message.contains(word), "{message}");

@@ -7,7 +7,7 @@
 //! - Log: the longest write of it for a commit that nobody syncs, while a checkpoint is under way; without it, none is.
 //! - Filter: look-ups of absent keys whose leaves are not in memory, alone and followed by the insert of the key.
 
-use super::Arguments;
+use super::KvArguments;
 use crate::Error;
 use crate::figures::Figures;
 use crate::report::{OURS, Report};
@@ -39,14 +39,14 @@ const MEMORY_SMALL: u64 = 32 << 20;
 
 /// How much is done.
 #[derive(Clone, Copy)]
-struct Scale {
+struct PartScale {
     records: u64,
     updates: u64,
     ranges: u64,
     looks: u64,
 }
 
-type Case = fn(&Path, Scale, bool) -> Outcome<Vec<f64>>;
+type Case = fn(&Path, PartScale, bool) -> Outcome<Vec<f64>>;
 /// What is measured, in which unit, and which way is good.
 type Measured = (&'static str, &'static str, Better);
 
@@ -71,10 +71,10 @@ const CASES: [(Case, &[Measured]); 5] = [
 ];
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &KvArguments, report: &mut Report) -> Result<(), Error> {
     let scale = match arguments.quick {
-        true => Scale { records: 20_000, updates: 5_000, ranges: 2_000, looks: 500 },
-        false => Scale { records: 1_000_000, updates: 300_000, ranges: 100_000, looks: 10_000 },
+        true => PartScale { records: 20_000, updates: 5_000, ranges: 2_000, looks: 500 },
+        false => PartScale { records: 1_000_000, updates: 300_000, ranges: 100_000, looks: 10_000 },
     };
     for (case, rows) in CASES {
         if !rows.iter().any(|(name, ..)| arguments.only.as_ref().is_none_or(|text| name.contains(text.as_str()))) {
@@ -103,6 +103,16 @@ pub fn measure(arguments: &Arguments, report: &mut Report) -> Result<(), Error> 
         }
     }
     Ok(())
+}
+
+/// A name of each case that was asked for.
+pub fn names(arguments: &KvArguments) -> Vec<String> {
+    let wanted = |name: &&str| arguments.only.as_ref().is_none_or(|text| name.contains(text.as_str()));
+    CASES
+        .iter()
+        .flat_map(|(_, rows)| rows.iter().map(|(name, ..)| *name).filter(wanted).take(1))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -144,7 +154,7 @@ fn written_len() -> Outcome<u64> {
     field.and_then(|text| text.trim().parse().ok()).ok_or_else(|| "the system does not count bytes written".into())
 }
 
-fn absorption(path: &Path, scale: Scale, absorbs: bool) -> Outcome<Vec<f64>> {
+fn absorption(path: &Path, scale: PartScale, absorbs: bool) -> Outcome<Vec<f64>> {
     let engine = loaded(path, Options::default().memory_len, true, scale.records)?;
     let (values, chooser) = (Values::new(VALUE_LEN), Chooser::new(Distribution::Zipfian, scale.records));
     let mut numbers = Numbers::new(3);
@@ -166,7 +176,7 @@ fn absorption(path: &Path, scale: Scale, absorbs: bool) -> Outcome<Vec<f64>> {
     Ok(vec![rate, written as f64 / (updates * RECORD_LEN) as f64])
 }
 
-fn log(path: &Path, scale: Scale, beside: bool) -> Outcome<Vec<f64>> {
+fn log(path: &Path, scale: PartScale, beside: bool) -> Outcome<Vec<f64>> {
     let engine = loaded(path, Options::default().memory_len, true, scale.records)?;
     let (values, mut numbers) = (Values::new(VALUE_LEN), Numbers::new(7));
     let is_over = AtomicBool::new(false);
@@ -192,7 +202,7 @@ fn log(path: &Path, scale: Scale, beside: bool) -> Outcome<Vec<f64>> {
     Ok(vec![longest.as_secs_f64() * 1000.0])
 }
 
-fn seek(path: &Path, scale: Scale, seeks: bool) -> Outcome<Vec<f64>> {
+fn seek(path: &Path, scale: PartScale, seeks: bool) -> Outcome<Vec<f64>> {
     let engine = loaded(path, 512 << 20, true, scale.records)?;
     let (view, values) = (engine.view(), Values::new(VALUE_LEN));
     let mut numbers = Numbers::new(4);
@@ -235,7 +245,7 @@ fn cold(path: &Path, filters: bool, records: u64) -> Outcome<Engine> {
     Ok(engine)
 }
 
-fn upper_bound(path: &Path, scale: Scale, bounds: bool) -> Outcome<Vec<f64>> {
+fn upper_bound(path: &Path, scale: PartScale, bounds: bool) -> Outcome<Vec<f64>> {
     let engine = cold(path, false, scale.records)?;
     let (view, values) = (engine.view(), Values::new(VALUE_LEN));
     let mut numbers = Numbers::new(5);
@@ -267,7 +277,7 @@ fn upper_bound(path: &Path, scale: Scale, bounds: bool) -> Outcome<Vec<f64>> {
     Ok(vec![rate])
 }
 
-fn filter(path: &Path, scale: Scale, filters: bool) -> Outcome<Vec<f64>> {
+fn filter(path: &Path, scale: PartScale, filters: bool) -> Outcome<Vec<f64>> {
     let engine = cold(path, filters, scale.records)?;
     let mut numbers = Numbers::new(6);
     let mut absent = || numbers.below(scale.records) * SPREAD + 1 + numbers.below(SPREAD - 1);
@@ -306,7 +316,7 @@ mod tests {
 
     #[test]
     fn every_part_is_measured_with_it_and_without() {
-        let scale = Scale { records: 3000, updates: 3000, ranges: 50, looks: 50 };
+        let scale = PartScale { records: 3000, updates: 3000, ranges: 50, looks: 50 };
         for (case, rows) in CASES {
             for with_part in [true, false] {
                 let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! The sets of records that the workloads are done on.
 
-use super::Arguments;
+use super::KvArguments;
 use crate::stores::data::KEY_LEN;
 use crate::stores::kinds::{Level, Memory};
-use crate::stores::workload::{Distribution, Work, Workload};
+use crate::stores::workload::{Distribution, Workload, WorkloadRun};
 
 /// Bytes of keys and values where everything fits into memory.
 const IN_MEMORY_LEN: u64 = 80 << 20;
@@ -15,7 +15,7 @@ const QUICK_RECORDS: u64 = 20_000;
 
 /// Records of one length in stores of one kind, and how they are used.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Set {
+pub struct RecordSet {
     /// Length of a value in bytes.
     pub value_len: usize,
     /// What commits survive.
@@ -32,7 +32,7 @@ pub struct Set {
     pub memory: Memory,
 }
 
-impl Set {
+impl RecordSet {
     /// How the names of its cases begin.
     pub fn name(&self) -> String {
         let size = crate::s3::show_size(self.value_len as u64);
@@ -74,9 +74,9 @@ impl Set {
     }
 
     /// What a worker is told.
-    pub fn work(&self, workload: Workload, seconds: f64) -> Work {
+    pub fn work(&self, workload: Workload, seconds: f64) -> WorkloadRun {
         let distribution = if workload == Workload::D { Distribution::Latest } else { self.distribution };
-        Work {
+        WorkloadRun {
             workload,
             distribution,
             level: self.level,
@@ -89,7 +89,7 @@ impl Set {
 }
 
 /// All sets that were asked for.
-pub fn sets(arguments: &Arguments) -> Vec<Set> {
+pub fn sets(arguments: &KvArguments) -> Vec<RecordSet> {
     let mut sets = Vec::new();
     let distributions: &[Distribution] =
         if arguments.uniform { &[Distribution::Zipfian, Distribution::Uniform] } else { &[Distribution::Zipfian] };
@@ -104,7 +104,7 @@ pub fn sets(arguments: &Arguments) -> Vec<Set> {
             for level in [Level::Written, Level::Sync] {
                 for distribution in distributions.iter().copied() {
                     for threads in arguments.threads.iter().copied() {
-                        sets.push(Set { value_len, level, threads, distribution, records, limit_len, memory });
+                        sets.push(RecordSet { value_len, level, threads, distribution, records, limit_len, memory });
                     }
                 }
             }
@@ -119,14 +119,21 @@ pub fn sets(arguments: &Arguments) -> Vec<Set> {
     sets
 }
 
+/// What two programs do in turn: a set each.
+pub fn stretches(arguments: &KvArguments) -> Vec<Vec<String>> {
+    let options = |set: RecordSet| [("--only", set.full_name()), ("--threads", set.threads.to_string())];
+    let stretch = |set| options(set).into_iter().flat_map(|(option, value)| [option.to_owned(), value]).collect();
+    sets(arguments).into_iter().map(stretch).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_full_plan_has_all_that_is_asked_for_once() {
-        let all = sets(&Arguments { uniform: true, ..Arguments::default() });
-        let mut names: Vec<String> = all.iter().map(Set::full_name).collect();
+        let all = sets(&KvArguments { uniform: true, ..KvArguments::default() });
+        let mut names: Vec<String> = all.iter().map(RecordSet::full_name).collect();
         for name in ["1 KiB unsynced x1", "100 B over memory synced x8", "1 KiB synced uniform x4"] {
             assert!(names.contains(&name.to_owned()), "{name} of {names:?}");
         }
@@ -147,7 +154,7 @@ mod tests {
 
     #[test]
     fn goals_are_higher_where_writes_are_synced() {
-        let all = sets(&Arguments::default());
+        let all = sets(&KvArguments::default());
         let synced = all.iter().find(|set| set.level == Level::Sync).unwrap();
         assert!(synced.goal(Workload::A) > 1.1 && all[0].goal(Workload::A) < 1.1);
     }

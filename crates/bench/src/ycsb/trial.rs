@@ -2,8 +2,8 @@
 //!
 //! Stores take turns at going first. A round begins with fresh workers and empty stores.
 
-use super::Arguments;
-use super::plan::Set;
+use super::KvArguments;
+use super::plan::RecordSet;
 use crate::Error;
 use crate::budget::Budget;
 use crate::figures::Figures;
@@ -11,7 +11,7 @@ use crate::report::{Latency, OURS, Report};
 use crate::say;
 use crate::statistics::Better;
 use crate::stores::MemoryGroup;
-use crate::stores::child::{Start, Worker};
+use crate::stores::child::{WorkerProcess, WorkerStart};
 use crate::stores::data::KEY_LEN;
 use crate::stores::kinds::StoreKind;
 use crate::stores::measured::Measured;
@@ -22,7 +22,7 @@ const MIB: f64 = 1_048_576.0;
 
 /// What was found of one workload.
 #[derive(Debug, Clone, Default)]
-struct Found {
+struct WorkloadFigures {
     rate: Figures,
     p50_ms: Figures,
     p99_ms: Figures,
@@ -37,17 +37,17 @@ struct Costs {
 }
 
 /// A store at work.
-struct Contestant {
+struct YcsbContestant {
     kind: StoreKind,
-    worker: Option<Worker>,
+    worker: Option<WorkerProcess>,
     put_len: u64,
 }
 
 /// Measures all sets and adds their rows to the report.
 pub fn measure(
-    arguments: &Arguments,
+    arguments: &KvArguments,
     field: &[StoreKind],
-    sets: &[Set],
+    sets: &[RecordSet],
     budget: &mut Budget,
     report: &mut Report,
 ) -> Result<(), Error> {
@@ -64,9 +64,9 @@ pub fn measure(
         let field: Vec<StoreKind> = field.iter().filter(fits).copied().collect();
         budget.expect(set.workloads().count() * field.len());
         let workloads: Vec<Workload> = set.workloads().collect();
-        let (mut found, mut costs) = (vec![Found::default(); workloads.len()], Costs::default());
+        let (mut found, mut costs) = (vec![WorkloadFigures::default(); workloads.len()], Costs::default());
         for round in 0..arguments.rounds() {
-            let mut trial = Trial { arguments, set, budget, round, errors: &mut report.errors };
+            let mut trial = YcsbTrial { arguments, set, budget, round, errors: &mut report.errors };
             trial.run(&field, &workloads, &mut found, &mut costs)?;
         }
         add_rows(set, &field, &workloads, &found, &costs, report);
@@ -74,31 +74,31 @@ pub fn measure(
     Ok(())
 }
 
-struct Trial<'a> {
-    arguments: &'a Arguments,
-    set: &'a Set,
+struct YcsbTrial<'a> {
+    arguments: &'a KvArguments,
+    set: &'a RecordSet,
     budget: &'a mut Budget,
     round: usize,
     errors: &'a mut Vec<String>,
 }
 
-impl Trial<'_> {
+impl YcsbTrial<'_> {
     fn run(
         &mut self,
         field: &[StoreKind],
         workloads: &[Workload],
-        found: &mut [Found],
+        found: &mut [WorkloadFigures],
         costs: &mut Costs,
     ) -> Result<(), Error> {
         let mut contestants = Vec::new();
         for kind in field.iter().copied() {
-            contestants.push(Contestant { kind, worker: Some(self.begin(kind)?), put_len: 0 });
+            contestants.push(YcsbContestant { kind, worker: Some(self.begin(kind)?), put_len: 0 });
         }
         for (workload, found) in workloads.iter().zip(found) {
             self.workload(*workload, &mut contestants, found);
         }
         for contestant in &mut contestants {
-            let closed = contestant.worker.as_mut().map(Worker::close).transpose();
+            let closed = contestant.worker.as_mut().map(WorkerProcess::close).transpose();
             let closed = self.keep(contestant, "close", closed).flatten();
             let name = contestant.kind.name();
             let own_memory = closed.and_then(|Closed { own_memory_len, .. }| own_memory_len);
@@ -109,14 +109,15 @@ impl Trial<'_> {
         Ok(())
     }
 
-    fn begin(&self, kind: StoreKind) -> Result<Worker, Error> {
+    fn begin(&self, kind: StoreKind) -> Result<WorkerProcess, Error> {
         let limit_len = self.set.limit_len;
-        let mut worker = Worker::start(Start { kind, dir: &self.arguments.dir, limit_len, traced: false })?;
+        let mut worker =
+            WorkerProcess::start(WorkerStart { kind, dir: &self.arguments.dir, limit_len, traced: false })?;
         worker.open(self.set.memory)?;
         Ok(worker)
     }
 
-    fn workload(&mut self, workload: Workload, contestants: &mut [Contestant], found: &mut Found) {
+    fn workload(&mut self, workload: Workload, contestants: &mut [YcsbContestant], found: &mut WorkloadFigures) {
         let mut shown = Vec::new();
         let count = contestants.len();
         for turn in 0..count {
@@ -137,7 +138,7 @@ impl Trial<'_> {
     }
 
     /// `None` when it failed, or when the time of a quick run is over.
-    fn sample(&mut self, workload: Workload, contestant: &mut Contestant) -> Option<Measured> {
+    fn sample(&mut self, workload: Workload, contestant: &mut YcsbContestant) -> Option<Measured> {
         let seconds = self.budget.next()?;
         let work = self.set.work(workload, seconds);
         let done = contestant.worker.as_mut()?.work(&work);
@@ -147,7 +148,7 @@ impl Trial<'_> {
     }
 
     /// What failed is an error of the report, and its store is out of the round.
-    fn keep<T>(&mut self, contestant: &mut Contestant, doing: &str, done: Result<T, Error>) -> Option<T> {
+    fn keep<T>(&mut self, contestant: &mut YcsbContestant, doing: &str, done: Result<T, Error>) -> Option<T> {
         done.inspect_err(|error| {
             let name = contestant.kind.name();
             say(&format!("{}: {doing}: {name}: {error}", self.set.full_name()));
@@ -162,10 +163,10 @@ impl Trial<'_> {
 }
 
 fn add_rows(
-    set: &Set,
+    set: &RecordSet,
     field: &[StoreKind],
     workloads: &[Workload],
-    found: &[Found],
+    found: &[WorkloadFigures],
     costs: &Costs,
     report: &mut Report,
 ) {

@@ -3,9 +3,9 @@
 //! These do not depend on how fast the machine is, so they are measured in few rounds and with as little memory as an
 //! embedding program would give.
 
-use super::super::Arguments;
+use super::super::EngineArguments;
 use super::names;
-use super::plan::{Cell, IN_FLIGHT, Set};
+use super::plan::{IN_FLIGHT, KvCell, KvSet};
 use super::trial::loading;
 use crate::Error;
 use crate::budget::Budget;
@@ -14,7 +14,7 @@ use crate::report::OURS;
 use crate::report::Report;
 use crate::say;
 use crate::statistics::Better;
-use crate::stores::child::{Start, Worker};
+use crate::stores::child::{WorkerProcess, WorkerStart};
 use crate::stores::data::KEY_LEN;
 use crate::stores::flushes;
 use crate::stores::kinds::{Level, Memory, StoreKind};
@@ -43,7 +43,7 @@ struct Cost {
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct CostFigures {
     load_written: Figures,
     overwrite_written: Figures,
     disk: Figures,
@@ -52,7 +52,13 @@ struct Found {
 }
 
 /// Measures the costs of each set and adds their rows.
-pub fn measure(arguments: &Arguments, field: &[StoreKind], sets: &[Set], budget: &mut Budget, report: &mut Report) {
+pub fn measure(
+    arguments: &EngineArguments,
+    field: &[StoreKind],
+    sets: &[KvSet],
+    budget: &mut Budget,
+    report: &mut Report,
+) {
     for set in sets {
         let wanted = |case: &str| arguments.names(&format!("{}: {case}", set.name()));
         if CASES.iter().any(|case| wanted(case)) {
@@ -64,7 +70,8 @@ pub fn measure(arguments: &Arguments, field: &[StoreKind], sets: &[Set], budget:
     }
 }
 
-const LOAD_WRITTEN: &str = "bytes written, load at random";
+/// The first of the rows, which are measured together.
+pub const LOAD_WRITTEN: &str = "bytes written, load at random";
 const OVERWRITE_WRITTEN: &str = "bytes written, synced overwrites";
 const DISK: &str = "space on disk";
 const MEMORY_PEAK: &str = "own memory";
@@ -73,8 +80,8 @@ const CASES: [&str; 5] = [LOAD_WRITTEN, OVERWRITE_WRITTEN, DISK, MEMORY_PEAK, IT
 const FLUSHES_ONE: &str = "flushes a commit, one writer";
 const FLUSHES_MANY: &str = "flushes a commit, 32 in flight";
 
-fn costs_of(arguments: &Arguments, field: &[StoreKind], set: &Set, budget: &mut Budget, report: &mut Report) {
-    let mut found = Found::default();
+fn costs_of(arguments: &EngineArguments, field: &[StoreKind], set: &KvSet, budget: &mut Budget, report: &mut Report) {
+    let mut found = CostFigures::default();
     for round in 0..arguments.rounds().min(ROUNDS) {
         for kind in field {
             if budget.is_over() {
@@ -108,9 +115,9 @@ fn costs_of(arguments: &Arguments, field: &[StoreKind], set: &Set, budget: &mut 
     add(&found.item_bytes, ITEM, "bytes");
 }
 
-fn cost(arguments: &Arguments, kind: StoreKind, set: &Set) -> Result<Cost, Error> {
-    let start = Start { kind, dir: &arguments.dir, limit_len: None, traced: false };
-    let mut worker = Worker::start(start)?;
+fn cost(arguments: &EngineArguments, kind: StoreKind, set: &KvSet) -> Result<Cost, Error> {
+    let start = WorkerStart { kind, dir: &arguments.dir, limit_len: None, traced: false };
+    let mut worker = WorkerProcess::start(start)?;
     worker.open(MEMORY)?;
     worker.run(&loading(set))?;
     let settled = worker.settle()?;
@@ -137,12 +144,12 @@ fn cost(arguments: &Arguments, kind: StoreKind, set: &Set) -> Result<Cost, Error
 }
 
 /// Synced overwrites in a number that is known.
-fn overwrites(set: &Set, in_flight: usize, operations: u64) -> Phase {
-    let cell = Cell { kind: Kind::Overwrite, level: Level::Sync, threads: 1, in_flight };
+fn overwrites(set: &KvSet, in_flight: usize, operations: u64) -> Phase {
+    let cell = KvCell { kind: Kind::Overwrite, level: Level::Sync, threads: 1, in_flight };
     Phase { operations: Some(operations), ..cell.phase(set, 0.0) }
 }
 
-fn flushes_of(arguments: &Arguments, field: &[StoreKind], set: &Set, budget: &mut Budget, report: &mut Report) {
+fn flushes_of(arguments: &EngineArguments, field: &[StoreKind], set: &KvSet, budget: &mut Budget, report: &mut Report) {
     let (mut one, mut many, mut inside) = (Figures::default(), Figures::default(), None);
     if flushes::can_trace() {
         for kind in field {
@@ -151,7 +158,7 @@ fn flushes_of(arguments: &Arguments, field: &[StoreKind], set: &Set, budget: &mu
             }
             let counted = flushes_of_store(arguments, *kind, set).unwrap_or_else(|error| {
                 report.errors.push(format!("{}: flushes of {}: {error}", set.name(), kind.name()));
-                Counted::default()
+                FlushCount::default()
             });
             one.push(kind.name(), counted.one);
             many.push(kind.name(), counted.many);
@@ -175,17 +182,17 @@ fn flushes_of(arguments: &Arguments, field: &[StoreKind], set: &Set, budget: &mu
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct FlushCount {
     one: Option<f64>,
     many: Option<f64>,
     /// By the store's own count.
     inside: Option<f64>,
 }
 
-fn flushes_of_store(arguments: &Arguments, kind: StoreKind, set: &Set) -> Result<Counted, Error> {
+fn flushes_of_store(arguments: &EngineArguments, kind: StoreKind, set: &KvSet) -> Result<FlushCount, Error> {
     let (none, _) = traced(arguments, kind, set, None)?;
     let (one, inside) = traced(arguments, kind, set, Some(1))?;
-    let mut counted = Counted { one: Some(per_commit(one, none)), many: None, inside };
+    let mut counted = FlushCount { one: Some(per_commit(one, none)), many: None, inside };
     if !arguments.quick {
         let (many, _) = traced(arguments, kind, set, Some(IN_FLIGHT))?;
         counted.many = Some(per_commit(many, none));
@@ -199,15 +206,15 @@ fn per_commit(with: u64, without: u64) -> f64 {
 
 /// Flushes of a worker from its start to its end; and, inside, those of a commit.
 fn traced(
-    arguments: &Arguments,
+    arguments: &EngineArguments,
     kind: StoreKind,
-    set: &Set,
+    set: &KvSet,
     in_flight: Option<usize>,
 ) -> Result<(u64, Option<f64>), Error> {
-    let start = Start { kind, dir: &arguments.dir, limit_len: None, traced: true };
-    let mut worker = Worker::start(start)?;
+    let start = WorkerStart { kind, dir: &arguments.dir, limit_len: None, traced: true };
+    let mut worker = WorkerProcess::start(start)?;
     worker.open(MEMORY)?;
-    let small = Set { items: set.items.min(TRACED_ITEMS), ..set.clone() };
+    let small = KvSet { items: set.items.min(TRACED_ITEMS), ..set.clone() };
     worker.run(&loading(&small))?;
     let mut inside = None;
     if let Some(in_flight) = in_flight {

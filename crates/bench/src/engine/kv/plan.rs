@@ -1,6 +1,6 @@
 //! Which sets of items are loaded and what is measured on each.
 
-use super::super::Arguments;
+use super::super::EngineArguments;
 use crate::stores::data::{KEY_LEN, VALUE_LEN_MIN};
 use crate::stores::kinds::{Level, Memory, StoreKind};
 use crate::stores::worker::{Kind, Order, Phase};
@@ -18,7 +18,7 @@ const MEMORY: Memory = Memory { total_len: 1 << 30 };
 
 /// One thing that is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cell {
+pub struct KvCell {
     /// What is done.
     pub kind: Kind,
     /// What commits survive.
@@ -31,7 +31,7 @@ pub struct Cell {
 
 /// Items that are loaded, and the cells measured on them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Set {
+pub struct KvSet {
     /// Length of a value in bytes.
     pub value_len: usize,
     /// How many.
@@ -41,12 +41,12 @@ pub struct Set {
     /// What each store may use of it.
     pub memory: Memory,
     /// In order of measuring.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<KvCell>,
 }
 
 /// A row that is judged: references, the end of its name, and its goal.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Asked {
+pub struct RowSpec {
     /// Added to the name of the case.
     pub suffix: &'static str,
     /// Against these.
@@ -58,11 +58,11 @@ pub struct Asked {
 const ALL: &[StoreKind] = &StoreKind::REFERENCES;
 const OTHERS: &[StoreKind] = &[StoreKind::Redb, StoreKind::Fjall, StoreKind::Rocksdb];
 
-const fn cell(kind: Kind, level: Level, threads: usize) -> Cell {
-    Cell { kind, level, threads, in_flight: 1 }
+const fn cell(kind: Kind, level: Level, threads: usize) -> KvCell {
+    KvCell { kind, level, threads, in_flight: 1 }
 }
 
-impl Cell {
+impl KvCell {
     /// Its name in reports, without that of its set.
     pub fn name(&self) -> String {
         let what = match self.kind {
@@ -98,7 +98,7 @@ impl Cell {
     }
 
     /// The work that a worker is given.
-    pub fn phase(&self, set: &Set, seconds: f64) -> Phase {
+    pub fn phase(&self, set: &KvSet, seconds: f64) -> Phase {
         Phase {
             kind: self.kind,
             level: self.level,
@@ -112,7 +112,7 @@ impl Cell {
     }
 }
 
-impl Set {
+impl KvSet {
     /// How it begins the names of its cases.
     pub fn name(&self) -> String {
         let size = crate::s3::show_size(self.value_len as u64);
@@ -133,13 +133,13 @@ impl Set {
     }
 
     /// What the issue asks of a cell of this set.
-    pub fn asked(&self, cell: &Cell) -> Vec<Asked> {
-        let all = |goal| vec![Asked { suffix: "", references: ALL, goal }];
+    pub fn asked(&self, cell: &KvCell) -> Vec<RowSpec> {
+        let all = |goal| vec![RowSpec { suffix: "", references: ALL, goal }];
         match cell.kind {
             // LMDB verifies nothing, so it is judged apart.
             Kind::Read { .. } | Kind::Scan if self.limit_len.is_none() => vec![
-                Asked { suffix: " beside LMDB", references: &[StoreKind::Lmdb], goal: 0.7 },
-                Asked { suffix: " beside the others", references: OTHERS, goal: 1.0 },
+                RowSpec { suffix: " beside LMDB", references: &[StoreKind::Lmdb], goal: 0.7 },
+                RowSpec { suffix: " beside the others", references: OTHERS, goal: 1.0 },
             ],
             Kind::Overwrite if cell.level == Level::Sync && cell.threads == 1 && cell.in_flight == 1 => all(1.2),
             _ => all(1.0),
@@ -147,10 +147,10 @@ impl Set {
     }
 }
 
-fn in_memory(arguments: &Arguments, value_len: usize) -> Set {
+fn in_memory(arguments: &EngineArguments, value_len: usize) -> KvSet {
     let items = IN_MEMORY_LEN / (KEY_LEN + value_len) as u64;
     let read = |pinned, threads| cell(Kind::Read { pinned }, Level::Written, threads);
-    let many = Cell { in_flight: IN_FLIGHT, ..cell(Kind::Overwrite, Level::Sync, 1) };
+    let many = KvCell { in_flight: IN_FLIGHT, ..cell(Kind::Overwrite, Level::Sync, 1) };
     let cells = vec![
         cell(Kind::Load(Order::Ascending), Level::Written, 1),
         cell(Kind::Load(Order::Random), Level::Written, 1),
@@ -169,13 +169,13 @@ fn in_memory(arguments: &Arguments, value_len: usize) -> Set {
         cell(Kind::Mixed, Level::Sync, 1),
         cell(Kind::Mixed, Level::Sync, THREADS),
     ];
-    Set { value_len, items: arguments.items.unwrap_or(items), limit_len: None, memory: MEMORY, cells }
+    KvSet { value_len, items: arguments.items.unwrap_or(items), limit_len: None, memory: MEMORY, cells }
 }
 
-fn over_memory(arguments: &Arguments, value_len: usize) -> Set {
+fn over_memory(arguments: &EngineArguments, value_len: usize) -> KvSet {
     let limit_len = arguments.memory;
     let items = TIMES_MEMORY * limit_len / (KEY_LEN + value_len) as u64;
-    let many = Cell { in_flight: IN_FLIGHT, ..cell(Kind::Overwrite, Level::Sync, 1) };
+    let many = KvCell { in_flight: IN_FLIGHT, ..cell(Kind::Overwrite, Level::Sync, 1) };
     let cells = vec![
         cell(Kind::Load(Order::Ascending), Level::Written, 1),
         cell(Kind::Read { pinned: false }, Level::Written, 1),
@@ -190,18 +190,18 @@ fn over_memory(arguments: &Arguments, value_len: usize) -> Set {
         cell(Kind::Insert, Level::Written, 1),
     ];
     let memory = Memory { total_len: usize::try_from(limit_len / 2).unwrap_or(usize::MAX) };
-    Set { value_len, items: arguments.items.unwrap_or(items), limit_len: Some(limit_len), memory, cells }
+    KvSet { value_len, items: arguments.items.unwrap_or(items), limit_len: Some(limit_len), memory, cells }
 }
 
 /// The full plan: everything, for each length of values, in memory and larger than it.
-pub fn full(arguments: &Arguments) -> Vec<Set> {
+pub fn full(arguments: &EngineArguments) -> Vec<KvSet> {
     let lengths = arguments.value_lens.iter().map(|length| (*length as usize).max(VALUE_LEN_MIN));
     let in_memory = lengths.clone().map(|length| in_memory(arguments, length));
     in_memory.chain(lengths.map(|length| over_memory(arguments, length))).collect()
 }
 
 /// The quick plan: the middle length in memory, the longest one over it, and few cells of each.
-pub fn quick(arguments: &Arguments) -> Vec<Set> {
+pub fn quick(arguments: &EngineArguments) -> Vec<KvSet> {
     let mut lengths: Vec<usize> = arguments.value_lens.iter().map(|length| *length as usize).collect();
     lengths.sort_unstable();
     let (Some(&middle), Some(&longest)) = (lengths.get(lengths.len() / 2), lengths.last()) else { return Vec::new() };
@@ -215,7 +215,7 @@ pub fn quick(arguments: &Arguments) -> Vec<Set> {
         Kind::Mixed => cell.level == Level::Written && cell.threads > 1,
         Kind::Insert => false,
     });
-    let quick = Arguments { memory: arguments.memory.min(QUICK_MEMORY_LEN), ..arguments.clone() };
+    let quick = EngineArguments { memory: arguments.memory.min(QUICK_MEMORY_LEN), ..arguments.clone() };
     let mut large = over_memory(&quick, longest);
     large
         .cells
@@ -230,10 +230,10 @@ const QUICK_MEMORY_LEN: u64 = 80 << 20;
 mod tests {
     use super::*;
 
-    fn rows(sets: &[Set]) -> Vec<String> {
-        let named = |set: &Set| {
+    fn rows(sets: &[KvSet]) -> Vec<String> {
+        let named = |set: &KvSet| {
             let cells = set.cells.iter().map(|cell| (cell, set.asked(cell))).collect::<Vec<_>>();
-            let name = |cell: &Cell, asked: &Asked| format!("{}: {}{}", set.name(), cell.name(), asked.suffix);
+            let name = |cell: &KvCell, asked: &RowSpec| format!("{}: {}{}", set.name(), cell.name(), asked.suffix);
             cells.iter().flat_map(|(cell, asked)| asked.iter().map(|asked| name(cell, asked))).collect::<Vec<_>>()
         };
         sets.iter().flat_map(named).collect()
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_full_plan_has_all_that_the_issue_names_once() {
-        let rows = rows(&full(&Arguments::default()));
+        let rows = rows(&full(&EngineArguments::default()));
         for size in ["100 B", "400 B", "1 KiB"] {
             for case in
                 ["load in order", "overwrite synced x1", "overwrite synced 32 in flight", "mixed 50/50 synced x8"]
@@ -261,14 +261,14 @@ mod tests {
 
     #[test]
     fn the_quick_plan_leaves_room_for_the_other_groups() {
-        let plan = quick(&Arguments::default());
+        let plan = quick(&EngineArguments::default());
         assert!(rows(&plan).len() <= 11, "{:?}", rows(&plan));
         assert!(plan.iter().any(|set| set.limit_len.is_some()));
     }
 
     #[test]
     fn data_over_memory_is_four_times_the_limit() {
-        for set in full(&Arguments::default()) {
+        for set in full(&EngineArguments::default()) {
             if let Some(limit) = set.limit_len {
                 let data = set.items * (KEY_LEN + set.value_len) as u64;
                 assert!(data > 39 * limit / 10 && data <= 4 * limit);
@@ -278,12 +278,12 @@ mod tests {
 
     #[test]
     fn goals_are_those_of_the_issue() {
-        let set = in_memory(&Arguments::default(), 400);
-        let goal = |cell: Cell| set.asked(&cell).iter().map(|asked| asked.goal).collect::<Vec<_>>();
+        let set = in_memory(&EngineArguments::default(), 400);
+        let goal = |cell: KvCell| set.asked(&cell).iter().map(|asked| asked.goal).collect::<Vec<_>>();
         assert_eq!(goal(cell(Kind::Overwrite, Level::Sync, 1)), [1.2]);
         assert_eq!(goal(cell(Kind::Overwrite, Level::Sync, 8)), [1.0]);
         assert_eq!(goal(cell(Kind::Scan, Level::Written, 1)), [0.7, 1.0]);
-        let over = over_memory(&Arguments::default(), 400);
+        let over = over_memory(&EngineArguments::default(), 400);
         assert_eq!(over.asked(&cell(Kind::Scan, Level::Written, 1)).len(), 1);
     }
 }

@@ -3,9 +3,9 @@
 //! Stores take turns at going first. A load begins with a fresh worker and an empty store; the cells after it use what
 //! it loaded.
 
-use super::super::Arguments;
+use super::super::EngineArguments;
 use super::names;
-use super::plan::{Cell, IN_FLIGHT, Set};
+use super::plan::{IN_FLIGHT, KvCell, KvSet};
 use crate::Error;
 use crate::budget::Budget;
 use crate::figures::Figures;
@@ -14,32 +14,32 @@ use crate::report::{Latency, Report, Row};
 use crate::say;
 use crate::statistics::{Better, holds};
 use crate::stores::MemoryGroup;
-use crate::stores::child::{Start, Worker};
+use crate::stores::child::{WorkerProcess, WorkerStart};
 use crate::stores::kinds::StoreKind;
 use crate::stores::measured::Measured;
 use crate::stores::worker::{Kind, Order, Phase};
 
 /// What was found of one cell.
 #[derive(Debug, Clone, Default)]
-struct Found {
+struct CellFigures {
     rate: Figures,
     p50_ms: Figures,
     p99_ms: Figures,
 }
 
-struct Trial<'a> {
-    arguments: &'a Arguments,
+struct KvTrial<'a> {
+    arguments: &'a EngineArguments,
     field: &'a [StoreKind],
     budget: &'a mut Budget,
-    workers: Vec<Option<Worker>>,
+    workers: Vec<Option<WorkerProcess>>,
     errors: Vec<String>,
 }
 
 /// Measures all sets and adds their rows to the report.
 pub fn measure(
-    arguments: &Arguments,
+    arguments: &EngineArguments,
     field: &[StoreKind],
-    mut sets: Vec<Set>,
+    mut sets: Vec<KvSet>,
     budget: &mut Budget,
     report: &mut Report,
 ) -> Result<(), Error> {
@@ -49,8 +49,9 @@ pub fn measure(
         budget.expect(set.cells.iter().filter(|cell| !cell.is_load()).count() * field.len());
     }
     sets.retain(|set| !set.cells.is_empty());
-    let mut trial = Trial { arguments, field, budget, workers: Vec::new(), errors: Vec::new() };
-    let mut results: Vec<Vec<Found>> = sets.iter().map(|set| vec![Found::default(); set.cells.len()]).collect();
+    let mut trial = KvTrial { arguments, field, budget, workers: Vec::new(), errors: Vec::new() };
+    let mut results: Vec<Vec<CellFigures>> =
+        sets.iter().map(|set| vec![CellFigures::default(); set.cells.len()]).collect();
     let without_group = sets.iter().any(|set| set.limit_len.is_some()).then(|| MemoryGroup::probe().err()).flatten();
     if let Some(error) = &without_group {
         report.notes.push(format!("Nothing was measured with data larger than memory: {error}."));
@@ -73,13 +74,13 @@ pub fn measure(
     Ok(())
 }
 
-impl Trial<'_> {
+impl KvTrial<'_> {
     /// One round over the wanted cells of one set.
     fn set(
         &mut self,
         round: usize,
-        set: &Set,
-        found: &mut [Found],
+        set: &KvSet,
+        found: &mut [CellFigures],
         wanted: &mut dyn FnMut(usize) -> bool,
     ) -> Result<(), Error> {
         self.workers = self.field.iter().map(|_| None).collect();
@@ -93,7 +94,7 @@ impl Trial<'_> {
     }
 
     /// One round of one cell. What fails has no figure and is an error of the report.
-    fn cell(&mut self, round: usize, set: &Set, cell: &Cell, found: &mut Found) {
+    fn cell(&mut self, round: usize, set: &KvSet, cell: &KvCell, found: &mut CellFigures) {
         let mut shown = Vec::new();
         for turn in 0..self.field.len() {
             let index = (turn + round) % self.field.len();
@@ -119,7 +120,7 @@ impl Trial<'_> {
     }
 
     /// `None` when the time of a quick run is over.
-    fn sample(&mut self, index: usize, kind: StoreKind, set: &Set, cell: &Cell) -> Result<Option<Measured>, Error> {
+    fn sample(&mut self, index: usize, kind: StoreKind, set: &KvSet, cell: &KvCell) -> Result<Option<Measured>, Error> {
         if self.budget.is_over() {
             return Ok(None);
         }
@@ -143,21 +144,21 @@ impl Trial<'_> {
     }
 
     /// Cells that miss a goal are measured once more, all their rounds; the second result counts.
-    fn repeat_failing(&mut self, set: &Set, found: &mut [Found], report: &mut Report) -> Result<(), Error> {
-        let fails = |cell: &Cell, found: &Found| {
+    fn repeat_failing(&mut self, set: &KvSet, found: &mut [CellFigures], report: &mut Report) -> Result<(), Error> {
+        let fails = |cell: &KvCell, found: &CellFigures| {
             cell_rows(set, cell, found).iter().any(|row| holds(row.ratio, row.goal) == Some(false))
         };
         let failing: Vec<bool> = set.cells.iter().zip(&*found).map(|(cell, found)| fails(cell, found)).collect();
         if !failing.contains(&true) {
             return Ok(());
         }
-        let mut again = vec![Found::default(); found.len()];
+        let mut again = vec![CellFigures::default(); found.len()];
         for round in 0..self.arguments.rounds() {
             self.set(round, set, &mut again, &mut |index| failing.get(index) == Some(&true))?;
         }
         for (((cell, first), second), failed) in set.cells.iter().zip(found).zip(again).zip(failing) {
             if failed {
-                let shown = |found: &Found| {
+                let shown = |found: &CellFigures| {
                     let ratios = cell_rows(set, cell, found).into_iter().filter_map(|row| row.ratio);
                     ratios.map(|ratio| format!("{ratio:.2}")).collect::<Vec<_>>().join(", ")
                 };
@@ -171,16 +172,16 @@ impl Trial<'_> {
 }
 
 /// A worker with an empty store.
-fn begin(arguments: &Arguments, kind: StoreKind, set: &Set) -> Result<Worker, Error> {
-    let start = Start { kind, dir: &arguments.dir, limit_len: set.limit_len, traced: false };
-    let mut worker = Worker::start(start)?;
+fn begin(arguments: &EngineArguments, kind: StoreKind, set: &KvSet) -> Result<WorkerProcess, Error> {
+    let start = WorkerStart { kind, dir: &arguments.dir, limit_len: set.limit_len, traced: false };
+    let mut worker = WorkerProcess::start(start)?;
     worker.open(set.memory)?;
     Ok(worker)
 }
 
 /// What is loaded where no load is measured.
-pub fn loading(set: &Set) -> Phase {
-    let cell = Cell {
+pub fn loading(set: &KvSet) -> Phase {
+    let cell = KvCell {
         kind: Kind::Load(if set.limit_len.is_some() { Order::Ascending } else { Order::Random }),
         level: crate::stores::kinds::Level::Written,
         threads: 1,
@@ -189,8 +190,8 @@ pub fn loading(set: &Set) -> Phase {
     cell.phase(set, 0.0)
 }
 
-fn cell_rows(set: &Set, cell: &Cell, found: &Found) -> Vec<Row> {
-    let row = |asked: super::plan::Asked| {
+fn cell_rows(set: &KvSet, cell: &KvCell, found: &CellFigures) -> Vec<Row> {
+    let row = |asked: super::plan::RowSpec| {
         let case = format!("{}: {}{}", set.name(), cell.name(), asked.suffix);
         let references = names(asked.references);
         found.rate.row(&case, cell.unit(), Better::Higher, asked.goal, &references).in_section(set.section())
@@ -199,17 +200,17 @@ fn cell_rows(set: &Set, cell: &Cell, found: &Found) -> Vec<Row> {
 }
 
 /// The rows of a set, and those that compare two of its cells.
-fn rows(set: &Set, found: &[Found], quick: bool) -> Vec<Row> {
+fn rows(set: &KvSet, found: &[CellFigures], quick: bool) -> Vec<Row> {
     let mut rows: Vec<Row> =
         set.cells.iter().zip(found).flat_map(|(cell, found)| cell_rows(set, cell, found)).collect();
     let synced = |threads: usize, in_flight: usize| {
-        let is = |cell: &Cell| {
+        let is = |cell: &KvCell| {
             let like = (cell.kind, cell.level) == (Kind::Overwrite, crate::stores::kinds::Level::Sync);
             like && cell.threads == threads && cell.in_flight == in_flight
         };
         set.cells.iter().zip(found).find(|(cell, _)| is(cell)).map(|(_, found)| found)
     };
-    let ours = |from: &Found, name: &str, into: &mut Figures| {
+    let ours = |from: &CellFigures, name: &str, into: &mut Figures| {
         from.rate.of(OURS).iter().for_each(|figure| into.push(name, *figure));
     };
     let many = synced(1, IN_FLIGHT);
@@ -232,7 +233,7 @@ fn rows(set: &Set, found: &[Found], quick: bool) -> Vec<Row> {
     rows
 }
 
-fn latencies(set: &Set, found: &[Found], field: &[StoreKind]) -> Vec<Latency> {
+fn latencies(set: &KvSet, found: &[CellFigures], field: &[StoreKind]) -> Vec<Latency> {
     let mut latencies = Vec::new();
     for (cell, found) in set.cells.iter().zip(found) {
         for kind in field {

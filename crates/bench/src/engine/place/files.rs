@@ -53,7 +53,7 @@ impl Place for Files {
     fn open(&self, number: u64) -> Outcome<Box<dyn Handle>> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(self.root()?, name(number), flags, Mode::empty()).map_err(failed("open"))?;
-        Ok(Box::new(Open(file)))
+        Ok(Box::new(OpenFile(file)))
     }
 
     fn delete(&self, number: u64) -> Outcome<()> {
@@ -73,9 +73,9 @@ impl Place for Files {
     }
 }
 
-struct Open(OwnedFd);
+struct OpenFile(OwnedFd);
 
-impl Handle for Open {
+impl Handle for OpenFile {
     fn write(&self, offset: u64, data: &[u8], synced: bool) -> Outcome<()> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {

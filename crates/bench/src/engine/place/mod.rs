@@ -54,7 +54,7 @@ pub trait Handle: Send + Sync {
 }
 
 /// Ours first, then the file systems that could be made. Dropped, all of it is gone.
-pub struct Field {
+pub struct Places {
     /// The contestants.
     pub places: Vec<Box<dyn Place>>,
     /// Why others are not here.
@@ -64,20 +64,20 @@ pub struct Field {
     folder: TempDir,
 }
 
-impl Field {
+impl Places {
     /// Makes them, each with `length` bytes and room for so many files.
-    pub fn make(dir: &Path, length: u64, files: u64, with_spare: bool) -> Result<Field, Error> {
+    pub fn make(dir: &Path, length: u64, files: u64, with_spare: bool) -> Result<Places, Error> {
         let folder = tempfile::Builder::new()
             .prefix("koine-bench-")
             .tempdir_in(dir)
             .map_err(Error::io("cannot make a folder"))?;
-        let mut field = Field { places: Vec::new(), notes: Vec::new(), spare: None, folder };
+        let mut field = Places { places: Vec::new(), notes: Vec::new(), spare: None, folder };
         let below = field.folder.path().to_path_buf();
-        match Ours::make(&below.join(OURS), length, 0) {
+        match EnginePlace::make(&below.join(OURS), length, 0) {
             Ok(ours) => field.places.push(Box::new(ours)),
             Err(error) => {
                 field.notes.push(format!("No loop device: {error}. {OURS} was measured in a file, file systems not."));
-                field.places.push(Box::new(Ours::in_file(&below.join(OURS), length, 0)?));
+                field.places.push(Box::new(EnginePlace::in_file(&below.join(OURS), length, 0)?));
                 return Ok(field);
             }
         }
@@ -96,7 +96,8 @@ impl Field {
     /// Adds a store of ours with blocks of this length.
     pub fn add_ours(&mut self, length: u64, block_len: u64) -> Result<(), Error> {
         let file = self.folder.path().join(format!("{OURS}-{block_len}"));
-        let ours = Ours::make(&file, length, block_len).or_else(|_| Ours::in_file(&file, length, block_len))?;
+        let ours =
+            EnginePlace::make(&file, length, block_len).or_else(|_| EnginePlace::in_file(&file, length, block_len))?;
         self.places.push(Box::new(ours));
         Ok(())
     }
@@ -113,26 +114,26 @@ impl Field {
 }
 
 /// Our store with the device under it.
-struct Ours {
+struct EnginePlace {
     objects: Objects,
     _device: Option<LoopDevice>,
 }
 
-impl Ours {
-    fn make(file: &Path, length: u64, block_len: u64) -> Result<Ours, Error> {
+impl EnginePlace {
+    fn make(file: &Path, length: u64, block_len: u64) -> Result<EnginePlace, Error> {
         let device = LoopDevice::make(file, length)?;
         let objects = Objects::make(device.path(), block_len).map_err(Error::Worker)?;
-        Ok(Ours { objects, _device: Some(device) })
+        Ok(EnginePlace { objects, _device: Some(device) })
     }
 
-    fn in_file(file: &Path, length: u64, block_len: u64) -> Result<Ours, Error> {
+    fn in_file(file: &Path, length: u64, block_len: u64) -> Result<EnginePlace, Error> {
         let made = std::fs::File::create(file).and_then(|file| file.set_len(length));
         made.map_err(Error::io("cannot make the store's file"))?;
-        Ok(Ours { objects: Objects::make(file, block_len).map_err(Error::Worker)?, _device: None })
+        Ok(EnginePlace { objects: Objects::make(file, block_len).map_err(Error::Worker)?, _device: None })
     }
 }
 
-impl Place for Ours {
+impl Place for EnginePlace {
     fn name(&self) -> &str {
         self.objects.name()
     }
@@ -176,7 +177,7 @@ mod tests {
     fn every_place_keeps_what_it_is_given() {
         // As root these are loop devices with file systems, else our store in a file alone.
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
-        let mut field = Field::make(dir.path(), LEN, 100, true).unwrap();
+        let mut field = Places::make(dir.path(), LEN, 100, true).unwrap();
         assert_eq!(field.places.first().map(|place| place.name()), Some(OURS));
         for place in &mut field.places {
             let numbers = [place.create().unwrap(), place.create().unwrap()];

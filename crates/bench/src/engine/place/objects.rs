@@ -54,7 +54,7 @@ impl Place for Objects {
     }
 
     fn open(&self, number: u64) -> Outcome<Box<dyn Handle>> {
-        Ok(Box::new(Open(self.store()?.open_object(number).map_err(failed("open"))?)))
+        Ok(Box::new(OpenObject(self.store()?.open_object(number).map_err(failed("open"))?)))
     }
 
     fn delete(&self, number: u64) -> Outcome<()> {
@@ -75,9 +75,9 @@ impl Place for Objects {
     }
 }
 
-struct Open(Object);
+struct OpenObject(Object);
 
-impl Handle for Open {
+impl Handle for OpenObject {
     fn write(&self, offset: u64, data: &[u8], synced: bool) -> Outcome<()> {
         let durability = if synced { Durability::Sync } else { Durability::Memory };
         self.0.write(offset, data, durability).map_err(failed("write"))

@@ -1,7 +1,7 @@
 //! The loops of the small-access benchmark. Every block that is read is looked at.
 
 use super::super::place::{Handle, Outcome, Place};
-use super::plan::{Access, Cell, LARGE_LEN, Verb};
+use super::plan::{Access, LARGE_LEN, SmallCell, SmallOperation};
 use crate::stores::data::{mix, shuffled};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub struct Done {
 ///
 /// In a shared object the threads meet different ones: blocksize * (threads * i + thread). Private ones they go through
 /// one after the other.
-fn block_of(cell: &Cell, thread: u64, turn: u64, blocks: u64) -> u64 {
+fn block_of(cell: &SmallCell, thread: u64, turn: u64, blocks: u64) -> u64 {
     let threads = cell.threads as u64;
     let own = (blocks / threads).max(1);
     let place = match cell.access {
@@ -74,10 +74,10 @@ fn stamp(block: &mut Vec<u8>, offset: u64, length: u64) {
 
 /// Works for so many seconds. Reads and writes that are not synced one by one end earlier when every block was met
 /// once; such writes are over when all of them are durable.
-pub fn drive(place: &dyn Place, region: &Region, cell: &Cell, seconds: f64) -> Outcome<Option<Done>> {
+pub fn drive(place: &dyn Place, region: &Region, cell: &SmallCell, seconds: f64) -> Outcome<Option<Done>> {
     let numbers = if cell.shared { std::slice::from_ref(&region.shared) } else { region.private.as_slice() };
     let handles = numbers.iter().map(|number| place.open(*number)).collect::<Outcome<Vec<_>>>()?;
-    let open = Open { handles: &handles, object_len: if cell.shared { region.whole() } else { region.length } };
+    let open = OpenBlocks { handles: &handles, object_len: if cell.shared { region.whole() } else { region.length } };
     let blocks = region.whole() / cell.block_len;
     let barrier = Barrier::new(cell.threads);
     let work = |thread: usize| {
@@ -94,24 +94,24 @@ pub fn drive(place: &dyn Place, region: &Region, cell: &Cell, seconds: f64) -> O
         };
         threads.into_iter().map(join).collect::<Outcome<Vec<_>>>()
     })?;
-    if cell.verb == Verb::Write {
+    if cell.verb == SmallOperation::Write {
         place.settle()?;
     }
     let first = done.iter().map(|(_, begun, _)| *begun).min();
     let last = done.iter().map(|(_, _, ended)| *ended).max();
-    let last = if cell.verb == Verb::Write { Some(Instant::now()) } else { last };
+    let last = if cell.verb == SmallOperation::Write { Some(Instant::now()) } else { last };
     let blocks: Option<u64> = done.iter().map(|(blocks, ..)| *blocks).sum();
     let elapsed = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);
     Ok(blocks.map(|blocks| Done { blocks, elapsed }))
 }
 
 /// The objects of a cell, open.
-struct Open<'a> {
+struct OpenBlocks<'a> {
     handles: &'a [Box<dyn Handle>],
     object_len: u64,
 }
 
-impl Open<'_> {
+impl OpenBlocks<'_> {
     /// Where a byte of the region lies.
     fn find(&self, at: u64) -> Outcome<(&dyn Handle, u64)> {
         let handle = self.handles.get((at / self.object_len) as usize).ok_or("there are too few objects")?;
@@ -120,7 +120,7 @@ impl Open<'_> {
 }
 
 /// Blocks that one thread did; `None` where there are no transactions.
-fn stretch(open: &Open<'_>, cell: &Cell, thread: u64, blocks: u64, seconds: f64) -> Outcome<Option<u64>> {
+fn stretch(open: &OpenBlocks<'_>, cell: &SmallCell, thread: u64, blocks: u64, seconds: f64) -> Outcome<Option<u64>> {
     let find = |turn: u64| open.find(block_of(cell, thread, turn, blocks) * cell.block_len);
     let own = (blocks / cell.threads as u64).max(1);
     let begun = Instant::now();
@@ -128,21 +128,21 @@ fn stretch(open: &Open<'_>, cell: &Cell, thread: u64, blocks: u64, seconds: f64)
     let mut turn = 0;
     while begun.elapsed().as_secs_f64() < seconds {
         match cell.verb {
-            Verb::Write | Verb::Read if turn >= own => break,
-            Verb::Write | Verb::WriteSynced => {
+            SmallOperation::Write | SmallOperation::Read if turn >= own => break,
+            SmallOperation::Write | SmallOperation::WriteSynced => {
                 let (handle, offset) = find(turn)?;
                 stamp(&mut block, offset, cell.block_len);
-                handle.write(offset, &block, cell.verb == Verb::WriteSynced)?;
+                handle.write(offset, &block, cell.verb == SmallOperation::WriteSynced)?;
                 turn += 1;
             }
-            Verb::Transact => {
+            SmallOperation::Transact => {
                 let count = (LARGE_LEN / cell.block_len).max(1);
                 if !transact(cell.block_len, &mut block, (turn..turn + count).map(find))? {
                     return Ok(None);
                 }
                 turn += count;
             }
-            Verb::Read => {
+            SmallOperation::Read => {
                 let (handle, offset) = find(turn)?;
                 block.resize(cell.block_len as usize, 0);
                 let count = handle.read(offset, &mut block)?;
@@ -178,8 +178,8 @@ mod tests {
     use super::super::plan::PLAIN_LEN;
     use super::*;
 
-    fn cell(access: Access, shared: bool, threads: usize) -> Cell {
-        Cell { access, shared, verb: Verb::Write, threads, block_len: PLAIN_LEN }
+    fn cell(access: Access, shared: bool, threads: usize) -> SmallCell {
+        SmallCell { access, shared, verb: SmallOperation::Write, threads, block_len: PLAIN_LEN }
     }
 
     #[test]

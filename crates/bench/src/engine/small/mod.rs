@@ -3,12 +3,12 @@
 mod drive;
 mod plan;
 
-use super::Arguments;
-use super::place::{Field, Place, name_of_ours};
+use super::EngineArguments;
+use super::place::{Place, Places, name_of_ours};
 use crate::Error;
 use crate::budget::Budget;
 use crate::figures::Figures;
-use crate::fio::{self, Job, Manner};
+use crate::fio::{self, FioJob, FioMode};
 use crate::report::OURS;
 use crate::report::Report;
 use crate::s3::show_size;
@@ -16,7 +16,7 @@ use crate::say;
 use crate::statistics::Better;
 use drive::{Done, Region};
 use koine_engine::LockWaits;
-use plan::{Cell, LARGE_LEN, PLAIN_LEN, THREADS_MAX, Verb};
+use plan::{LARGE_LEN, PLAIN_LEN, SmallCell, SmallOperation, THREADS_MAX};
 
 const OBJECTS: usize = 8;
 const OBJECT_LEN: u64 = 32 << 20;
@@ -37,7 +37,7 @@ const BLOCKS_SECTION: &str = "Small access: by the store's block size";
 const LOCKS_SECTION: &str = "Small access: waiting for our own locks, 8 threads";
 
 /// Measures and adds the rows.
-pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
+pub fn measure(arguments: &EngineArguments, budget: &mut Budget, report: &mut Report) -> Result<(), Error> {
     let cells = plan::cells(arguments);
     if cells.is_empty() || budget.is_over() {
         return Ok(());
@@ -45,7 +45,7 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
     let (object_len, device_len) =
         if arguments.quick { (QUICK_OBJECT_LEN, QUICK_DEVICE_LEN) } else { (OBJECT_LEN, DEVICE_LEN) };
     say("making a store and file systems on loop devices");
-    let mut field = Field::make(&arguments.dir, device_len, 1000, true)?;
+    let mut field = Places::make(&arguments.dir, device_len, 1000, true)?;
     report.notes.append(&mut field.notes);
     for block_len in &arguments.store_block_lens {
         field.add_ours(device_len, *block_len)?;
@@ -93,27 +93,37 @@ pub fn measure(arguments: &Arguments, budget: &mut Budget, report: &mut Report) 
     Ok(())
 }
 
-fn say_round(round: usize, cell: &Cell, figures: &Figures) {
+/// The names of the cells that were asked for.
+pub fn names(arguments: &EngineArguments) -> Vec<String> {
+    plan::cells(arguments).iter().map(SmallCell::name).collect()
+}
+
+fn say_round(round: usize, cell: &SmallCell, figures: &Figures) {
     let last = |name: &str| figures.of(name).last().copied().flatten();
-    let names = std::iter::once(OURS.to_owned()).chain(Field::references()).chain([FIO.to_owned()]);
+    let names = std::iter::once(OURS.to_owned()).chain(Places::references()).chain([FIO.to_owned()]);
     let shown: Vec<String> = names.filter_map(|name| Some(format!("{name} {:.1}", last(&name)?))).collect();
     say(&format!("round {}, {}: {} MB/s", round + 1, cell.name(), shown.join(", ")));
 }
 
 /// MB/s.
-fn rate(cell: &Cell, done: Done) -> f64 {
+fn rate(cell: &SmallCell, done: Done) -> f64 {
     (done.blocks * cell.block_len) as f64 / MB / done.elapsed.as_secs_f64().max(1e-9)
 }
 
 /// How much of the threads' time was spent at locks of ours that others held, in percent.
-fn lock_share(cell: &Cell, done: Done, waits: LockWaits) -> f64 {
+fn lock_share(cell: &SmallCell, done: Done, waits: LockWaits) -> f64 {
     100.0 * waits.time.as_secs_f64() / (done.elapsed.as_secs_f64() * cell.threads as f64).max(1e-9)
 }
 
 /// One stretch; `None` when the time is over or the place cannot do it.
-fn sample(place: &mut dyn Place, region: &Region, cell: &Cell, budget: &mut Budget) -> Result<Option<Done>, String> {
+fn sample(
+    place: &mut dyn Place,
+    region: &Region,
+    cell: &SmallCell,
+    budget: &mut Budget,
+) -> Result<Option<Done>, String> {
     let Some(seconds) = budget.next() else { return Ok(None) };
-    if cell.verb == Verb::Read {
+    if cell.verb == SmallOperation::Read {
         place.forget()?;
     }
     let done = drive::drive(place, region, cell, seconds)?;
@@ -122,14 +132,14 @@ fn sample(place: &mut dyn Place, region: &Region, cell: &Cell, budget: &mut Budg
 }
 
 /// The same writes by fio: over blocks that were written before, each made durable.
-fn fio_rate(field: &Field, cell: &Cell, object_len: u64, seconds: f64) -> Result<f64, Error> {
+fn fio_rate(field: &Places, cell: &SmallCell, object_len: u64, seconds: f64) -> Result<f64, Error> {
     let file = field.spare();
-    let job = |access, block_len, sync_each: bool, seconds| Job {
+    let job = |access, block_len, sync_each: bool, seconds| FioJob {
         file: &file,
         access,
         block_len,
         file_len: object_len,
-        manner: Manner::Direct,
+        manner: FioMode::Direct,
         sync_every: sync_each.then_some(1),
         seconds,
     };
@@ -139,13 +149,13 @@ fn fio_rate(field: &Field, cell: &Cell, object_len: u64, seconds: f64) -> Result
 }
 
 /// A row a cell, and those that compare two cells of ours.
-fn rows(cells: &[Cell], found: &[Figures]) -> Vec<crate::report::Row> {
+fn rows(cells: &[SmallCell], found: &[Figures]) -> Vec<crate::report::Row> {
     let mut rows = Vec::new();
     for (cell, figures) in cells.iter().zip(found) {
-        if cell.verb == Verb::Transact {
+        if cell.verb == SmallOperation::Transact {
             continue;
         }
-        let row = figures.row(&cell.name(), "MB/s", Better::Higher, 1.0, &Field::references());
+        let row = figures.row(&cell.name(), "MB/s", Better::Higher, 1.0, &Places::references());
         rows.push(row.in_section(cell.section()));
         if cell.is_plain() {
             let case = format!("{} beside fio", cell.name());
@@ -154,11 +164,11 @@ fn rows(cells: &[Cell], found: &[Figures]) -> Vec<crate::report::Row> {
             );
         }
     }
-    for (cell, figures) in cells.iter().zip(found).filter(|(cell, _)| cell.verb == Verb::Transact) {
+    for (cell, figures) in cells.iter().zip(found).filter(|(cell, _)| cell.verb == SmallOperation::Transact) {
         for (block_len, name, goal) in
             [(LARGE_LEN, "1 MiB synced", TRANSACTION_GOAL), (PLAIN_LEN, "4 KiB synced", PAPER_GOAL)]
         {
-            let like = Cell { verb: Verb::WriteSynced, block_len, ..*cell };
+            let like = SmallCell { verb: SmallOperation::WriteSynced, block_len, ..*cell };
             let mut compared = Figures::default();
             figures.of(OURS).iter().for_each(|figure| compared.push(OURS, *figure));
             if let Some((_, other)) = cells.iter().zip(found).find(|(cell, _)| **cell == like) {
@@ -178,7 +188,7 @@ fn rows(cells: &[Cell], found: &[Figures]) -> Vec<crate::report::Row> {
 }
 
 /// Stores of ours with other blocks beside the one with its own.
-fn block_rows(cells: &[Cell], found: &[Figures], block_lens: &[u64]) -> Vec<crate::report::Row> {
+fn block_rows(cells: &[SmallCell], found: &[Figures], block_lens: &[u64]) -> Vec<crate::report::Row> {
     let mut rows = Vec::new();
     for (cell, figures) in cells.iter().zip(found) {
         for block_len in block_lens {
@@ -212,9 +222,9 @@ mod tests {
 
     #[test]
     fn transactions_are_compared_with_our_own_writes() {
-        let cells: Vec<Cell> = plan::full().into_iter().filter(|cell| cell.threads == 1).collect();
-        let figure = |cell: &Cell| match (cell.verb, cell.block_len) {
-            (Verb::Transact, _) => 100.0,
+        let cells: Vec<SmallCell> = plan::full().into_iter().filter(|cell| cell.threads == 1).collect();
+        let figure = |cell: &SmallCell| match (cell.verb, cell.block_len) {
+            (SmallOperation::Transact, _) => 100.0,
             (_, LARGE_LEN) => 200.0,
             _ => 2.0,
         };

@@ -1,6 +1,6 @@
 //! Cells of the small-access benchmark, after chapter 5.1 of the paper that the engine follows.
 
-use super::super::Arguments;
+use super::super::EngineArguments;
 use crate::s3::show_size;
 
 /// In which order the blocks of an object are met.
@@ -14,7 +14,7 @@ pub enum Access {
 
 /// What is done with each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub enum SmallOperation {
     /// Overwritten once, and made durable at the end, which is part of the time.
     Write,
     /// Overwritten and made durable before the next.
@@ -27,13 +27,13 @@ pub enum Verb {
 
 /// One thing that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cell {
+pub struct SmallCell {
     /// Order of the blocks.
     pub access: Access,
     /// All threads use one object; else each has its own.
     pub shared: bool,
     /// What is done.
-    pub verb: Verb,
+    pub verb: SmallOperation,
     /// Threads.
     pub threads: usize,
     /// Length of a block in bytes.
@@ -47,7 +47,7 @@ pub const THREADS_MAX: usize = 8;
 /// Length of a large one, and bytes of a transaction.
 pub const LARGE_LEN: u64 = 1 << 20;
 
-impl Cell {
+impl SmallCell {
     /// Its name in reports.
     pub fn name(&self) -> String {
         let access = match self.access {
@@ -56,10 +56,10 @@ impl Cell {
         };
         let object = if self.shared { "shared" } else { "private" };
         let verb = match self.verb {
-            Verb::Write => "write",
-            Verb::WriteSynced => "write synced",
-            Verb::Transact => "write in transactions",
-            Verb::Read => "read cold",
+            SmallOperation::Write => "write",
+            SmallOperation::WriteSynced => "write synced",
+            SmallOperation::Transact => "write in transactions",
+            SmallOperation::Read => "read cold",
         };
         format!("{} {access} {object} {verb} x{}", show_size(self.block_len), self.threads)
     }
@@ -67,32 +67,32 @@ impl Cell {
     /// The table it stands in.
     pub fn section(&self) -> String {
         let verb = match self.verb {
-            Verb::Write => "writes, durable at the end",
-            Verb::WriteSynced => "writes, each synced",
-            Verb::Transact => "writes in transactions of 1 MiB, each synced",
-            Verb::Read => "reads, caches dropped",
+            SmallOperation::Write => "writes, durable at the end",
+            SmallOperation::WriteSynced => "writes, each synced",
+            SmallOperation::Transact => "writes in transactions of 1 MiB, each synced",
+            SmallOperation::Read => "reads, caches dropped",
         };
         format!("Small access: {verb}")
     }
 
     /// The plain synced write, which fio is asked for too.
     pub fn is_plain(&self) -> bool {
-        (self.verb, self.threads, self.block_len, self.shared) == (Verb::WriteSynced, 1, PLAIN_LEN, false)
+        (self.verb, self.threads, self.block_len, self.shared) == (SmallOperation::WriteSynced, 1, PLAIN_LEN, false)
     }
 }
 
 /// Everything: writes before reads, so that reads find what was written.
-pub fn full() -> Vec<Cell> {
+pub fn full() -> Vec<SmallCell> {
     let mut cells = Vec::new();
-    for verb in [Verb::Write, Verb::WriteSynced, Verb::Transact, Verb::Read] {
+    for verb in [SmallOperation::Write, SmallOperation::WriteSynced, SmallOperation::Transact, SmallOperation::Read] {
         for block_len in [PLAIN_LEN, 64 << 10, LARGE_LEN] {
-            if verb == Verb::Transact && block_len != PLAIN_LEN {
+            if verb == SmallOperation::Transact && block_len != PLAIN_LEN {
                 continue;
             }
             for access in [Access::Sequential, Access::Random] {
                 for shared in [false, true] {
                     for threads in [1, 2, 4, THREADS_MAX] {
-                        cells.push(Cell { access, shared, verb, threads, block_len });
+                        cells.push(SmallCell { access, shared, verb, threads, block_len });
                     }
                 }
             }
@@ -102,12 +102,12 @@ pub fn full() -> Vec<Cell> {
 }
 
 /// The plain synced write alone.
-pub fn quick() -> Vec<Cell> {
+pub fn quick() -> Vec<SmallCell> {
     full().into_iter().filter(|cell| cell.is_plain() && cell.access == Access::Random).collect()
 }
 
 /// What the arguments leave of it.
-pub fn cells(arguments: &Arguments) -> Vec<Cell> {
+pub fn cells(arguments: &EngineArguments) -> Vec<SmallCell> {
     let cells = if arguments.quick { quick() } else { full() };
     cells.into_iter().filter(|cell| arguments.names(&cell.name())).collect()
 }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn every_cell_is_there_once() {
-        let mut names: Vec<String> = full().iter().map(Cell::name).collect();
+        let mut names: Vec<String> = full().iter().map(SmallCell::name).collect();
         let count = names.len();
         names.sort();
         names.dedup();
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_quick_plan_is_the_plain_write() {
-        let names: Vec<String> = quick().iter().map(Cell::name).collect();
+        let names: Vec<String> = quick().iter().map(SmallCell::name).collect();
         assert_eq!(names, ["4 KiB random private write synced x1"]);
     }
 }

@@ -70,8 +70,8 @@ fn names() -> Names {
 
 const ONCE: Until = Until { time: None, once: true };
 
-fn run(address: SocketAddr, batch: &Batch, payload: &Payload, connections: usize) -> Measured {
-    drive(&Load { address, batch, payload, connections, until: ONCE }).unwrap()
+fn run(address: SocketAddr, batch: &Batch, payload: &Payload, connections: usize) -> LoadFigures {
+    drive(&S3Load { address, batch, payload, connections, until: ONCE }).unwrap()
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn requests_go_round_until_the_time_is_over() {
     let batch = preparer().get(&names(), 0..2, 3);
     let until = Until { time: Some(Duration::from_millis(100)), once: false };
     let address = serve(|_, _, _| ok(b"abc"));
-    let measured = drive(&Load { address, batch: &batch, payload: &payload, connections: 1, until }).unwrap();
+    let measured = drive(&S3Load { address, batch: &batch, payload: &payload, connections: 1, until }).unwrap();
     assert!(measured.latencies.len() > 2, "{}", measured.latencies.len());
     assert_eq!((measured.begun, measured.failures), (measured.latencies.len(), 0));
 }

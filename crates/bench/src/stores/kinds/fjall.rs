@@ -23,7 +23,7 @@ impl Fjall {
 
 impl Store for Fjall {
     fn session(&self) -> Outcome<Box<dyn Session + '_>> {
-        Ok(Box::new(Reads { fjall: self, snapshot: None }))
+        Ok(Box::new(FjallSession { fjall: self, snapshot: None }))
     }
 
     fn put(&self, items: &[Item], level: Level) -> Outcome<()> {
@@ -77,12 +77,12 @@ impl Fjall {
     }
 }
 
-struct Reads<'a> {
+struct FjallSession<'a> {
     fjall: &'a Fjall,
     snapshot: Option<Snapshot>,
 }
 
-impl Session for Reads<'_> {
+impl Session for FjallSession<'_> {
     fn pin(&mut self) -> Outcome<()> {
         self.snapshot = Some(self.fjall.database.snapshot());
         Ok(())

@@ -35,12 +35,12 @@ pub struct Koine {
 }
 
 /// A device that counts its flushes.
-struct Counted {
+struct CountingDevice {
     device: FileDevice,
     flushes: Arc<AtomicU64>,
 }
 
-impl Device for Counted {
+impl Device for CountingDevice {
     fn len(&self) -> io::Result<u64> {
         self.device.len()
     }
@@ -103,7 +103,7 @@ impl Koine {
         }
         let flushes = Arc::new(AtomicU64::new(0));
         let device = FileDevice::open_with(path, OpenOptions::default(), io_mode()).map_err(failed("open"))?;
-        let counted = Counted { device, flushes: Arc::clone(&flushes) };
+        let counted = CountingDevice { device, flushes: Arc::clone(&flushes) };
         let options = Options { memory_len: memory.total_len as u64, ..Options::default() };
         let engine = Engine::open(Arc::new(counted), options).map_err(failed("open"))?;
         let empty_len = engine.info().ring_len;
@@ -198,7 +198,7 @@ fn batch(items: &[Item]) -> Batch {
 
 impl Store for Koine {
     fn session(&self) -> Outcome<Box<dyn Session + '_>> {
-        Ok(Box::new(Reads { engine: &self.engine, view: None }))
+        Ok(Box::new(KoineSession { engine: &self.engine, view: None }))
     }
 
     fn put(&self, items: &[Item], level: Level) -> Outcome<()> {
@@ -212,7 +212,7 @@ impl Store for Koine {
 
     fn submit(&self, item: &Item, level: Level) -> Option<Box<dyn Pending>> {
         let ticket = self.engine.submit(batch(std::slice::from_ref(item)), durability(level));
-        Some(Box::new(Asked(ticket)))
+        Some(Box::new(PendingCommit(ticket)))
     }
 
     fn sync(&self) -> Outcome<()> {
@@ -238,26 +238,26 @@ impl Store for Koine {
     }
 }
 
-struct Asked(Ticket);
+struct PendingCommit(Ticket);
 
-impl Pending for Asked {
+impl Pending for PendingCommit {
     fn wait(self: Box<Self>) -> Outcome<()> {
         self.0.wait().map(drop).map_err(failed("put"))
     }
 }
 
-struct Reads<'a> {
+struct KoineSession<'a> {
     engine: &'a Engine,
     view: Option<View>,
 }
 
-impl Reads<'_> {
+impl KoineSession<'_> {
     fn view(&self) -> View {
         self.view.clone().unwrap_or_else(|| self.engine.view())
     }
 }
 
-impl Session for Reads<'_> {
+impl Session for KoineSession<'_> {
     fn pin(&mut self) -> Outcome<()> {
         self.view = Some(self.engine.view());
         Ok(())

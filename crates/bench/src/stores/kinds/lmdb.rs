@@ -43,7 +43,7 @@ impl Store for Lmdb {
     }
 
     fn session(&self) -> Outcome<Box<dyn Session + '_>> {
-        Ok(Box::new(Reads { lmdb: self, pinned: None }))
+        Ok(Box::new(LmdbSession { lmdb: self, pinned: None }))
     }
 
     fn put(&self, items: &[Item], _level: Level) -> Outcome<()> {
@@ -81,12 +81,12 @@ impl Store for Lmdb {
     }
 }
 
-struct Reads<'a> {
+struct LmdbSession<'a> {
     lmdb: &'a Lmdb,
     pinned: Option<RoTxn<'a, WithTls>>,
 }
 
-impl<'a> Reads<'a> {
+impl<'a> LmdbSession<'a> {
     /// The pinned transaction, or a new one that `newest` keeps.
     fn transaction<'t>(&'t self, newest: &'t mut Option<RoTxn<'a, WithTls>>) -> Outcome<&'t RoTxn<'a, WithTls>> {
         match &self.pinned {
@@ -96,7 +96,7 @@ impl<'a> Reads<'a> {
     }
 }
 
-impl Session for Reads<'_> {
+impl Session for LmdbSession<'_> {
     fn pin(&mut self) -> Outcome<()> {
         self.pinned = Some(self.lmdb.env.read_txn().map_err(failed("begin"))?);
         Ok(())

@@ -177,7 +177,7 @@ pub fn open(kind: StoreKind, folder: &Path, memory: Memory) -> Outcome<Box<dyn S
         StoreKind::Redb => Ok(Box::new(redb::Redb::open(&folder.join("store.redb"), memory)?)),
         StoreKind::Fjall => Ok(Box::new(fjall::Fjall::open(folder, memory)?)),
         StoreKind::Lmdb => Ok(Box::new(lmdb::Lmdb::open(folder)?)),
-        StoreKind::Redis => Ok(Box::new(redis::Redis::open(folder)?)),
+        StoreKind::Redis => Ok(Box::new(redis::RedisStore::open(folder)?)),
         #[cfg(feature = "rocksdb")]
         StoreKind::Rocksdb => Ok(Box::new(rocksdb::RocksDb::open(folder, memory)?)),
         #[cfg(not(feature = "rocksdb"))]

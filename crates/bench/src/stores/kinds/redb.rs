@@ -34,7 +34,7 @@ impl Redb {
 
 impl Store for Redb {
     fn session(&self) -> Outcome<Box<dyn Session + '_>> {
-        Ok(Box::new(Reads { database: &self.database, table: None }))
+        Ok(Box::new(RedbSession { database: &self.database, table: None }))
     }
 
     fn put(&self, items: &[Item], level: Level) -> Outcome<()> {
@@ -81,12 +81,12 @@ impl Store for Redb {
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-struct Reads<'a> {
+struct RedbSession<'a> {
     database: &'a Database,
     table: Option<Table>,
 }
 
-impl Reads<'_> {
+impl RedbSession<'_> {
     fn newest(&self) -> Outcome<Table> {
         let transaction = self.database.begin_read().map_err(failed("begin"))?;
         transaction.open_table(TABLE).map_err(failed("open the table"))
@@ -98,7 +98,7 @@ fn get(table: &Table, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool>
     Ok(value.map(|value| found(value.value())).is_some())
 }
 
-impl Session for Reads<'_> {
+impl Session for RedbSession<'_> {
     fn pin(&mut self) -> Outcome<()> {
         self.table = Some(self.newest()?);
         Ok(())

@@ -7,7 +7,7 @@
 
 use super::super::data::Key;
 use super::{Item, Level, Outcome, Session, Store, failed};
-use crate::resp::{self, Reply};
+use crate::resp::{self, RespReply};
 use parking::Connections;
 use std::io::{BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -29,14 +29,14 @@ pub fn is_installed() -> bool {
 }
 
 /// A running server.
-pub struct Redis {
+pub struct RedisStore {
     server: Child,
     connections: Connections,
 }
 
-impl Redis {
+impl RedisStore {
     /// Starts a server whose files lie in a folder.
-    pub fn open(folder: &Path) -> Outcome<Redis> {
+    pub fn open(folder: &Path) -> Outcome<RedisStore> {
         // A port that was free a moment ago; should somebody take it meanwhile, the server says so and the run fails.
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let port = free.map_err(failed("find a port"))?.port();
@@ -46,7 +46,7 @@ impl Redis {
         command.args(["--daemonize", "no", "--save", "", "--appendonly", "yes", "--appendfsync", "everysec"]);
         command.args(["--loglevel", "warning", "--dir"]).arg(folder).stdin(Stdio::null()).stdout(Stdio::null());
         let server = command.spawn().map_err(failed("start redis-server"))?;
-        let mut redis = Redis { server, connections: Connections::new(port) };
+        let mut redis = RedisStore { server, connections: Connections::new(port) };
         redis.wait_for_start()?;
         Ok(redis)
     }
@@ -67,21 +67,21 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+impl Drop for RedisStore {
     fn drop(&mut self) {
         let _already_gone = self.server.kill();
         let _reaped = self.server.wait();
     }
 }
 
-impl Store for Redis {
+impl Store for RedisStore {
     fn prepare(&self, level: Level) -> Outcome<()> {
         let mode: &[u8] = if level == Level::Sync { b"always" } else { b"everysec" };
         self.connections.with(|link| link.call(&[b"CONFIG", b"SET", b"appendfsync", mode])).map(drop)
     }
 
     fn session(&self) -> Outcome<Box<dyn Session + '_>> {
-        Ok(Box::new(Reads(self.connections.take()?)))
+        Ok(Box::new(RedisSession(self.connections.take()?)))
     }
 
     fn put(&self, items: &[Item], _level: Level) -> Outcome<()> {
@@ -136,9 +136,9 @@ impl Store for Redis {
     }
 }
 
-struct Reads(Link);
+struct RedisSession(Link);
 
-impl Session for Reads {
+impl Session for RedisSession {
     fn pin(&mut self) -> Outcome<()> {
         Ok(())
     }
@@ -153,11 +153,11 @@ impl Session for Reads {
         loop {
             let page = PAGE.to_string();
             let call = [b"ZRANGE", INDEX, &start, b"+", b"BYLEX", b"LIMIT", b"0", page.as_bytes()];
-            let Reply::Many(keys) = self.0.call(&call)? else { return Err("redis: no list of keys".into()) };
-            let keys: Vec<&[u8]> = keys.iter().filter_map(Reply::value).collect();
+            let RespReply::Many(keys) = self.0.call(&call)? else { return Err("redis: no list of keys".into()) };
+            let keys: Vec<&[u8]> = keys.iter().filter_map(RespReply::value).collect();
             let Some(last) = keys.last() else { return Ok(()) };
             let values = self.0.call(&[[b"MGET".as_slice()].as_slice(), &keys].concat())?;
-            let Reply::Many(values) = values else { return Err("redis: no list of values".into()) };
+            let RespReply::Many(values) = values else { return Err("redis: no list of values".into()) };
             for (key, value) in keys.iter().zip(&values) {
                 // A key that was deleted in between has no value.
                 if value.value().is_some_and(|value| !each(key, value)) {
@@ -198,15 +198,15 @@ impl Link {
         Ok(())
     }
 
-    fn call(&mut self, words: &[&[u8]]) -> Outcome<Reply> {
+    fn call(&mut self, words: &[&[u8]]) -> Outcome<RespReply> {
         self.ask(words);
         self.send()?;
-        Reply::read(&mut self.input)
+        RespReply::read(&mut self.input)
     }
 
     fn answers(&mut self, count: usize) -> Outcome<()> {
         self.send()?;
-        (0..count).try_for_each(|_| Reply::read(&mut self.input).map(drop))
+        (0..count).try_for_each(|_| RespReply::read(&mut self.input).map(drop))
     }
 }
 

@@ -30,7 +30,7 @@ impl RocksDb {
 
 impl Store for RocksDb {
     fn session(&self) -> Outcome<Box<dyn Session + '_>> {
-        Ok(Box::new(Reads(&self.database)))
+        Ok(Box::new(RocksDbSession(&self.database)))
     }
 
     fn put(&self, items: &[Item], level: Level) -> Outcome<()> {
@@ -74,9 +74,9 @@ impl Store for RocksDb {
 }
 
 /// Reads without a snapshot: a snapshot makes none of them cheaper.
-struct Reads<'a>(&'a DB);
+struct RocksDbSession<'a>(&'a DB);
 
-impl Session for Reads<'_> {
+impl Session for RocksDbSession<'_> {
     fn pin(&mut self) -> Outcome<()> {
         Ok(())
     }

@@ -32,7 +32,7 @@ pub fn drive(store: &dyn Store, phase: &Phase, values: &Values, turn: u64) -> Ou
     let work = |thread: usize| {
         barrier.wait();
         let begun = Instant::now();
-        let job = Job { store, phase, values, turn, thread: thread as u64, share, begun };
+        let job = PhaseJob { store, phase, values, turn, thread: thread as u64, share, begun };
         let done = if by_tickets { job.in_flight() } else { job.run() };
         done.map(|tally| (tally, begun, Instant::now()))
     };
@@ -96,13 +96,13 @@ fn count_second(each_second: &mut Vec<u64>, begun: Instant, count: u64) {
 }
 
 #[derive(Default)]
-struct Tally {
+struct PhaseTally {
     operations: u64,
     latencies: Vec<Duration>,
     each_second: Vec<u64>,
 }
 
-fn sum(tallies: impl Iterator<Item = Tally>, elapsed: Duration) -> Measured {
+fn sum(tallies: impl Iterator<Item = PhaseTally>, elapsed: Duration) -> Measured {
     let mut measured = Measured { seconds: elapsed.as_secs_f64(), ..Measured::default() };
     let mut latencies = Vec::new();
     for tally in tallies {
@@ -123,7 +123,7 @@ fn sum(tallies: impl Iterator<Item = Tally>, elapsed: Duration) -> Measured {
 }
 
 /// The work of one thread.
-struct Job<'a> {
+struct PhaseJob<'a> {
     store: &'a dyn Store,
     phase: &'a Phase,
     values: &'a Values,
@@ -134,7 +134,7 @@ struct Job<'a> {
     begun: Instant,
 }
 
-impl Job<'_> {
+impl PhaseJob<'_> {
     fn is_over(&self, done: u64) -> bool {
         match self.share {
             Some(share) => done >= share,
@@ -150,7 +150,7 @@ impl Job<'_> {
         self.turn << 16 | self.thread
     }
 
-    fn run(&self) -> Outcome<Tally> {
+    fn run(&self) -> Outcome<PhaseTally> {
         match self.phase.kind {
             Kind::Read { pinned } => self.read(pinned),
             Kind::Scan => self.scan(),
@@ -160,13 +160,13 @@ impl Job<'_> {
         }
     }
 
-    fn read(&self, pinned: bool) -> Outcome<Tally> {
+    fn read(&self, pinned: bool) -> Outcome<PhaseTally> {
         let mut session = self.store.session()?;
         if pinned {
             session.pin()?;
         }
         let mut numbers = self.numbers();
-        let mut tally = Tally::default();
+        let mut tally = PhaseTally::default();
         while !self.is_over(tally.operations) {
             for _ in 0..LOOK_AFTER {
                 self.read_one(session.as_mut(), &mut numbers)?;
@@ -183,10 +183,10 @@ impl Job<'_> {
         check(&key, found, right)
     }
 
-    fn scan(&self) -> Outcome<Tally> {
+    fn scan(&self) -> Outcome<PhaseTally> {
         let mut session = self.store.session()?;
         session.pin()?;
-        let mut tally = Tally::default();
+        let mut tally = PhaseTally::default();
         // Threads start at different places; the next walks are from the first item.
         let mut from = key(self.thread * self.phase.items / self.phase.threads.max(1) as u64 * SPREAD);
         while !self.is_over(tally.operations) {
@@ -229,9 +229,9 @@ impl Job<'_> {
         self.values.fill(number, generation, &mut item.value);
     }
 
-    fn write(&self) -> Outcome<Tally> {
+    fn write(&self) -> Outcome<PhaseTally> {
         let mut numbers = self.numbers();
-        let mut tally = Tally::default();
+        let mut tally = PhaseTally::default();
         let mut item = Item { key: [0; KEY_LEN], value: Vec::new() };
         while !self.is_over(tally.operations) {
             self.next_item(&mut numbers, self.generation(), &mut item);
@@ -242,7 +242,7 @@ impl Job<'_> {
         Ok(tally)
     }
 
-    fn note(&self, tally: &mut Tally, begun: Instant) {
+    fn note(&self, tally: &mut PhaseTally, begun: Instant) {
         tally.operations += 1;
         if self.phase.level == Level::Sync {
             tally.latencies.push(begun.elapsed());
@@ -251,9 +251,9 @@ impl Job<'_> {
     }
 
     /// Keeps many commits under way from one thread.
-    fn in_flight(&self) -> Outcome<Tally> {
+    fn in_flight(&self) -> Outcome<PhaseTally> {
         let mut numbers = self.numbers();
-        let mut tally = Tally::default();
+        let mut tally = PhaseTally::default();
         let mut item = Item { key: [0; KEY_LEN], value: Vec::new() };
         let mut under_way: VecDeque<(Box<dyn Pending>, Instant)> = VecDeque::new();
         let mut asked = 0;
@@ -271,10 +271,10 @@ impl Job<'_> {
         }
     }
 
-    fn mix(&self) -> Outcome<Tally> {
+    fn mix(&self) -> Outcome<PhaseTally> {
         let mut session = self.store.session()?;
         let mut numbers = self.numbers();
-        let mut tally = Tally::default();
+        let mut tally = PhaseTally::default();
         let mut item = Item { key: [0; KEY_LEN], value: Vec::new() };
         while !self.is_over(tally.operations) {
             self.read_one(session.as_mut(), &mut numbers)?;

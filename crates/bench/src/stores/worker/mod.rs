@@ -12,7 +12,7 @@ pub use protocol::{Answer, Closed, Command, Kind, Order, Phase};
 use super::data::Values;
 use super::kinds::{self, Level, Memory, Outcome, Store};
 use super::measured::Measured;
-use super::workload::{self, Work};
+use super::workload::{self, WorkloadRun};
 use crate::Error;
 use crate::process::ProcessId;
 use std::io::{BufRead, Write};
@@ -101,7 +101,7 @@ impl Worker {
         Ok(measured)
     }
 
-    fn ycsb(&mut self, work: &Work) -> Outcome<Measured> {
+    fn ycsb(&mut self, work: &WorkloadRun) -> Outcome<Measured> {
         let store = self.store.as_deref().ok_or("no store is open")?;
         self.stretches += 1;
         store.prepare(work.level)?;

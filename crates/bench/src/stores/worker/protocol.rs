@@ -2,7 +2,7 @@
 
 use super::super::kinds::{Level, Memory, StoreKind};
 use super::super::measured::Measured;
-use super::super::workload::Work;
+use super::super::workload::WorkloadRun;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub enum Command {
     /// Works for a time or until something is done.
     Run(Phase),
     /// Does a workload of YCSB.
-    Ycsb(Work),
+    Ycsb(WorkloadRun),
     /// Places everything and counts.
     Settle,
     /// Closes the store and counts.

@@ -9,7 +9,7 @@ use super::super::kinds::{Item, Level, Outcome, Session, Store};
 use super::super::measured::Measured;
 use super::distribution::Chooser;
 use super::histogram::Histogram;
-use super::{Mix, Work, Workload};
+use super::{Mix, Workload, WorkloadRun};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
@@ -67,11 +67,17 @@ fn fill(values: &Values, record: u64, generation: u64, item: &mut Item) {
 }
 
 /// Does one stretch of work. `turn` sets its random numbers and the generation of its values.
-pub fn drive(store: &dyn Store, work: &Work, records: &Records, values: &Values, turn: u64) -> Outcome<Measured> {
+pub fn drive(
+    store: &dyn Store,
+    work: &WorkloadRun,
+    records: &Records,
+    values: &Values,
+    turn: u64,
+) -> Outcome<Measured> {
     let chooser = work.workload.mix().map(|_| Chooser::new(work.distribution, records.count()));
     let barrier = Barrier::new(work.threads);
     let run = |thread: usize| {
-        let job = Job { store, work, records, values, turn, thread: thread as u64, chooser: chooser.as_ref() };
+        let job = WorkloadJob { store, work, records, values, turn, thread: thread as u64, chooser: chooser.as_ref() };
         barrier.wait();
         let begun = Instant::now();
         let done = job.run(begun);
@@ -100,7 +106,7 @@ pub fn drive(store: &dyn Store, work: &Work, records: &Records, values: &Values,
 }
 
 /// Brings a load or a delete to its end that time has cut short.
-pub fn finish(store: &dyn Store, work: &Work, records: &Records, values: &Values) -> Outcome<()> {
+pub fn finish(store: &dyn Store, work: &WorkloadRun, records: &Records, values: &Values) -> Outcome<()> {
     match work.workload {
         workload if workload.is_load() => {
             let mut next = records.count();
@@ -133,16 +139,16 @@ pub fn finish(store: &dyn Store, work: &Work, records: &Records, values: &Values
 }
 
 #[derive(Default)]
-struct Tally {
+struct WorkloadTally {
     operations: u64,
     puts: u64,
     times: Histogram,
 }
 
 /// The work of one thread.
-struct Job<'a> {
+struct WorkloadJob<'a> {
     store: &'a dyn Store,
-    work: &'a Work,
+    work: &'a WorkloadRun,
     records: &'a Records,
     values: &'a Values,
     turn: u64,
@@ -150,8 +156,8 @@ struct Job<'a> {
     chooser: Option<&'a Chooser>,
 }
 
-impl Job<'_> {
-    fn run(&self, begun: Instant) -> Outcome<Tally> {
+impl WorkloadJob<'_> {
+    fn run(&self, begun: Instant) -> Outcome<WorkloadTally> {
         match (self.work.workload.mix(), self.chooser) {
             (Some(mix), Some(chooser)) => self.mixed(begun, mix, chooser),
             _ if self.work.workload == Workload::Delete => self.delete(begun),
@@ -167,8 +173,8 @@ impl Job<'_> {
         self.turn << 16 | self.thread
     }
 
-    fn load(&self, begun: Instant) -> Outcome<Tally> {
-        let mut tally = Tally::default();
+    fn load(&self, begun: Instant) -> Outcome<WorkloadTally> {
+        let mut tally = WorkloadTally::default();
         let mut item = Item { key: [0; KEY_LEN], value: Vec::new() };
         let mut now = begun;
         let is_timed = self.work.level == Level::Sync;
@@ -191,8 +197,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn delete(&self, begun: Instant) -> Outcome<Tally> {
-        let mut tally = Tally::default();
+    fn delete(&self, begun: Instant) -> Outcome<WorkloadTally> {
+        let mut tally = WorkloadTally::default();
         let mut now = begun;
         let own = (self.thread..self.records.count()).step_by(self.work.threads);
         for record in own {
@@ -205,11 +211,11 @@ impl Job<'_> {
         Ok(tally)
     }
 
-    fn mixed(&self, begun: Instant, mix: Mix, chooser: &Chooser) -> Outcome<Tally> {
+    fn mixed(&self, begun: Instant, mix: Mix, chooser: &Chooser) -> Outcome<WorkloadTally> {
         let mut session = self.store.session()?;
         let mut numbers = Numbers::new(crate::stores::data::mix(self.turn) ^ self.thread);
         let mut item = Item { key: [0; KEY_LEN], value: Vec::new() };
-        let mut tally = Tally::default();
+        let mut tally = WorkloadTally::default();
         let mut now = begun;
         while !self.is_over(begun, now) {
             let kind = numbers.below(100);
@@ -270,7 +276,7 @@ impl Job<'_> {
 }
 
 /// Counts an operation that began when the last one ended.
-fn note(tally: &mut Tally, since: Instant) -> Instant {
+fn note(tally: &mut WorkloadTally, since: Instant) -> Instant {
     let now = Instant::now();
     tally.times.add(now - since);
     tally.operations += 1;
@@ -281,10 +287,10 @@ fn note(tally: &mut Tally, since: Instant) -> Instant {
 mod tests {
     use super::super::super::kinds::{Memory, StoreKind, open};
     use super::*;
-    use crate::ycsb::{Arguments, plan};
+    use crate::ycsb::{KvArguments, plan};
 
-    fn work(workload: Workload, threads: usize, level: Level) -> Work {
-        let arguments = Arguments { records: Some(500), threads: vec![threads], ..Arguments::default() };
+    fn work(workload: Workload, threads: usize, level: Level) -> WorkloadRun {
+        let arguments = KvArguments { records: Some(500), threads: vec![threads], ..KvArguments::default() };
         let sets = plan::sets(&arguments);
         sets.iter().find(|set| set.level == level).unwrap().work(workload, 0.05)
     }

@@ -96,7 +96,7 @@ impl Workload {
 
 /// One workload over one set of records, as a worker is told.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Work {
+pub struct WorkloadRun {
     /// What is done.
     pub workload: Workload,
     /// How records are chosen.
