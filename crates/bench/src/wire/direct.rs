@@ -7,7 +7,7 @@ use bytes::Bytes;
 use koine_engine::device::{Device, FileDevice, OpenOptions};
 use koine_engine::{Batch, Engine, FormatOptions, Operation, Options, SpaceId, Ticket};
 use koine_env::OsRandom;
-use koine_kv::{EngineKv, Kv, MemoryKv};
+use koine_kv::{EngineKv, Kv, MemoryKv, Wait};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Contestant for Direct {
             self.begun.push_back(match work {
                 Work::Put => {
                     let batch = Batch::new().put(SPACE, Bytes::clone(key), value.clone());
-                    Begun::Put(self.kv.submit(batch, self.durability))
+                    Begun::Put(self.kv.submit(batch, self.durability, Wait::Never))
                 }
                 Work::Get => Begun::Got(self.kv.get(SPACE, key).map_err(failed("get"))?),
             });
