@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use koine_engine::{
-    Batch, Commit, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, Ticket, Version,
-};
+use koine_engine::{Batch, Durability, Error, ErrorKind, KeyRange, Result, SpaceId, StageHint, Ticket, Version};
 
 use crate::seam::{Kv, Lookup, Profile, Stage, Usage, View, Wait, Watch};
 
@@ -63,14 +61,10 @@ impl Kv for Closed {
         refused()
     }
 
-    fn submit(&self, _batch: Batch, _durability: Durability) -> Ticket {
+    fn submit(&self, _batch: Batch, _durability: Durability, _wait: Wait) -> Ticket {
         let (ticket, completer) = Ticket::new();
         completer.complete(refused());
         ticket
-    }
-
-    fn commit(&self, _batch: Batch, _durability: Durability) -> Result<Commit> {
-        refused()
     }
 
     fn watch(&self, _space: SpaceId, _range: KeyRange, _from: Version) -> Result<Box<dyn Watch>> {

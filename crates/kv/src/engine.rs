@@ -12,7 +12,7 @@ use bytes::Bytes;
 use koine_engine::batch::{BATCH_OPERATIONS_MAX, KEY_LEN_MAX};
 use koine_engine::device::Device;
 use koine_engine::{
-    Batch, Commit, Durability, Engine, Error, ErrorKind, Event, KeyRange, Operation, Options, Payload, Result, SpaceId,
+    Batch, Durability, Engine, Error, ErrorKind, Event, KeyRange, Operation, Options, Payload, Result, SpaceId,
     StageHint, StageToken, Ticket, Version,
 };
 
@@ -101,20 +101,17 @@ impl Kv for EngineKv {
         Ok(Box::new(self.engine.stage(hint)?))
     }
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
         match check_batch(&self.profile, &batch) {
             Ok(()) => {
                 taken(&batch);
-                self.engine.submit(batch, durability)
+                match wait {
+                    Wait::Allowed => Ticket::ready(self.engine.commit(batch, durability)),
+                    Wait::Never => self.engine.submit(batch, durability),
+                }
             }
             Err(error) => Ticket::ready(Err(error)),
         }
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        check_batch(&self.profile, &batch)?;
-        taken(&batch);
-        self.engine.commit(batch, durability)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

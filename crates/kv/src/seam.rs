@@ -245,17 +245,15 @@ pub trait Kv: Send + Sync {
     /// Begins a large value.
     fn stage(&self, hint: StageHint) -> Result<Box<dyn Stage>>;
 
-    /// Asks for a batch; the ticket tells the outcome. Batches submitted by one thread are ordered as
+    /// Asks for a batch; the ticket tells the outcome. Where waiting is allowed the caller is going to wait for it at once,
+    /// and the store may do in the calling thread what another would do for a ticket: the outcome may be there when the
+    /// call returns. Batches submitted by one thread are ordered as
     /// submitted. When the ticket tells of a commit, a view taken then sees it.
     ///
     /// A refusal is told only once the state that it was judged against is visible: who takes a new view then
     /// sees why, and a retry never spins against commits that are still being made durable. Where the batch
     /// has a request id, refusals are outcomes too and a repeat gets them; a new attempt needs a new id.
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket;
-
-    /// Submits and waits: `self.submit(batch, durability).wait()`, unless the store can do in the calling thread what
-    /// another would do for a ticket.
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit>;
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket;
 
     /// Changes of a range after version `from`, in commit order, and within a commit in the order of its
     /// operations. A change is told after it is visible. The first event is `LostSince(from)` where those
@@ -271,6 +269,11 @@ pub trait Kv: Send + Sync {
     /// Finishes what is under way, syncs, and gives the medium back. Later calls fail with `Stopped`, on
     /// stages and watches too; only closing again is no error. Views may go on or fail.
     fn close(&self) -> Result<()>;
+
+    /// Submits and waits.
+    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+        self.submit(batch, durability, Wait::Allowed).wait()
+    }
 
     /// The whole value of a key in the newest version; `None` when it is absent. For small values: it is all in memory.
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {

@@ -12,7 +12,7 @@ use koine_kv::copy::{Copied, CopyError, CopyOptions, Phase, SCRATCH_SPACE, STATE
 use koine_kv::wrap::{Limit, Limits};
 use koine_kv::{
     Batch, Commit, Direction, Durability, EngineKv, Error, ErrorKind, KeyRange, Kv, Lookup, MemoryKv, MemoryOptions,
-    Operation, Payload, Place, Profile, Result, SpaceId, StageHint, View, Wait, pass_on,
+    Operation, Payload, Place, Profile, Result, SpaceId, StageHint, Ticket, View, Wait, pass_on,
 };
 
 type Dump = BTreeMap<(SpaceId, bool), BTreeMap<Bytes, Bytes>>;
@@ -102,14 +102,14 @@ struct Breaks {
 }
 
 impl Kv for Breaks {
-    pass_on!(Kv, inner: profile, view, lookup, stage, submit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, view, lookup, stage, watch, usage, sync, close);
 
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
         let gone = || Error::new(ErrorKind::Stopped, "the connection is lost");
         match self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
-            Ok(1) if self.loses_answer => self.inner.commit(batch, durability).and(Err(gone())),
-            Ok(_) => self.inner.commit(batch, durability),
-            Err(_) => Err(gone()),
+            Ok(1) if self.loses_answer => Ticket::ready(self.inner.commit(batch, durability).and(Err(gone()))),
+            Ok(_) => self.inner.submit(batch, durability, wait),
+            Err(_) => Ticket::ready(Err(gone())),
         }
     }
 }
@@ -330,7 +330,7 @@ struct ExpiringView {
 }
 
 impl Kv for Expires {
-    pass_on!(Kv, inner: profile, lookup, stage, submit, commit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, lookup, stage, submit, watch, usage, sync, close);
 
     fn view(&self) -> Result<Arc<dyn View>> {
         Ok(Arc::new(ExpiringView { inner: self.inner.view()?, left: Arc::clone(&self.left) }))
@@ -379,7 +379,7 @@ fn what_goes_wrong_is_told_with_what_to_do() {
         fn profile(&self) -> &Profile {
             &self.profile
         }
-        pass_on!(Kv, inner: view, lookup, stage, submit, commit, watch, usage, sync, close);
+        pass_on!(Kv, inner: view, lookup, stage, submit, watch, usage, sync, close);
     }
     let memory = MemoryKv::default();
     let profile = Profile { key_len_max: 1000, ..memory.profile().clone() };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use koine_kv::conformance::{Opened, Suite};
 use koine_kv::emulate::{SOLE, Spaces, Split, SplitOptions};
 use koine_kv::{
-    Batch, Commit, Condition, Durability, Error, ErrorKind, Kv, MemoryKv, MemoryOptions, Operation, Payload, Result,
-    Stage, StageHint, Ticket, pass_on,
+    Batch, Condition, Durability, Error, ErrorKind, Kv, MemoryKv, MemoryOptions, Operation, Payload, Result, Stage,
+    StageHint, Ticket, Wait, pass_on,
 };
 
 /// What a store under test does not do.
@@ -100,15 +100,11 @@ impl Kv for Plain {
         if self.lacks.stages { Err(lacking(hint)) } else { self.memory.stage(hint) }
     }
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
         match self.check(&batch) {
-            Ok(()) => self.memory.submit(batch, durability),
+            Ok(()) => self.memory.submit(batch, durability, wait),
             Err(error) => Ticket::ready(Err(error)),
         }
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        self.submit(batch, durability).wait()
     }
 
     pass_on!(Kv, memory: profile, view, lookup, watch, usage, sync, close);

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use koine_env::{Random, SeededRandom};
 use koine_kv::emulate::{SOLE, Spaces, Split, SplitOptions};
 use koine_kv::{
-    Batch, Commit, Direction, Durability, ErrorKind, KeyRange, Kv, MemoryKv, MemoryOptions, Operation, Payload, Place,
-    Result, Sources, SpaceId, StageHint, Ticket, pass_on,
+    Batch, Direction, Durability, ErrorKind, KeyRange, Kv, MemoryKv, MemoryOptions, Operation, Payload, Place, Result,
+    Sources, SpaceId, StageHint, Ticket, Wait, pass_on,
 };
 
 const A: SpaceId = SpaceId(20);
@@ -21,13 +21,9 @@ struct Shared {
 }
 
 impl Kv for Shared {
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
-        Ticket::ready(self.commit(batch, durability))
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
         self.commits.fetch_add(1, Ordering::Relaxed);
-        self.memory.commit(batch, durability)
+        self.memory.submit(batch, durability, wait)
     }
 
     fn close(&self) -> Result<()> {

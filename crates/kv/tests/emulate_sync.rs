@@ -7,7 +7,7 @@ use std::time::Duration;
 use koine_kv::emulate::Spaces;
 use koine_kv::{
     Batch, Condition, Durability, Error, ErrorKind, KeyRange, Kv, MemoryKv, Operation, Refusal, Result, SpaceId, View,
-    WatchEvent, pass_on,
+    Wait, WatchEvent, pass_on,
 };
 use parking_lot::{Condvar, Mutex};
 
@@ -56,7 +56,7 @@ impl Kv for Gated {
         open.clone().unwrap_or(Ok(()))
     }
 
-    pass_on!(Kv, memory: profile, view, lookup, stage, submit, commit, watch, usage, close);
+    pass_on!(Kv, memory: profile, view, lookup, stage, submit, watch, usage, close);
 }
 
 fn open() -> (Spaces, Arc<Gate>) {
@@ -79,15 +79,15 @@ fn keys(view: &dyn View) -> usize {
 fn batches_that_wait_share_one_sync_and_are_seen_after_it() {
     let (kv, gate) = open();
     let mut watch = kv.watch(A, KeyRange::all(), kv.view().expect("a view").version()).expect("a watch");
-    let first = kv.submit(Batch::new().put(A, "first", ""), Durability::Sync);
+    let first = kv.submit(Batch::new().put(A, "first", ""), Durability::Sync, Wait::Never);
     gate.wait_begun(1);
     // Each is decided against all before it, and nobody sees any of them.
     let absent = |key: &'static str| Condition::Absent { space: A, key: key.into() };
-    let refused = kv.submit(Batch::new().when(absent("first")), Durability::Memory);
+    let refused = kv.submit(Batch::new().when(absent("first")), Durability::Memory, Wait::Never);
     let others: Vec<_> = (0..20)
         .map(|number| {
             let level = [Durability::Sync, Durability::Memory, Durability::Written][number % 3];
-            kv.submit(Batch::new().put(A, format!("k{number}"), ""), level)
+            kv.submit(Batch::new().put(A, format!("k{number}"), ""), level, Wait::Never)
         })
         .collect();
     assert_eq!(keys(&*kv.view().expect("a view")), 0);
@@ -113,7 +113,7 @@ fn batches_that_wait_share_one_sync_and_are_seen_after_it() {
 #[test]
 fn after_a_sync_that_failed_nothing_more_is_taken() {
     let (kv, gate) = open();
-    let ticket = kv.submit(Batch::new().put(A, "k", ""), Durability::Sync);
+    let ticket = kv.submit(Batch::new().put(A, "k", ""), Durability::Sync, Wait::Never);
     gate.wait_begun(1);
     gate.let_through(Err(Error::new(ErrorKind::Device, "the device is gone")));
     assert_eq!(ticket.wait().expect_err("the sync failed").kind(), ErrorKind::Device);
@@ -126,8 +126,9 @@ fn after_a_sync_that_failed_nothing_more_is_taken() {
 #[test]
 fn closing_finishes_what_waits() {
     let (kv, gate) = open();
-    let tickets: Vec<_> =
-        (0..5).map(|number| kv.submit(Batch::new().put(A, format!("k{number}"), ""), Durability::Sync)).collect();
+    let tickets: Vec<_> = (0..5)
+        .map(|number| kv.submit(Batch::new().put(A, format!("k{number}"), ""), Durability::Sync, Wait::Never))
+        .collect();
     gate.let_through(Ok(()));
     kv.close().expect("close");
     for ticket in tickets {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use koine_kv::{
-    Batch, Commit, Cursor, Direction, Durability, Error as KvError, ErrorKind as KvErrorKind, GLANCE_LEN_MAX, KeyRange,
-    Kv, Lookup, Profile, Result as KvResult, SpaceEntry, SpaceId, Stage, StageHint, Ticket, Usage, Version, View, Wait,
+    Batch, Cursor, Direction, Durability, Error as KvError, ErrorKind as KvErrorKind, GLANCE_LEN_MAX, KeyRange, Kv,
+    Lookup, Profile, Result as KvResult, SpaceEntry, SpaceId, Stage, StageHint, Ticket, Usage, Version, View, Wait,
     Watch,
 };
 
@@ -113,14 +113,10 @@ impl Kv for Unwaiting<dyn Kv> {
         self.would_wait()
     }
 
-    fn submit(&self, _batch: Batch, _durability: Durability) -> Ticket {
+    fn submit(&self, _batch: Batch, _durability: Durability, _wait: Wait) -> Ticket {
         let (ticket, completer) = Ticket::new();
         completer.complete(self.would_wait());
         ticket
-    }
-
-    fn commit(&self, _batch: Batch, _durability: Durability) -> KvResult<Commit> {
-        self.would_wait()
     }
 
     fn watch(&self, _space: SpaceId, _range: KeyRange, _from: Version) -> KvResult<Box<dyn Watch>> {

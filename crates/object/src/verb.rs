@@ -214,7 +214,7 @@ fn submit<V: Verb>(
     doubt: Option<Error>,
 ) -> Step<V::Outcome> {
     batch.request = verb.request().map(|request| request_of_attempt(request, count));
-    let ticket = koine_kv::awaited(|| objects.kv().submit(batch, objects.durability()));
+    let ticket = koine_kv::awaited(|| objects.kv().submit(batch, objects.durability(), koine_kv::Wait::Never));
     let then = move |outcome: koine_kv::Result<Commit>| match (outcome, doubt) {
         (Ok(commit), _) => {
             removals.into_iter().for_each(Removal::tell);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use koine_engine::device::{Device, FileDevice, OpenOptions};
 use koine_engine::{Batch, Engine, FormatOptions, Operation, Options, SpaceId, Ticket};
 use koine_env::OsRandom;
-use koine_kv::{EngineKv, Kv, MemoryKv};
+use koine_kv::{EngineKv, Kv, MemoryKv, Wait};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Contestant for Direct {
             self.begun.push_back(match work {
                 WireOperation::Put => {
                     let batch = Batch::new().put(SPACE, Bytes::clone(key), value.clone());
-                    DirectRequest::Put(self.kv.submit(batch, self.durability))
+                    DirectRequest::Put(self.kv.submit(batch, self.durability, Wait::Never))
                 }
                 WireOperation::Get => DirectRequest::Got(self.kv.get(SPACE, key).map_err(failed("get"))?),
             });

@@ -8,7 +8,7 @@ use koine_engine::{Batch, Condition, Durability, ErrorKind, KeyRange, Operation,
 
 use super::Suite;
 use super::fixture::{A, Fixture, add, at, check_value, entries, pattern, value};
-use crate::seam::Direction;
+use crate::seam::{Direction, Wait};
 
 const LEVELS: [Durability; 3] = [Durability::Memory, Durability::Written, Durability::Sync];
 
@@ -164,7 +164,7 @@ pub(super) fn batches_of_one_thread_keep_their_order(suite: &Suite) {
                 let key = format!("k{worker}");
                 let submit = |step: u64| {
                     let batch = Batch::new().put(A, key.clone(), step.to_le_bytes().to_vec());
-                    kv.submit(batch, LEVELS[(step % 3) as usize])
+                    kv.submit(batch, LEVELS[(step % 3) as usize], Wait::Never)
                 };
                 let tickets: Vec<_> = (0..200).map(submit).collect();
                 let versions: Vec<_> =
@@ -184,13 +184,13 @@ pub(super) fn tickets_call_back(suite: &Suite) {
     for number in 0..30u64 {
         let sender = sender.clone();
         let batch = Batch::new().put(A, format!("k{number}"), pattern(number, 3000));
-        let ticket = fixture.kv().submit(batch, LEVELS[number as usize % 3]);
+        let ticket = fixture.kv().submit(batch, LEVELS[number as usize % 3], Wait::Never);
         ticket.on_done(move |outcome| sender.send((number, outcome)).expect("the receiver waits"));
     }
     let refused = Batch::new().when(Condition::Present { space: A, key: "none".into() });
     fixture
         .kv()
-        .submit(refused, Durability::Sync)
+        .submit(refused, Durability::Sync, Wait::Never)
         .on_done(move |outcome| sender.send((99, outcome)).expect("the receiver waits"));
     let mut outcomes: Vec<_> = receiver.iter().collect();
     outcomes.sort_by_key(|(number, _)| *number);

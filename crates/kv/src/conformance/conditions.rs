@@ -5,6 +5,7 @@ use koine_engine::{Batch, Condition, Durability, KeyRange, Operation, Place, Ref
 
 use super::Suite;
 use super::fixture::{A, B, Fixture, add, append, at, clone_range, delete, put, rename, truncate, write_at};
+use crate::seam::Wait;
 
 fn absent(key: &str) -> Condition {
     Condition::Absent { space: A, key: Bytes::from(key.to_owned()) }
@@ -207,8 +208,8 @@ pub(super) fn conditions_are_decided_in_absent_spaces_too(suite: &Suite) {
 pub(super) fn conditions_see_commits_that_are_not_durable_yet(suite: &Suite) {
     let fixture = Fixture::new(suite);
     // Sequenced is what counts: neither waits for the other.
-    let first = fixture.kv().submit(Batch::new().put(A, "k", "1").when(absent("k")), Durability::Sync);
-    let second = fixture.kv().submit(Batch::new().put(A, "k", "2").when(absent("k")), Durability::Memory);
+    let first = fixture.kv().submit(Batch::new().put(A, "k", "1").when(absent("k")), Durability::Sync, Wait::Never);
+    let second = fixture.kv().submit(Batch::new().put(A, "k", "2").when(absent("k")), Durability::Memory, Wait::Never);
     assert_eq!(second.wait().expect_err("the second is refused").refusal(), Some(Refusal::Condition(0)));
     // Who was refused may look at once for the reason.
     fixture.check(&at("k"), b"1");

@@ -4,6 +4,7 @@ use koine_engine::{Batch, Commit, Condition, Durability, ErrorKind, Operation, P
 
 use super::Suite;
 use super::fixture::{A, Fixture, add, at, delete, pattern, rename};
+use crate::seam::Wait;
 
 /// How many outcomes are remembered at least.
 const OUTCOMES: u64 = 65_536;
@@ -87,7 +88,7 @@ pub fn outcomes_are_remembered(suite: &Suite, least: u64) {
     let fixture = Fixture::new(suite);
     let submit = |number: u64| {
         let key = format!("k{}", number % 100);
-        fixture.kv().submit(Batch::new().put(A, key, "").with_request(request(number)), Durability::Memory)
+        fixture.kv().submit(Batch::new().put(A, key, "").with_request(request(number)), Durability::Memory, Wait::Never)
     };
     let mut firsts = Vec::new();
     for window in (0..OUTCOMES).collect::<Vec<_>>().chunks(256) {

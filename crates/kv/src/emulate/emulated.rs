@@ -397,12 +397,8 @@ impl<E: Emulation> Kv for Emulated<E> {
         self.core.emulation.stage(&self.core, hint)
     }
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, _wait: Wait) -> Ticket {
         self.core.sequence(&batch, durability).unwrap_or_else(|error| Ticket::ready(Err(error)))
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        self.core.sequence(&batch, durability)?.wait()
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

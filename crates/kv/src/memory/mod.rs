@@ -293,12 +293,8 @@ impl Kv for MemoryKv {
         Ok(Box::new(MemoryStage::new(Arc::clone(&self.shared), hint)))
     }
 
-    fn submit(&self, batch: Batch, _durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, _durability: Durability, _wait: Wait) -> Ticket {
         Ticket::ready(self.commit_now(&batch))
-    }
-
-    fn commit(&self, batch: Batch, _durability: Durability) -> Result<Commit> {
-        self.commit_now(&batch)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

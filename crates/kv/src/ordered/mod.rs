@@ -357,12 +357,8 @@ impl<O: Ordered> Kv for OrderedKv<O> {
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, _wait: Wait) -> Ticket {
         Ticket::ready(self.commit_now(&batch, durability))
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        self.commit_now(&batch, durability)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

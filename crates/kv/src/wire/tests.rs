@@ -26,7 +26,7 @@ use super::{
     ClientOptions, HEADER_LEN, Handler, HandlerConnection, Key, Peer, Responder, Server, ServerOptions, Timeouts,
     VERB_FOREIGN_FIRST, WireKv,
 };
-use crate::seam::{Direction, Kv};
+use crate::seam::{Direction, Kv, Wait};
 use crate::{MemoryKv, MemoryOptions};
 
 const SPACE: SpaceId = SpaceId::FIRST;
@@ -310,8 +310,9 @@ fn no_more_than_was_allowed() {
     watches.truncate(1);
     watch().unwrap();
     // More at once than are let through at once.
-    let tickets: Vec<_> =
-        (0..200).map(|turn| one.submit(Batch::new().put(SPACE, format!("{turn:03}"), "v"), Durability::Sync)).collect();
+    let tickets: Vec<_> = (0..200)
+        .map(|turn| one.submit(Batch::new().put(SPACE, format!("{turn:03}"), "v"), Durability::Sync, Wait::Never))
+        .collect();
     let versions: Vec<Version> = tickets.into_iter().map(|ticket| ticket.wait().unwrap().version).collect();
     assert!(versions.windows(2).all(|pair| pair[0] < pair[1]));
 }

@@ -15,8 +15,6 @@ pub enum Call {
     Stage,
     /// `Kv::submit`, until its outcome.
     Submit,
-    /// `Kv::commit`.
-    Commit,
     /// `Kv::watch`.
     Watch,
     /// `Kv::usage`.
@@ -44,7 +42,7 @@ pub enum Call {
 }
 
 /// How many there are.
-pub(super) const CALLS: usize = 17;
+pub(super) const CALLS: usize = 16;
 
 impl Call {
     /// Every call.
@@ -53,7 +51,6 @@ impl Call {
         Call::Lookup,
         Call::Stage,
         Call::Submit,
-        Call::Commit,
         Call::Watch,
         Call::Usage,
         Call::Sync,
@@ -75,7 +72,6 @@ impl Call {
             Call::Lookup => "lookup",
             Call::Stage => "stage",
             Call::Submit => "submit",
-            Call::Commit => "commit",
             Call::Watch => "watch",
             Call::Usage => "usage",
             Call::Sync => "sync",

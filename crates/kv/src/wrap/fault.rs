@@ -207,21 +207,17 @@ impl Kv for Fault {
         Ok(Box::new(FaultStage { inner, shared: Arc::clone(&self.shared) }))
     }
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
         match self.shared.draw(Call::Submit) {
-            Trouble::None => self.inner.submit(batch, durability),
+            Trouble::None => self.inner.submit(batch, durability, wait),
             Trouble::Error(kind) => Ticket::ready(Err(instead(Call::Submit, kind))),
             Trouble::Lost(kind) => {
                 let (ticket, completer) = Ticket::new();
                 let lose = move |_outcome: Result<Commit>| completer.complete(Err(after(Call::Submit, kind)));
-                self.inner.submit(batch, durability).on_done(lose);
+                self.inner.submit(batch, durability, wait).on_done(lose);
                 ticket
             }
         }
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        self.shared.stop(Call::Commit, || self.inner.commit(batch, durability))
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

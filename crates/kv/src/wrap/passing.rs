@@ -19,7 +19,7 @@
 ///         self.views.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
 ///         self.inner.view()
 ///     }
-///     pass_on!(Kv, inner: profile, lookup, stage, submit, commit, watch, usage, sync, close);
+///     pass_on!(Kv, inner: profile, lookup, stage, submit, watch, usage, sync, close);
 /// }
 /// ```
 ///
@@ -28,7 +28,7 @@
 /// ```compile_fail,E0046
 /// # struct Counted { inner: std::sync::Arc<dyn koine_kv::Kv> }
 /// impl koine_kv::Kv for Counted {
-///     koine_kv::pass_on!(Kv, inner: profile, view, lookup, stage, submit, watch, usage, sync, close);
+///     koine_kv::pass_on!(Kv, inner: profile, view, lookup, stage, watch, usage, sync, close);
 /// }
 /// ```
 #[macro_export]
@@ -51,13 +51,13 @@ macro_rules! pass_on {
         }
     };
     (@ Kv $to:ident submit) => {
-        fn submit(&self, batch: $crate::Batch, durability: $crate::Durability) -> $crate::Ticket {
-            self.$to.submit(batch, durability)
-        }
-    };
-    (@ Kv $to:ident commit) => {
-        fn commit(&self, batch: $crate::Batch, durability: $crate::Durability) -> $crate::Result<$crate::Commit> {
-            self.$to.commit(batch, durability)
+        fn submit(
+            &self,
+            batch: $crate::Batch,
+            durability: $crate::Durability,
+            wait: $crate::Wait,
+        ) -> $crate::Ticket {
+            self.$to.submit(batch, durability, wait)
         }
     };
     (@ Kv $to:ident watch) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use koine_env::{Clock, SimulatedClock};
 use koine_kv::wrap::{Call, Calls, Fault, Faults, Injected};
-use koine_kv::{Batch, Durability, ErrorKind, Kv, MemoryKv, Operation, SpaceId, StageHint};
+use koine_kv::{Batch, Durability, ErrorKind, Kv, MemoryKv, Operation, SpaceId, StageHint, Wait};
 
 const SPACE: SpaceId = SpaceId::FIRST;
 
@@ -21,19 +21,19 @@ fn value(kv: &dyn Kv) -> Option<bytes::Bytes> {
 
 #[test]
 fn an_error_is_told_instead_and_a_lost_answer_after() {
-    let commits = Calls::of(&[Call::Commit, Call::Submit]);
+    let commits = Calls::of(&[Call::Submit]);
     let (fault, memory) = fault(Faults { calls: commits, errors: 1000, ..Faults::default() });
     let put = |value: &'static str| Batch::new().put(SPACE, "k", value);
     let error = fault.commit(put("a"), Durability::Memory).expect_err("injected");
-    assert_eq!((error.kind(), error.message()), (ErrorKind::Busy, "injected: commit was not done"));
-    assert!(fault.submit(put("a"), Durability::Memory).wait().is_err());
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Busy, "injected: submit was not done"));
+    assert!(fault.submit(put("a"), Durability::Memory, Wait::Never).wait().is_err());
     assert_eq!(value(&*memory), None);
 
     fault.set(Faults { calls: commits, lost: 1000, kind: ErrorKind::Device, ..Faults::default() });
     let error = fault.commit(put("b"), Durability::Memory).expect_err("injected");
-    assert_eq!((error.kind(), error.message()), (ErrorKind::Device, "injected: commit was done, and its answer lost"));
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Device, "injected: submit was done, and its answer lost"));
     assert_eq!(value(&fault).as_deref(), Some(&b"b"[..]));
-    assert!(fault.submit(put("c"), Durability::Memory).wait().is_err());
+    assert!(fault.submit(put("c"), Durability::Memory, Wait::Never).wait().is_err());
     assert_eq!(value(&fault).as_deref(), Some(&b"c"[..]));
     assert_eq!(fault.injected(), Injected { errors: 2, lost: 2, delays: 0 });
 }
@@ -49,8 +49,8 @@ fn every_call_can_fail_and_only_those_asked_for_do() {
             }
         };
         let batch = || Batch::new().put(SPACE, "k", "v");
-        note(Call::Commit, fault.commit(batch(), Durability::Memory).err());
-        note(Call::Submit, fault.submit(batch(), Durability::Memory).wait().err());
+        note(Call::Submit, fault.commit(batch(), Durability::Memory).err());
+        note(Call::Submit, fault.submit(batch(), Durability::Memory, Wait::Never).wait().err());
         note(Call::Lookup, fault.get(SPACE, b"k").err());
         note(Call::Usage, fault.usage().err());
         note(Call::Sync, fault.sync().err());

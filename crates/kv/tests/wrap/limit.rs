@@ -46,9 +46,12 @@ impl Held {
 }
 
 impl Kv for Held {
-    pass_on!(Kv, inner: profile, view, lookup, stage, commit, watch, usage, sync, close);
+    pass_on!(Kv, inner: profile, view, lookup, stage, watch, usage, sync, close);
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
+        if wait == Wait::Allowed {
+            return self.inner.submit(batch, durability, wait);
+        }
         let (ticket, completer) = Ticket::new();
         self.waiting.lock().push((completer, self.inner.commit(batch, durability)));
         ticket
@@ -69,10 +72,10 @@ fn put(length: usize) -> Batch {
 fn batches_under_way_are_bounded_in_number_and_in_bytes() {
     let held = Held::new();
     let limit = Limit::new(held.clone(), &Limits { requests_max: Some(2), bytes_max: Some(10_000), ..AT_ONCE });
-    let first = limit.submit(put(10), Durability::Memory);
-    let second = limit.submit(put(10), Durability::Memory);
+    let first = limit.submit(put(10), Durability::Memory, Wait::Never);
+    let second = limit.submit(put(10), Durability::Memory, Wait::Never);
     let message = "2 of 2 requests under way are taken, and 1 more were wanted; try again later";
-    busy(limit.submit(put(10), Durability::Memory).wait(), message);
+    busy(limit.submit(put(10), Durability::Memory, Wait::Never).wait(), message);
     busy(limit.commit(put(10), Durability::Memory), message);
     busy(limit.get(SPACE, b"k"), message);
     busy(limit.view().map(drop), message);
@@ -81,7 +84,7 @@ fn batches_under_way_are_bounded_in_number_and_in_bytes() {
     assert_eq!(limit.get(SPACE, b"k").expect("a place is free").map(|value| value.len()), Some(10));
     held.tell();
     assert!(second.wait().is_ok());
-    let first = limit.submit(put(6000), Durability::Memory);
+    let first = limit.submit(put(6000), Durability::Memory, Wait::Never);
     let message = "6000 of 10000 bytes under way are taken, and 4001 more were wanted; try again later";
     busy(limit.commit(put(4001), Durability::Memory), message);
     limit.commit(put(4000), Durability::Memory).expect("it fits");
@@ -97,7 +100,7 @@ fn batches_under_way_are_bounded_in_number_and_in_bytes() {
 fn who_may_wait_is_let_in_when_a_place_is_left() {
     let held = Held::new();
     let limit = Limit::new(held.clone(), &Limits { requests_max: Some(1), wait: LONG, ..AT_ONCE });
-    let first = limit.submit(put(10), Durability::Memory);
+    let first = limit.submit(put(10), Durability::Memory, Wait::Never);
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| limit.get(SPACE, b"k"));
         // Whether it waits already or comes later, it comes in.
@@ -108,7 +111,9 @@ fn who_may_wait_is_let_in_when_a_place_is_left() {
     // In a callback the place is free already.
     let limit = Arc::new(limit);
     let (again, (sender, receiver)) = (Arc::clone(&limit), std::sync::mpsc::channel());
-    limit.submit(put(10), Durability::Memory).on_done(move |_| sender.send(again.get(SPACE, b"k")).expect("it waits"));
+    limit
+        .submit(put(10), Durability::Memory, Wait::Never)
+        .on_done(move |_| sender.send(again.get(SPACE, b"k")).expect("it waits"));
     held.tell();
     assert!(receiver.recv().expect("the callback ran").is_ok());
 }

@@ -33,7 +33,7 @@ mod plain {
     }
 
     impl Kv for Plain {
-        pass_on!(Kv, inner: profile, lookup, submit, commit, usage, sync, close);
+        pass_on!(Kv, inner: profile, lookup, submit, usage, sync, close);
 
         fn view(&self) -> Result<Arc<dyn View>> {
             Ok(Arc::new(PlainView { inner: self.inner.view()? }))

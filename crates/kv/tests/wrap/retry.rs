@@ -54,23 +54,23 @@ fn add() -> Batch {
 #[test]
 fn a_lost_answer_is_asked_for_again_and_nothing_happens_twice() {
     let stand = stand();
-    stand.next(&[Call::Commit, Call::Submit], 0, 3);
+    stand.next(&[Call::Submit], 0, 3);
     let commit = stand.retry.commit(add(), Durability::Sync).expect("the fourth answer arrives");
     assert!(!commit.repeated, "the caller asked once");
     assert_eq!(stand.counter(), 1);
-    stand.next(&[Call::Commit, Call::Submit], 0, 3);
-    let second = stand.retry.submit(add(), Durability::Sync).wait().expect("the fourth answer arrives");
+    stand.next(&[Call::Submit], 0, 3);
+    let second = stand.retry.submit(add(), Durability::Sync, Wait::Never).wait().expect("the fourth answer arrives");
     assert!(!second.repeated && second.version > commit.version);
     assert_eq!(stand.counter(), 2);
     // With an id of the caller's it is told from a repeat of the caller's, however many answers are lost.
     let named = add().with_request(RequestId([9; 16]));
     for expected in [false, true, true] {
-        stand.next(&[Call::Commit], 0, 2);
+        stand.next(&[Call::Submit], 0, 2);
         assert_eq!(stand.retry.commit(named.clone(), Durability::Sync).expect("an answer").repeated, expected);
         assert_eq!(stand.counter(), 3);
     }
     stand.next(&[Call::Submit], 0, 2);
-    assert!(stand.retry.submit(named, Durability::Sync).wait().expect("an answer").repeated);
+    assert!(stand.retry.submit(named, Durability::Sync, Wait::Never).wait().expect("an answer").repeated);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn the_attempts_are_bounded_and_their_pauses_grow() {
     let (least, most) = (Duration::from_millis(53), Duration::from_millis(106));
     assert!((least..=most).contains(&paused), "{paused:?}");
     // A batch that was never done may be asked for anew.
-    stand.next(&[Call::Commit], 5, 0);
+    stand.next(&[Call::Submit], 5, 0);
     stand.retry.commit(add(), Durability::Sync).expect_err("five errors");
     stand.retry.commit(add(), Durability::Sync).expect("no error is left");
     assert_eq!(stand.counter(), 1);
@@ -99,7 +99,10 @@ fn what_does_not_pass_is_not_repeated() {
         stand.fault.set(Faults { errors: 1000, kind, ..Faults::default() });
         let before = stand.fault.injected().errors;
         assert_eq!(stand.retry.commit(add(), Durability::Memory).expect_err("an error").kind(), kind);
-        assert_eq!(stand.retry.submit(add(), Durability::Memory).wait().expect_err("an error").kind(), kind);
+        assert_eq!(
+            stand.retry.submit(add(), Durability::Memory, Wait::Never).wait().expect_err("an error").kind(),
+            kind
+        );
         assert_eq!(stand.fault.injected().errors - before, 2, "{kind:?}");
     }
     assert_eq!(stand.counter(), 0);
@@ -113,7 +116,7 @@ fn batches_of_a_thread_wait_for_those_before_them() {
     for number in 0..2000 {
         let sender = sender.clone();
         let told = move |outcome| sender.send((number, outcome)).expect("the receiver waits");
-        stand.retry.submit(add(), Durability::Memory).on_done(told);
+        stand.retry.submit(add(), Durability::Memory, Wait::Never).on_done(told);
     }
     // A commit of the same thread comes after them.
     let last = stand.retry.commit(add(), Durability::Memory).expect("a commit");
@@ -187,7 +190,7 @@ fn pieces_of_a_stage_are_taken_once_and_its_end_is_not_repeated() {
     let at = Place::new(SPACE, "k");
     let token = stage.finish().expect("a token");
     let put = Batch::new().then(Operation::Put { at, value: Payload::Stage(token) });
-    stand.next(&[Call::Commit], 0, 1);
+    stand.next(&[Call::Submit], 0, 1);
     stand.retry.commit(put, Durability::Memory).expect("the repeat of a taken stage gets its outcome");
     assert_eq!(stand.memory.get(SPACE, b"k").expect("a get").as_deref(), Some(&b"piecepiecepiecepiece"[..]));
     let stage = stand.retry.stage(StageHint::default()).expect("a stage");

@@ -76,11 +76,7 @@ impl Noting {
 impl Kv for Noting {
     pass_on!(Kv, store: profile, view, lookup, stage, watch, usage, sync, close);
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
-        Ticket::ready(self.commit(batch, durability))
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> koine_kv::Result<koine_kv::Commit> {
+    fn submit(&self, batch: Batch, durability: Durability, _wait: koine_kv::Wait) -> Ticket {
         let mut states = self.states.lock().unwrap();
         let begun = self.device.position();
         let outcome = self.store.commit(batch, durability);
@@ -90,7 +86,7 @@ impl Kv for Noting {
             let call = *self.call.lock().unwrap();
             states.push(State { call, begun, told, durable: durability == Durability::Sync, digest });
         }
-        outcome
+        Ticket::ready(outcome)
     }
 }
 

@@ -23,7 +23,7 @@ struct Kept {
 }
 
 impl Kv for Kept {
-    pass_on!(Kv, store: profile, view, lookup, stage, submit, commit, watch, usage, sync, close);
+    pass_on!(Kv, store: profile, view, lookup, stage, submit, watch, usage, sync, close);
 }
 
 /// An empty store.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use koine_env::{SeededRandom, SimulatedClock, Timestamp};
-use koine_kv::{Batch, Commit, Durability, Kv, pass_on};
+use koine_kv::{Batch, Durability, Kv, pass_on};
 use koine_object::{
     AccessTimes, AttributeChange, DeleteOptions, EditOptions, ErrorKind, ObjectName, Objects, RenameOptions,
 };
@@ -73,11 +73,13 @@ struct Watching {
 }
 
 impl Kv for Watching {
-    fn commit(&self, batch: Batch, durability: Durability) -> koine_kv::Result<Commit> {
-        self.seen.lock().unwrap().push((batch.operations.len(), durability));
-        self.below.commit(batch, durability)
+    fn submit(&self, batch: Batch, durability: Durability, wait: koine_kv::Wait) -> koine_kv::Ticket {
+        if wait == koine_kv::Wait::Allowed {
+            self.seen.lock().unwrap().push((batch.operations.len(), durability));
+        }
+        self.below.submit(batch, durability, wait)
     }
-    pass_on!(Kv, below: profile, view, lookup, stage, submit, watch, usage, sync, close);
+    pass_on!(Kv, below: profile, view, lookup, stage, watch, usage, sync, close);
 }
 
 #[test]

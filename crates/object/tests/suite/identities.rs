@@ -416,15 +416,11 @@ impl Interrupted {
 impl Kv for Interrupted {
     pass_on!(Kv, store: profile, view, lookup, stage, watch, usage, sync, close);
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, wait: koine_kv::Wait) -> Ticket {
         match self.fail() {
             Some(error) => Ticket::ready(Err(error)),
-            None => self.store.submit(batch, durability),
+            None => self.store.submit(batch, durability, wait),
         }
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> koine_kv::Result<koine_kv::Commit> {
-        self.submit(batch, durability).wait()
     }
 }
 

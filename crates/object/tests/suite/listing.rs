@@ -166,7 +166,7 @@ impl Kv for Counting {
     fn view(&self) -> koine_kv::Result<Arc<dyn View>> {
         Ok(Arc::new(CountingView { below: self.below.view()?, steps: Arc::clone(&self.steps) }))
     }
-    koine_kv::pass_on!(Kv, below: profile, lookup, stage, submit, commit, watch, usage, sync, close);
+    koine_kv::pass_on!(Kv, below: profile, lookup, stage, submit, watch, usage, sync, close);
 }
 
 impl View for CountingView {

@@ -375,18 +375,19 @@ struct Interrupting {
 }
 
 impl Kv for Interrupting {
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, wait: koine_kv::Wait) -> Ticket {
         let of_index =
             |operation: &Operation| matches!(operation, Operation::Put { at, .. } if at.key.starts_with(b"x"));
-        if batch.operations.iter().filter(|operation| of_index(operation)).count() > 1 {
+        let of_index = batch.operations.iter().filter(|operation| of_index(operation)).count();
+        if wait == koine_kv::Wait::Never && of_index > 1 {
             let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             if left.is_err() {
                 return Ticket::ready(Err(Error::new(KvErrorKind::Device, "the device failed")));
             }
         }
-        self.below.submit(batch, durability)
+        self.below.submit(batch, durability, wait)
     }
-    pass_on!(Kv, below: profile, view, lookup, stage, commit, watch, usage, sync, close);
+    pass_on!(Kv, below: profile, view, lookup, stage, watch, usage, sync, close);
 }
 
 #[test]

@@ -157,6 +157,14 @@ impl WireKv {
         self.line.repeat(|connection| take_commit(self.ask_for(connection, batch.clone(), durability)?.wait()?.message))
     }
 
+    /// Without a thread between the answer and who waits for it.
+    fn commit_here(&self, batch: Batch, durability: Durability) -> Result<Commit> {
+        if batch.request.is_some() {
+            return self.commit_again(&batch, durability);
+        }
+        take_commit(self.ask_for(&self.line.fresh()?, batch, durability)?.wait()?.message)
+    }
+
     /// Memory of so many bytes that a server on this machine takes a value from by itself: filled, made [`Bytes`] and put, it
     /// is copied once, by the server. `None` where no memory is shared, or all of it is in use: other bytes do as well.
     pub fn buffer(&self, length: usize) -> Option<Buffer> {
@@ -254,7 +262,10 @@ impl Kv for WireKv {
         Ok(Box::new(stage))
     }
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
+        if wait == Wait::Allowed {
+            return Ticket::ready(self.commit_here(batch, durability));
+        }
         let (ticket, completer) = Ticket::new();
         let again = batch.request.is_some().then(|| batch.clone());
         let begun = self.line.fresh().and_then(|connection| self.ask_for(&connection, batch, durability));
@@ -271,14 +282,6 @@ impl Kv for WireKv {
             Err(error) => completer.complete(Err(error)),
         }
         ticket.elsewhere()
-    }
-
-    /// Without a thread between the answer and who waits for it.
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        if batch.request.is_some() {
-            return self.commit_again(&batch, durability);
-        }
-        take_commit(self.ask_for(&self.line.fresh()?, batch, durability)?.wait()?.message)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

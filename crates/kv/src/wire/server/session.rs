@@ -316,7 +316,7 @@ impl Session {
     }
 
     fn submit(&self, batch: Batch, durability: Durability, responder: Responder) {
-        let ticket = self.shared.kv.submit(batch, durability);
+        let ticket = self.shared.kv.submit(batch, durability, Wait::Never);
         ticket.on_done(move |outcome| responder.say(outcome.map(put_commit)));
     }
 

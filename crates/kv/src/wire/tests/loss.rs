@@ -93,7 +93,7 @@ fn a_client_goes_on_after_its_server_was_started_again() {
             0 => assert_eq!(kv.get(SPACE, b"k").unwrap().unwrap(), "value"),
             // What was not sent before is sent to the new one, without a request id too.
             1 => drop(kv.commit(put("l"), Durability::Sync).unwrap()),
-            _ => drop(kv.submit(put("m"), Durability::Sync).wait().unwrap()),
+            _ => drop(kv.submit(put("m"), Durability::Sync, Wait::Never).wait().unwrap()),
         }
         assert_eq!(kv.view().unwrap().stat(SPACE, b"k").unwrap().unwrap().size, 5);
         kv.usage().unwrap();
@@ -164,7 +164,7 @@ fn a_lost_answer_is_asked_for_again_where_that_changes_nothing() {
     let after = count();
     assert_ne!(before, after);
     between.cut(true);
-    assert!(kv.submit(named(3), Durability::Sync).wait().unwrap().repeated);
+    assert!(kv.submit(named(3), Durability::Sync, Wait::Never).wait().unwrap().repeated);
     between.cut(true);
     assert_eq!(kv.get(SPACE, b"n").unwrap(), count());
     between.cut(true);
@@ -230,7 +230,7 @@ fn a_server_that_says_nothing_holds_up_nobody_for_ever() {
     };
     late(kv.get(SPACE, b"k").unwrap_err());
     late(kv.commit(put("l"), Durability::Sync).unwrap_err());
-    late(kv.submit(put("m"), Durability::Sync).wait().unwrap_err());
+    late(kv.submit(put("m"), Durability::Sync, Wait::Never).wait().unwrap_err());
     late(kv.view().unwrap().stat(SPACE, b"k").unwrap_err());
     let mut cursor = kv.view().unwrap().cursor(SPACE, KeyRange::all(), Direction::Forward).unwrap();
     late(cursor.next().unwrap_err());

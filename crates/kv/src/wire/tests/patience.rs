@@ -71,7 +71,7 @@ fn who_waits_no_longer_holds_up_nobody_and_loses_nothing() {
             let looked = hasty().lasting(|| view.stat(SPACE, b"k"));
             assert_eq!(looked.unwrap_err().kind(), ErrorKind::Interrupted);
         }
-        let ticket = kv.submit(Batch::new().put(SPACE, "sent", "1"), Durability::Sync);
+        let ticket = kv.submit(Batch::new().put(SPACE, "sent", "1"), Durability::Sync, Wait::Never);
         assert_eq!(hasty().lasting(|| ticket.wait()).unwrap_err().kind(), ErrorKind::Interrupted);
         gate.set(true);
         for each in waiting {

@@ -7,7 +7,7 @@ use super::*;
 use crate::wire::frame::{frame_sum, request_header};
 use crate::wire::reply::{Welcome, put_number, put_page};
 use crate::wire::server::STOP_TIME_MAX;
-use crate::{Entry, Lookup, Stat, View, Wait};
+use crate::{Entry, Lookup, Stat, View};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -218,7 +218,7 @@ impl<K: ?Sized> Waits<K> {
 }
 
 impl Kv for Waits<dyn Kv> {
-    crate::pass_on!(Kv, below: profile, stage, submit, commit, watch, usage, sync, close);
+    crate::pass_on!(Kv, below: profile, stage, submit, watch, usage, sync, close);
 
     fn view(&self) -> crate::Result<Arc<dyn View>> {
         Ok(Arc::new(Waits { below: self.below.view()?, made: Arc::clone(&self.made) }))

@@ -10,7 +10,7 @@ mod gate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use koine_engine::{Batch, Commit, Durability, KeyRange, Result, SpaceId, StageHint, Ticket, Version};
+use koine_engine::{Batch, Durability, KeyRange, Result, SpaceId, StageHint, Ticket, Version};
 use koine_env::{Clock, SystemClock};
 
 use self::gate::{Permit, Quota, RateLimiter, Semaphore};
@@ -227,12 +227,12 @@ impl Kv for Limit {
         Ok(Box::new(LimitStage { inner, kv, shared, _place: place }))
     }
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
         match self.enter(&batch) {
-            Ok([None, None]) => self.inner.submit(batch, durability),
+            Ok([None, None]) => self.inner.submit(batch, durability, wait),
             Ok(places) => {
                 let (ticket, completer) = Ticket::new();
-                self.inner.submit(batch, durability).on_done(move |outcome| {
+                self.inner.submit(batch, durability, wait).on_done(move |outcome| {
                     drop(places);
                     completer.complete(outcome);
                 });
@@ -240,11 +240,6 @@ impl Kv for Limit {
             }
             Err(error) => Ticket::ready(Err(error)),
         }
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        let _places = self.enter(&batch)?;
-        self.inner.commit(batch, durability)
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

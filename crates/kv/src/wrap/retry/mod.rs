@@ -192,21 +192,16 @@ impl Kv for Retry {
         Ok(Box::new(RetryStage::new(stage, Arc::clone(self.policy()))))
     }
 
-    fn submit(&self, batch: Batch, durability: Durability) -> Ticket {
-        let retried = RetriedBatch::new(batch, durability, &*self.policy().random);
-        ThreadQueues::submit(&self.queues, retried)
-    }
-
-    fn commit(&self, batch: Batch, durability: Durability) -> Result<Commit> {
-        if self.queues.is_busy() {
-            return self.submit(batch, durability).wait();
-        }
+    fn submit(&self, batch: Batch, durability: Durability, wait: Wait) -> Ticket {
         let mut retried = RetriedBatch::new(batch, durability, &*self.policy().random);
+        if wait == Wait::Never || self.queues.is_busy() {
+            return ThreadQueues::submit(&self.queues, retried);
+        }
         let commit = self.policy().repeat(|| {
             let batch = retried.next_attempt(self.inner())?;
             self.inner().commit(batch, durability)
-        })?;
-        Ok(retried.seen(commit))
+        });
+        Ticket::ready(commit.map(|commit| retried.seen(commit)))
     }
 
     fn watch(&self, space: SpaceId, range: KeyRange, from: Version) -> Result<Box<dyn Watch>> {

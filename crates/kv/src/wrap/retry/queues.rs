@@ -12,7 +12,7 @@ use koine_engine::{Commit, Completer, Result, Ticket};
 use parking_lot::{Condvar, Mutex};
 
 use super::{Policy, RetriedBatch, told};
-use crate::seam::Kv;
+use crate::seam::{Kv, Wait};
 
 /// A batch and who waits for it.
 struct QueuedBatch {
@@ -91,7 +91,7 @@ impl ThreadQueues {
     fn attempt(&self, retried: &mut RetriedBatch) -> Result<Ticket> {
         let durability = retried.durability;
         let batch = retried.next_attempt(&*self.inner)?;
-        Ok(self.inner.submit(batch, durability))
+        Ok(self.inner.submit(batch, durability, Wait::Never))
     }
 
     /// Tells an outcome, or lets the batch be tried again after a pause; gives the next of the queue.
