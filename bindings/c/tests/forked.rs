@@ -180,7 +180,7 @@ fn a_store_behind_a_server_stays_the_parents() {
     let path = folder.path().join("store.koine");
     let place = path.display().to_string();
     let owner = made(&place);
-    let server = Server::new(Arc::clone(owner.kv()), ServerOptions::default());
+    let server = Server::new(Arc::clone(owner.kv().unwrap()), ServerOptions::default());
     server.listen_unix(&socket_of(&path).unwrap()).unwrap();
     let client = Session::open(&place, &OpenOptions::default()).unwrap();
     assert!(!client.is_owner());

@@ -83,7 +83,7 @@ mod tests {
         let options = OpenOptions { create: true, size_max: Some(32 << 20), ..OpenOptions::default() };
         let owner = Session::open(&place, &options).unwrap();
         assert!(Session::open(&place, &OpenOptions::default()).unwrap_err().is_held());
-        let server = Server::new(Arc::clone(owner.kv()), ServerOptions::default());
+        let server = Server::new(Arc::clone(owner.kv().unwrap()), ServerOptions::default());
         server.listen_unix(&socket_of(&path).unwrap()).unwrap();
         let client = Session::open(&place, &OpenOptions::default()).unwrap();
         assert_eq!((owner.is_owner(), client.is_owner()), (true, false));
@@ -107,7 +107,7 @@ mod tests {
         let place = path.display().to_string();
         let made = OpenOptions { create: true, size_max: Some(64 << 20), ..OpenOptions::default() };
         let owner = Session::open(&place, &made).unwrap();
-        let server = Server::new(Arc::clone(owner.kv()), options);
+        let server = Server::new(Arc::clone(owner.kv().unwrap()), options);
         server.listen_unix(&socket_of(&path).unwrap()).unwrap();
         let client = Session::open(&place, &OpenOptions::default()).unwrap();
         owner.create_bucket("bucket").wait().unwrap();
@@ -175,7 +175,7 @@ mod tests {
                 client.list("bucket", &koine_object::ListQuery { limit: 10, ..koine_object::ListQuery::default() })
             });
             let owner = Session::open(&path.display().to_string(), &OpenOptions::default()).unwrap();
-            let server = Server::new(Arc::clone(owner.kv()), ServerOptions::default());
+            let server = Server::new(Arc::clone(owner.kv().unwrap()), ServerOptions::default());
             server.listen_unix(&socket_of(&path).unwrap()).unwrap();
             assert_eq!(listed.join().unwrap().unwrap().objects.len(), 1);
             (owner, server)

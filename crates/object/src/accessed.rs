@@ -20,8 +20,8 @@ use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, SpaceId, 
 use crate::error::{Error, Result};
 use crate::info::{AccessTimes, ObjectId};
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::read_value;
-use crate::objects::Objects;
 use crate::record::{BucketRecord, ObjectRecord};
 
 /// So many noted objects are written down.
@@ -125,9 +125,7 @@ impl Reads {
     }
 }
 
-impl Objects {
-    /// Writes down when objects were last read, as far as this process knows it and has not done so: before a store is
-    /// closed. Nothing is lost without but those times.
+impl Local {
     pub fn write_access_times(&self) -> Result<()> {
         let _writer = held(&self.reads().writer);
         let mut noted = self.reads().take();
@@ -203,7 +201,7 @@ impl Objects {
 }
 
 /// Those of what was noted that are to be written: of objects that are there, and not as good as what stands.
-fn due(objects: &Objects, noted: &mut Vec<(Whose, Noted)>) -> Result<Vec<(Whose, Noted)>> {
+fn due(objects: &Local, noted: &mut Vec<(Whose, Noted)>) -> Result<Vec<(Whose, Noted)>> {
     let view = objects.kv().view()?;
     // Those that are left out are not looked at again.
     let all = std::mem::take(noted);

@@ -15,21 +15,19 @@ use koine_kv::{
 };
 
 use crate::error::Result;
-use crate::objects::Objects;
+use crate::local::Local;
 
-impl Objects {
-    /// Makes calls that read, where they need not wait for the device or for another process; `None` where they would, or
-    /// where they would change something: nothing was done then, and the same calls may be made where waiting is allowed.
-    ///
-    /// An [`ObjectReader`](crate::ObjectReader) that was opened in `call` is of no use after it.
-    pub fn at_once<T>(&self, call: impl FnOnce(&Objects) -> Result<T>) -> Result<Option<T>> {
-        if self.is_remote() || !self.kv().profile().glances {
+impl Local {
+    /// Makes calls that read, where they need not wait for the device; `None` where they would, or where they would change
+    /// something: nothing was done then.
+    pub fn at_once<T>(&self, call: impl FnOnce(Local) -> Result<T>) -> Result<Option<T>> {
+        if !self.kv().profile().glances {
             return Ok(None);
         }
         let has_to_wait = Arc::new(AtomicBool::new(false));
         let kv = Unwaiting { below: Arc::clone(self.kv()), has_to_wait: Arc::clone(&has_to_wait) };
         let pinned = self.pinned_view().map(|view| kv.of_view(Arc::clone(view)));
-        let outcome = call(&self.unwaiting(Arc::new(kv), pinned));
+        let outcome = call(self.unwaiting(Arc::new(kv), pinned));
         // What was read is noted; it is written down from here, where the store below takes changes.
         self.write_due_access_times();
         if has_to_wait.load(Ordering::Relaxed) { Ok(None) } else { outcome.map(Some) }

@@ -7,48 +7,32 @@
 use bytes::Bytes;
 use koine_kv::{Commit, RequestId, SpaceId, Transaction};
 
-use crate::copy::Name;
 use crate::edit::check;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::{AccessTimes, ObjectId, ObjectInfo};
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::put::{check_headers, check_metadata, check_tags};
 use crate::record::{BucketRecord, ObjectRecord};
-use crate::remote;
 use crate::rename::{info, made_by, told};
-use crate::request::{AttributeChange, EditOptions, MetadataChange, ObjectName};
+use crate::request::{AttributeChange, EditOptions, MetadataChange};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Changes metadata, tags, headers, mode, numeric owner, times of modification and access of an object. Of the options,
-    /// condition, id and request count.
+impl Local {
     pub fn set_attributes(
         &self,
         name: ObjectName<'_>,
         change: AttributeChange,
         options: EditOptions,
     ) -> Pending<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            let named = options.request;
-            return remote.begin_named::<remote::SetAttributes>((Name::new(name), change, options), named);
-        }
         match set(name, change, options) {
             Ok(set) => run(self, set),
             Err(error) => Pending::ready(Err(error)),
-        }
-    }
-
-    /// Whether an object has this name.
-    pub fn exists(&self, bucket: &str, key: &str) -> Result<bool> {
-        match self.head(bucket, key) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NoSuchKey => Ok(false),
-            Err(error) => Err(error),
         }
     }
 }
@@ -167,7 +151,7 @@ impl Verb for SetAttributes {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         if let Some((space, id)) = self.accessed {
             objects.reads().forget(space, id);
         }

@@ -32,6 +32,7 @@ pub(crate) struct Body {
 }
 
 /// A body that came whole and as promised.
+#[derive(Clone)]
 pub(crate) struct Finished {
     pub payload: Payload,
     pub size: u64,

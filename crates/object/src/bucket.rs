@@ -10,11 +10,11 @@ mod snapshot;
 mod stream;
 mod whole;
 
+pub(crate) use stream::only_the_owner;
 pub use stream::{BucketToReceive, BucketToSend, ReceiveBucket};
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,23 +25,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{keys as identity_keys, owning_group};
 use crate::info::BucketInfo;
 use crate::keys;
-use crate::list::PAGE;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_bucket_to_read, read_value};
-use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::BucketRecord;
-use crate::remote;
 use crate::request::{BucketPage, BucketQuery};
 use crate::rights::{Action, Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
 use crate::version::Versioning;
 
-impl Objects {
-    /// Makes a bucket.
+impl Local {
     pub fn create_bucket(&self, bucket: &str) -> Pending<BucketInfo> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::CreateBucket>(bucket.to_owned());
-        }
         if let Err(error) = keys::check_bucket_name(bucket) {
             return Pending::ready(Err(error));
         }
@@ -49,38 +43,18 @@ impl Objects {
         run(self, CreateBucket { bucket: bucket.to_owned(), space, created })
     }
 
-    /// Removes a bucket that holds no objects and has no snapshots; its unfinished uploads go with it.
-    pub fn delete_bucket(&self, bucket: &str) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::DeleteBucket>((bucket.to_owned(), false));
-        }
-        run(self, DeleteBucket { bucket: bucket.to_owned(), snapshots: false })
+    pub fn delete_bucket_with(&self, bucket: &str, snapshots: bool) -> Pending<()> {
+        run(self, DeleteBucket { bucket: bucket.to_owned(), snapshots })
     }
 
-    /// Removes a bucket that holds no objects, and its snapshots with what they hold.
-    pub fn delete_bucket_and_snapshots(&self, bucket: &str) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::DeleteBucket>((bucket.to_owned(), true));
-        }
-        run(self, DeleteBucket { bucket: bucket.to_owned(), snapshots: true })
-    }
-
-    /// What is known of a bucket, or of a snapshot of one.
     pub fn head_bucket(&self, bucket: &str) -> Result<BucketInfo> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::HeadBucket>(bucket.to_owned());
-        }
         self.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| Ok(info(bucket.to_owned(), &find_bucket_to_read(view, bucket)?)),
         )
     }
 
-    /// Buckets by name: all, or those that a user owns or is a member of the group of; or those of one group.
     pub fn list_buckets(&self, query: &BucketQuery) -> Result<BucketPage> {
-        if let Some(remote) = self.remote() {
-            return remote.list_buckets(query);
-        }
         let theirs = RefCell::new(None);
         let mut page = self.read(
             |rights| {
@@ -105,18 +79,6 @@ impl Objects {
             page.buckets.retain(|bucket| self.head_bucket(&bucket.name).is_ok());
         }
         Ok(page)
-    }
-
-    /// Calls `each` for every bucket whose name begins with `prefix`, in the order of names, until it breaks.
-    pub fn for_each_bucket(&self, prefix: &str, mut each: impl FnMut(BucketInfo) -> ControlFlow<()>) -> Result<()> {
-        let mut query = BucketQuery { prefix: prefix.to_owned(), limit: PAGE, ..BucketQuery::default() };
-        loop {
-            let page = self.list_buckets(&query)?;
-            if page.buckets.into_iter().try_for_each(&mut each).is_break() || page.next.is_none() {
-                return Ok(());
-            }
-            query.after = page.next;
-        }
     }
 }
 
@@ -243,7 +205,7 @@ impl Verb for CreateBucket {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<BucketInfo> {
         Ok(info(self.bucket, &BucketRecord::new(self.space, self.created)))
     }
 }
@@ -284,7 +246,7 @@ impl Verb for DeleteBucket {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

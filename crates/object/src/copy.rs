@@ -11,14 +11,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::info::{ObjectId, ObjectInfo};
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object, find_space};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::put::{check_headers, check_metadata, check_tags, settle};
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::remote;
-use crate::request::{ByteRange, CopiedMetadata, CopyOptions, ObjectName};
+use crate::request::{ByteRange, CopiedMetadata, CopyOptions};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 use crate::version::{VersionId, Versions, find_object_version};
@@ -26,13 +26,8 @@ use crate::version::{VersionId, Versions, find_object_version};
 /// How much is read at once to compute a checksum.
 const READ_LEN: usize = 1 << 20;
 
-impl Objects {
-    /// Copies an object without copying its data; onto itself only with a change.
+impl Local {
     pub fn copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Pending<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            let named = options.request;
-            return remote.begin_named::<remote::Copy>((Name::new(from), Name::new(to), options), named);
-        }
         match self.prepare_copy(from, to, options) {
             Ok(copy) => run(self, copy),
             Err(error) => Pending::ready(Err(error)),
@@ -57,24 +52,6 @@ impl Objects {
         let mut copy = Copy::new(Name::new(from), Name::new(to), options);
         copy.compute_checksum(self)?;
         Ok(copy)
-    }
-}
-
-/// An object's full name, kept.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Name {
-    pub bucket: String,
-    pub key: String,
-}
-
-impl Name {
-    pub fn new(name: ObjectName<'_>) -> Self {
-        Name { bucket: name.bucket.to_owned(), key: name.key.to_owned() }
-    }
-
-    /// The same, lent.
-    pub fn as_name(&self) -> ObjectName<'_> {
-        ObjectName::new(&self.bucket, &self.key)
     }
 }
 
@@ -153,7 +130,7 @@ impl Copy {
         Copy { from, to, options, computed: None, record: None }
     }
 
-    fn compute_checksum(&mut self, objects: &Objects) -> Result<()> {
+    fn compute_checksum(&mut self, objects: &Local) -> Result<()> {
         let Some(algorithm) = self.options.checksum else {
             return Ok(());
         };
@@ -275,7 +252,7 @@ impl Verb for Copy {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         let record = self.record.ok_or_else(|| Error::new(ErrorKind::Conflict, "a copy ended before it began"))?;
         settle(objects, &self.to.bucket, self.to.key, record, commit)
     }

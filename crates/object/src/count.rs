@@ -12,10 +12,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::info::{BucketUsage, ObjectId, Quota, UploadId};
 use crate::keys;
 use crate::list::value_of;
+use crate::local::Local;
 use crate::lookup::find_space;
-use crate::objects::Objects;
 use crate::record::{BucketRecord, ObjectRecord, OlderRecord};
-use crate::remote;
 use crate::rights::Action;
 
 /// What is counted, as keys have it.
@@ -57,12 +56,8 @@ impl Shard {
     }
 }
 
-impl Objects {
-    /// What a bucket, or a snapshot of one, holds: a look at a few counters, however many objects there are.
+impl Local {
     pub fn bucket_usage(&self, bucket: &str) -> Result<BucketUsage> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::BucketUsage>(bucket.to_owned());
-        }
         self.read(
             |rights| rights.bucket(Action::BucketUsage, bucket),
             |view| {

@@ -4,38 +4,28 @@ use std::collections::HashMap;
 
 use koine_kv::{Commit, Transaction};
 
-use crate::copy::Name;
 use crate::error::Result;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object};
 use crate::name;
-use crate::objects::Objects;
+use crate::object_name::ObjectName;
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::record::BucketRecord;
-use crate::remote;
-use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted, ObjectName};
+use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Deletes an object; one that is absent is deleted already. A bucket that keeps versions keeps it as an older one,
-    /// behind a delete marker.
+impl Local {
     pub fn delete(&self, bucket: &str, key: &str, options: DeleteOptions) -> Pending<Deleted> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::Delete>((Name::new(ObjectName::new(bucket, key)), options));
-        }
         if let Err(error) = keys::check_object_key(key) {
             return Pending::ready(Err(error));
         }
         run(self, Delete::new(ObjectName::new(bucket, key), options))
     }
 
-    /// Deletes up to [`DELETE_MANY_MAX`] objects in one commit; outcomes are in the order of the names.
     pub fn delete_many(&self, bucket: &str, keys: &[String]) -> Pending<Vec<Result<Deleted>>> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::DeleteMany>((bucket.to_owned(), keys.to_vec()));
-        }
         if keys.len() > DELETE_MANY_MAX {
             let message = format!("{} names were given; {DELETE_MANY_MAX} are allowed at once", keys.len());
             return Pending::ready(Err(invalid(message)));
@@ -91,7 +81,7 @@ impl Verb for Delete {
         Ok(if self.deleted.changed() { Applied::Changed } else { Applied::Done(self.deleted) })
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<Deleted> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<Deleted> {
         Ok(self.deleted)
     }
 }
@@ -156,7 +146,7 @@ impl Verb for DeleteMany {
         Ok(if changed { Applied::Changed } else { Applied::Done(std::mem::take(&mut self.outcomes)) })
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<Self::Outcome> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<Self::Outcome> {
         Ok(self.outcomes)
     }
 }

@@ -13,7 +13,7 @@ use koine_kv::Version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::{ObjectId, ObjectInfo};
 use crate::lookup::Standing;
-use crate::request::ObjectName;
+use crate::object_name::ObjectName;
 
 /// What a client compares to know whether an object is still the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -60,7 +60,7 @@ pub fn key(bytes: &[u8]) {
 /// A message of the verb of objects that stands in front of it, as it is asked or told.
 pub fn message(bytes: &[u8]) {
     if let Some((verb, message)) = bytes.split_first_chunk::<2>() {
-        crate::remote::any_message(0x8000 | u16::from_le_bytes(*verb) & 0xff, message);
+        crate::calls::any_message(0x8000 | u16::from_le_bytes(*verb) & 0xff, message);
     }
 }
 

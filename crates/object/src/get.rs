@@ -5,42 +5,32 @@
 //!   record says.
 //! - It gives them to who may read them at the time of the call, not only to who might when it was opened.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use koine_kv::{Glance, Place, SpaceId, Version, View};
 
-use crate::copy::Name;
 use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{Standing, find_bucket_to_read, find_object, read_value};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::record::{BucketRecord, decode_part_table};
-use crate::remote::{self, RemoteReader};
-use crate::request::ObjectName;
 use crate::rights::{Action, Rights};
 use crate::version::VersionId;
 
-impl Objects {
-    /// Opens an object as it is now.
-    pub fn get(&self, name: &str, key: &str) -> Result<ObjectReader> {
-        if let Some(remote) = self.remote() {
-            return RemoteReader::open(remote, Name::new(ObjectName::new(name, key))).map(ObjectReader::there);
-        }
-        self.find(name, key, |view, bucket, standing| {
+impl Local {
+    pub fn get(&self, bucket: &str, key: &str) -> Result<LocalReader> {
+        let name = ObjectName::new(bucket, key);
+        let reader = self.find(bucket, key, |view, bucket, standing| {
             self.was_read(bucket, &standing.record);
-            Ok(ObjectReader::new(Arc::clone(view), bucket.space, key, standing))
-        })
-        .map(|reader| reader.asked_as(self, Action::GetObject, ObjectName::new(name, key), None))
+            Ok(LocalReader::new(Arc::clone(view), bucket.space, key, standing))
+        })?;
+        Ok(reader.asked_as(self, Action::GetObject, name, None))
     }
 
-    /// What is known of an object.
     pub fn head(&self, bucket: &str, key: &str) -> Result<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::Head>(Name::new(ObjectName::new(bucket, key)));
-        }
         self.find(bucket, key, |view, bucket, standing| {
             let accessed = self.last_read(view, bucket, &standing.record)?;
             Ok(ObjectInfo { accessed, ..standing.record.into_info(key.to_owned(), standing.version) })
@@ -70,8 +60,10 @@ fn key_or_absent(key: &str) -> Result<&str> {
 }
 
 /// One version of an object, pinned until it is dropped.
-pub struct ObjectReader {
-    source: Source,
+pub(crate) struct LocalReader {
+    view: Arc<dyn View>,
+    space: SpaceId,
+    data: Bytes,
     info: ObjectInfo,
     asking: Option<Asking>,
 }
@@ -79,7 +71,7 @@ pub struct ObjectReader {
 /// Who reads, asked again at each call once there are newer rules: a right that was taken away ends a reader that is
 /// open. The store's owner is not asked.
 struct Asking {
-    objects: Objects,
+    local: Local,
     action: Action,
     name: Name,
     version: Option<VersionId>,
@@ -97,70 +89,42 @@ impl Asking {
 
     fn again(&self, view: &Arc<dyn View>) -> Result<()> {
         let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
-        self.objects.ask_again(view, &mut judged, |rights| self.needs(rights))
+        self.local.ask_again(view, &mut judged, |rights| self.needs(rights))
     }
 
     /// Whether the rules asked last are the newest.
     fn is_current(&self) -> Result<bool> {
         let judged = *self.judged.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(self.objects.kv().view()?.version() == judged)
+        Ok(self.local.kv().view()?.version() == judged)
     }
 }
 
-/// Where its bytes are.
-enum Source {
-    Here { view: Arc<dyn View>, space: SpaceId, data: Bytes },
-    There(RemoteReader),
-}
-
-impl ObjectReader {
+impl LocalReader {
     /// Of what was found in a view.
-    pub(crate) fn new(view: Arc<dyn View>, space: SpaceId, key: &str, standing: Standing) -> Self {
+    pub fn new(view: Arc<dyn View>, space: SpaceId, key: &str, standing: Standing) -> Self {
         let data = keys::data(standing.record.id);
         let info = standing.record.into_info(key.to_owned(), standing.version);
-        ObjectReader { source: Source::Here { view, space, data }, info, asking: None }
-    }
-
-    /// Of what another process has.
-    pub(crate) fn there((reader, info): (RemoteReader, ObjectInfo)) -> Self {
-        ObjectReader { source: Source::There(reader), info, asking: None }
+        LocalReader { view, space, data, info, asking: None }
     }
 
     /// The same, whose reads ask again for what its opening asked for.
-    pub(crate) fn asked_as(
-        self,
-        objects: &Objects,
-        action: Action,
-        name: ObjectName<'_>,
-        version: Option<VersionId>,
-    ) -> Self {
-        let Source::Here { view, .. } = &self.source else {
-            return self;
-        };
-        if objects.caller().is_owner() {
+    pub fn asked_as(self, local: &Local, action: Action, name: ObjectName<'_>, version: Option<VersionId>) -> Self {
+        if local.caller().is_owner() {
             return self;
         }
         // Through a pin the opening asked the newest rules, whose version is not known here: the first read asks again.
-        let judged = Mutex::new(view.version());
-        let asking = Asking { objects: objects.clone(), action, name: Name::new(name), version, judged };
-        ObjectReader { asking: Some(asking), ..self }
+        let judged = Mutex::new(self.view.version());
+        let asking = Asking { local: local.clone(), action, name: Name::new(name), version, judged };
+        LocalReader { asking: Some(asking), ..self }
     }
 
     fn ask_again(&self) -> Result<()> {
-        match (&self.source, &self.asking) {
-            (Source::Here { view, .. }, Some(asking)) => asking.again(view),
-            _ => Ok(()),
-        }
+        self.asking.as_ref().map_or(Ok(()), |asking| asking.again(&self.view))
     }
 
-    /// Says that it stays open while other calls are made: `Busy` where as many are open as may be through one session, so
-    /// that other calls still find room. One that is read at once and dropped need not say so.
+    /// Says that it stays open while other calls are made.
     pub fn keep(&self) -> Result<()> {
-        match &self.source {
-            Source::Here { view, .. } => Ok(view.keep()?),
-            // Its opening was refused there.
-            Source::There(_) => Ok(()),
-        }
+        Ok(self.view.keep()?)
     }
 
     /// What is known of the object.
@@ -168,93 +132,52 @@ impl ObjectReader {
         &self.info
     }
 
-    /// The key that holds its bytes in the store below, where that is here: for reports about the store.
-    pub fn data_place(&self) -> Option<Place> {
-        match &self.source {
-            Source::Here { space, data, .. } => Some(Place { space: *space, key: data.clone() }),
-            Source::There(_) => None,
-        }
+    /// The key that holds its bytes in the store below.
+    pub fn data_place(&self) -> Place {
+        Place { space: self.space, key: self.data.clone() }
     }
 
-    /// The parts it was joined from; none when it was put whole.
+    /// The parts it was joined from.
     pub fn parts(&self) -> Result<Vec<PartInfo>> {
-        if self.info.part_count.is_none() {
-            return Ok(Vec::new());
-        }
         self.ask_again()?;
-        let table = match &self.source {
-            Source::Here { view, space, .. } => read_value(view.as_ref(), *space, &keys::part_table(self.info.id))?,
-            Source::There(reader) => return reader.parts(),
-        };
+        let table = read_value(self.view.as_ref(), self.space, &keys::part_table(self.info.id))?;
         let (_, bytes) = table.ok_or_else(|| self.damaged("its table of parts is not there"))?;
         decode_part_table(&bytes)
     }
 
-    /// Reads into `buffer` from `offset`; a short count only at the object's end.
-    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let wanted = self.within(offset, buffer.len());
-        let Some(target) = buffer.get_mut(..wanted).filter(|target| !target.is_empty()) else {
-            return Ok(0);
-        };
+    /// Reads a range that lies within the object.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.ask_again()?;
-        let count = match &self.source {
-            Source::Here { view, space, data } => view.read(*space, data, offset, target)?,
-            Source::There(reader) => reader.read(offset, target).map(|()| wanted)?,
-        };
-        self.whole(count, wanted).map(|()| count)
+        let count = self.view.read(self.space, &self.data, offset, buffer)?;
+        self.check_whole(count, buffer.len())
     }
 
-    /// As `bytes`, but `None` where the device would be read, another process asked, or much be copied.
+    /// As `bytes`, but `None` where the device would be read, or much be copied.
     pub fn bytes_now(&self, offset: u64, length: usize) -> Result<Option<Bytes>> {
-        let wanted = self.within(offset, length);
-        if wanted == 0 {
-            return Ok(Some(Bytes::new()));
-        }
         // Rules may have to be read from the device.
         if self.asking.as_ref().is_some_and(|asking| !asking.is_current().unwrap_or(false)) {
             return Ok(None);
         }
-        let bytes = match &self.source {
-            Source::Here { view, space, data } => match view.glance(*space, data, offset, wanted)? {
-                Glance::Part(_, bytes) => Some(bytes),
-                Glance::Absent => Some(Bytes::new()),
-                Glance::Unknown => None,
-            },
-            Source::There(reader) => reader.here(offset, wanted),
+        let bytes = match self.view.glance(self.space, &self.data, offset, length)? {
+            Glance::Part(_, bytes) => bytes,
+            Glance::Absent => Bytes::new(),
+            Glance::Unknown => return Ok(None),
         };
-        bytes.map(|bytes| self.whole(bytes.len(), wanted).map(|()| bytes)).transpose()
+        self.check_whole(bytes.len(), length).map(|()| Some(bytes))
     }
 
-    /// Verified bytes of a range, shared where they lie in memory; shorter only at the object's end.
+    /// Verified bytes of a range that lies within the object, shared where they lie in memory.
     pub fn bytes(&self, offset: u64, length: usize) -> Result<Bytes> {
-        let wanted = self.within(offset, length);
-        if wanted == 0 {
-            return Ok(Bytes::new());
-        }
         self.ask_again()?;
-        let bytes = match &self.source {
-            Source::Here { view, space, data } => view.bytes(*space, data, offset, wanted)?,
-            Source::There(reader) => reader.bytes(offset, wanted)?,
-        };
-        self.whole(bytes.len(), wanted).map(|()| bytes)
+        let bytes = self.view.bytes(self.space, &self.data, offset, length)?;
+        self.check_whole(bytes.len(), length).map(|()| bytes)
     }
 
-    fn within(&self, offset: u64, length: usize) -> usize {
-        let left = self.info.size.saturating_sub(offset);
-        usize::try_from(left).unwrap_or(usize::MAX).min(length)
-    }
-
-    fn whole(&self, count: usize, wanted: usize) -> Result<()> {
+    fn check_whole(&self, count: usize, wanted: usize) -> Result<()> {
         if count == wanted { Ok(()) } else { Err(self.damaged("its data is shorter than its record says")) }
     }
 
     fn damaged(&self, what: &str) -> Error {
         Error::damaged(format!("the object {:?} (id {}) is damaged: {what}", self.info.key, self.info.id))
-    }
-}
-
-impl fmt::Debug for ObjectReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ObjectReader({:?}, {} bytes)", self.info.key, self.info.size)
     }
 }

@@ -18,12 +18,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::info::IndexInfo;
 use crate::keys;
 use crate::list::value_of;
+use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_bucket_to_read};
-use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::record::{BucketRecord, IndexRecord, ObjectRecord, indexed_value};
-use crate::remote;
 use crate::request::METADATA_LEN_MAX;
 use crate::rights::{Action, Rights};
 use crate::search::{INDEXES_MAX, Indexed};
@@ -36,14 +35,8 @@ const BUILD_BYTES_MAX: usize = 1 << 20;
 /// The most entries that a prefix moves in one commit.
 const MOVED_MAX: usize = 20_000;
 
-impl Objects {
-    /// Adds an index over an entry of metadata or a tag to a bucket, and builds it: searching for it costs as much as
-    /// is found from then on. Others may write meanwhile. One that is there is `AlreadyExists`; one whose building was
-    /// interrupted is built to its end.
+impl Local {
     pub fn add_index(&self, bucket: &str, of: Indexed) -> Result<IndexInfo> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::AddIndex>((bucket.to_owned(), of));
-        }
         check_indexed(&of)?;
         run(self, AddIndex { bucket: bucket.to_owned(), of: of.clone() }).wait()?;
         let mut from = BuildFrom::default();
@@ -54,19 +47,11 @@ impl Objects {
         Ok(IndexInfo { of, whole: true })
     }
 
-    /// Takes an index away; searching for what it was over costs as much as the bucket holds from then on.
     pub fn drop_index(&self, bucket: &str, of: Indexed) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::DropIndex>((bucket.to_owned(), of));
-        }
         run(self, DropIndex { bucket: bucket.to_owned(), of })
     }
 
-    /// The indexes of a bucket, or of a snapshot of one.
     pub fn indexes(&self, bucket: &str) -> Result<Vec<IndexInfo>> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::Indexes>(bucket.to_owned());
-        }
         self.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| {
@@ -185,7 +170,7 @@ impl Verb for AddIndex {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }
@@ -257,7 +242,7 @@ impl Verb for BuildIndex {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<BuildFrom> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<BuildFrom> {
         Ok(self.next)
     }
 }
@@ -313,7 +298,7 @@ impl Verb for DropIndex {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

@@ -15,7 +15,9 @@ mod at_once;
 mod attributes;
 mod body;
 mod bucket;
+mod calls;
 mod checksum;
+mod client;
 mod collect;
 mod copy;
 mod count;
@@ -23,7 +25,6 @@ mod delete;
 mod edit;
 mod error;
 mod etag;
-mod file;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -33,58 +34,59 @@ mod index;
 mod info;
 mod keys;
 mod list;
+mod local;
 mod lookup;
 mod multipart;
 mod name;
+mod object_name;
 mod objects;
 mod pending;
-mod pin;
 mod prefix;
 mod put;
 mod quota;
 mod record;
-mod remote;
 mod rename;
 mod request;
 mod rights;
 mod search;
+mod server;
 mod transaction;
-mod transfer;
 mod turns;
 mod upgrade;
 mod verb;
 mod version;
 
 pub use bucket::{BucketToReceive, BucketToSend, ReceiveBucket};
+pub use calls::{CALL_NAMES, Portable};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
+pub use client::{LogIn, RemoteObjects};
 pub use collect::{CollectEvent, CollectOptions, Collected, Found, LeftOver};
-pub use edit::EditWriter;
 pub use error::{Error, ErrorKind, Result};
 pub use etag::{ETag, EtagKind, EtagMatch, PutCondition, ReadCondition};
-pub use file::{FileMode, ObjectFile};
-pub use get::ObjectReader;
 pub use info::{
     AccessTimes, BucketInfo, BucketUsage, ContentHeaders, IndexInfo, ObjectId, ObjectInfo, ObjectSummary, PartInfo,
     Quota, SnapshotInfo, UploadId, UploadInfo,
 };
-pub use multipart::PartWriter;
-pub use objects::{Objects, RootKey};
+pub use local::RootKey;
+pub use object_name::ObjectName;
+pub use objects::{
+    BodyWriter, EditWriter, FileMode, Identities, ObjectFile, ObjectReader, ObjectWriter, Objects, PartWriter, Pinned,
+    StagedBody, Transaction,
+};
 pub use pending::Pending;
-pub use pin::Pinned;
-pub use put::ObjectWriter;
-pub use remote::{CALL_NAMES, LogIn, ObjectVerbs, Portable, RemoteObjects};
 pub use request::{
     AttributeChange, BODY_LEN_MAX, BucketChange, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX,
     COPY_PREFIX_BATCH, CompleteOptions, CompletedPart, ComposeOptions, CopiedMetadata, CopiedPrefix, CopyOptions,
     CopyPrefixOptions, DELETE_MANY_MAX, DeleteOptions, Deleted, EditOptions, ExchangeOptions, LOCATION_LEN_MAX,
-    ListPage, ListQuery, METADATA_LEN_MAX, MetadataChange, OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, ObjectName,
-    PART_LEN_MIN, PART_NUMBER_MAX, PartOptions, PartPage, PutOptions, RenameOptions, Segment, UploadOptions,
+    ListPage, ListQuery, METADATA_LEN_MAX, MetadataChange, OBJECT_KEY_LEN_MAX, OBJECT_LEN_MAX, PART_LEN_MIN,
+    PART_NUMBER_MAX, PartOptions, PartPage, PutOptions, RenameOptions, Segment, StageOptions, UploadOptions,
     UploadPage, UploadQuery,
 };
+pub use server::ObjectVerbs;
 
 pub use identity::{
-    DeletedGroup, GroupChange, GroupInfo, GroupPage, Identities, KeyInfo, KeyOptions, Login, NameQuery, Password,
-    Sealing, SealingKeys, Secret, Token, TokenInfo, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
+    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, Login, NameQuery, Password, Sealing,
+    SealingKeys, Secret, Token, TokenInfo, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
     read_private_file,
 };
 pub use rights::{
@@ -96,6 +98,6 @@ pub use search::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};
 pub use upgrade::CatalogueUpgrade;
 pub use version::{VersionId, VersionPage, VersionQuery, VersionSummary, Versioning};
 
-pub use transaction::{BodyWriter, StageOptions, StagedBody, TRANSACTION_CHANGES_MAX, Transaction};
+pub use transaction::TRANSACTION_CHANGES_MAX;
 
 pub use koine_kv::{Durability, RequestId};

@@ -5,16 +5,13 @@
 //!   many names share it.
 //! - Every object and every common prefix is told on exactly one page, unless the bucket changes between pages.
 
-use std::ops::ControlFlow;
-
 use bytes::Bytes;
 use koine_kv::{Cursor, Direction, Entry, KeyRange, SeenEntry, SpaceId, TransactionCursor, View, after_prefix};
 
 use crate::error::{Error, Result};
-use crate::info::ObjectSummary;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{find_space, read_value};
-use crate::objects::Objects;
 use crate::record::summary;
 use crate::request::{ListPage, ListQuery};
 use crate::rights::Action;
@@ -22,12 +19,8 @@ use crate::rights::Action;
 /// How much of a walk is told by one page.
 pub(crate) const PAGE: usize = 1000;
 
-impl Objects {
-    /// A page of the objects of a bucket.
+impl Local {
     pub fn list(&self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
-        if let Some(remote) = self.remote() {
-            return remote.list(bucket, query);
-        }
         self.read(
             |rights| rights.listing(Action::ListBucket, bucket, (&query.prefix, &query.delimiter, query.limit)),
             |view| {
@@ -35,24 +28,6 @@ impl Objects {
                 list(view.as_ref(), space, query)
             },
         )
-    }
-
-    /// Calls `each` for every object of a bucket that begins with `prefix`, in the order of names, until it breaks.
-    /// A walk over pages: what stays is told once, what comes or goes meanwhile at most once.
-    pub fn for_each(
-        &self,
-        bucket: &str,
-        prefix: &str,
-        mut each: impl FnMut(ObjectSummary) -> ControlFlow<()>,
-    ) -> Result<()> {
-        let mut query = ListQuery { prefix: prefix.to_owned(), limit: PAGE, ..ListQuery::default() };
-        loop {
-            let page = self.list(bucket, &query)?;
-            if page.objects.into_iter().try_for_each(&mut each).is_break() || page.next.is_none() {
-                return Ok(());
-            }
-            query.after = page.next;
-        }
     }
 }
 

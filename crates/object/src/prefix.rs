@@ -7,15 +7,15 @@
 
 use koine_kv::{Commit, Direction, KeyRange, Operation, SpaceId, Transaction, View, after_prefix};
 
-use crate::copy::{Copy, Name};
+use crate::copy::Copy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::find_bucket;
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
-use crate::remote;
-use crate::request::{COPY_PREFIX_BATCH, CopiedPrefix, CopyOptions, CopyPrefixOptions, OBJECT_KEY_LEN_MAX, ObjectName};
+use crate::request::{COPY_PREFIX_BATCH, CopiedPrefix, CopyOptions, CopyPrefixOptions, OBJECT_KEY_LEN_MAX};
 use crate::rights::{Action, Rights};
 use crate::transaction::TRANSACTION_CHANGES_MAX;
 use crate::verb::{Applied, Scope, Verb, run};
@@ -23,14 +23,8 @@ use crate::verb::{Applied, Scope, Verb, run};
 /// No copy is begun past so many changes of one commit; one changes less than a hundred things.
 const CHANGES_MAX: usize = TRANSACTION_CHANGES_MAX - 100;
 
-impl Objects {
-    /// Moves every object whose name begins with `from` to begin with `to`, in one commit. Nothing may have a name
-    /// there (`AlreadyExists`), and neither prefix may begin with the other. Where nothing is under `from`, nothing
-    /// happens.
+impl Local {
     pub fn rename_prefix(&self, bucket: &str, from: &str, to: &str) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::RenamePrefix>((bucket.to_owned(), from.to_owned(), to.to_owned()));
-        }
         let verb = RenamePrefix { bucket: bucket.to_owned(), from: from.to_owned(), to: to.to_owned() };
         match check_apart(from, to) {
             Ok(()) => run(self, verb),
@@ -38,18 +32,12 @@ impl Objects {
         }
     }
 
-    /// Copies objects whose names begin with `from.key` to names that begin with `to.key` instead, up to
-    /// [`COPY_PREFIX_BATCH`] of them in one commit, without copying data. Where more are left, `next` of the answer is
-    /// `after` of the next call.
     pub fn copy_prefix(
         &self,
         from: ObjectName<'_>,
         to: ObjectName<'_>,
         options: CopyPrefixOptions,
     ) -> Result<CopiedPrefix> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::CopyPrefix>((Name::new(from), Name::new(to), options));
-        }
         if from.bucket == to.bucket {
             check_apart(from.key, to.key)?;
         }
@@ -108,7 +96,7 @@ impl Verb for RenamePrefix {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }
@@ -178,7 +166,7 @@ impl Verb for CopyPrefix {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<CopiedPrefix> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<CopiedPrefix> {
         Ok(self.copied)
     }
 }

@@ -10,31 +10,23 @@ use koine_kv::{Commit, Condition, Payload, RequestId, Transaction};
 
 use crate::body::{Body, Finished};
 use crate::checksum::{Digests, Expected};
-use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, PutCondition};
 use crate::identity::check_list;
 use crate::info::{ContentHeaders, ObjectId, ObjectInfo};
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_object, find_space};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::remote::{self, RemoteWriter};
-use crate::request::{METADATA_LEN_MAX, ObjectName, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
+use crate::request::{METADATA_LEN_MAX, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
 use crate::rights::{AccessList, Action, Rights};
-use crate::transaction::StagedBody;
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Begins to put an object.
-    pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<ObjectWriter> {
-        if let Some(remote) = self.remote() {
-            let name = Name::new(ObjectName::new(bucket, key));
-            let writer = RemoteWriter::open(remote, remote::Writing::Put(name.clone(), Box::new(options)))?;
-            return Ok(ObjectWriter { name, access: AccessList::default(), work: Work::There(Box::new(writer)) });
-        }
+impl Local {
+    pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<LocalWriter> {
         keys::check_object_key(key)?;
         check_metadata(&options.metadata)?;
         check_headers(&options.headers)?;
@@ -42,8 +34,8 @@ impl Objects {
         // The same is asked again by the verb; here it spares who may not the body.
         self.read(|rights| rights.object(Action::PutObject, bucket, key), |view| find_bucket(view, bucket))?;
         let body = Body::new(self.kv(), options.length, options.expected.clone(), options.etag, options.checksum)?;
-        let work = Work::Here(Box::new((self.clone(), options, body)));
-        Ok(ObjectWriter { name: Name::new(ObjectName::new(bucket, key)), access: AccessList::default(), work })
+        let (local, name) = (self.clone(), Name::new(ObjectName::new(bucket, key)));
+        Ok(LocalWriter { local, name, options, access: AccessList::default(), body })
     }
 }
 
@@ -138,73 +130,40 @@ pub(crate) fn check_tags_of(count_max: usize, tags: &[(String, String)]) -> Resu
     Ok(())
 }
 
-/// An object on its way in. Dropped before `finish`, it leaves nothing.
-pub struct ObjectWriter {
+/// An object on its way in.
+pub(crate) struct LocalWriter {
+    local: Local,
     name: Name,
+    options: PutOptions,
     access: AccessList,
-    work: Work,
+    body: Body,
 }
 
-enum Work {
-    Here(Box<(Objects, PutOptions, Body)>),
-    There(Box<RemoteWriter>),
-}
-
-impl ObjectWriter {
-    /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
-    /// but dropping makes sense.
+impl LocalWriter {
+    /// Adds a piece.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        match &mut self.work {
-            Work::Here(here) => here.2.write(piece),
-            Work::There(writer) => writer.write(piece),
-        }
+        self.body.write(piece)
     }
 
-    /// The access list that the object gets in the same commit, which whoever puts it must be allowed to set then.
-    /// `Unsupported` where the store is elsewhere.
-    pub fn set_access(&mut self, list: AccessList) -> Result<()> {
-        if matches!(self.work, Work::There(_)) {
-            let message = "an access list is set after the object is put, where its store is elsewhere";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
+    /// The access list that the object gets in the same commit.
+    pub fn set_access(&mut self, list: AccessList) {
         self.access = list;
-        Ok(())
     }
 
-    /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
+    /// No more pieces: verifies and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
-        match self.work {
-            Work::Here(here) => {
-                let objects = here.0.clone();
-                match verb(&self.name, *here, trailers) {
-                    Ok(put) => run(&objects, put.with_access(self.access)),
-                    Err(error) => Pending::ready(Err(error)),
-                }
-            }
-            Work::There(writer) => writer.finish::<remote::FinishObject>(trailers),
+        let local = self.local.clone();
+        match self.into_verb(trailers) {
+            Ok(put) => run(&local, put),
+            Err(error) => Pending::ready(Err(error)),
         }
     }
 
     /// The same without the commit.
-    #[cfg(test)]
-    pub(crate) fn into_verb(self, trailers: &Expected) -> Result<Put> {
-        match self.work {
-            Work::Here(here) => verb(&self.name, *here, trailers),
-            Work::There(_) => Err(invalid("a writer of a store elsewhere")),
-        }
+    pub fn into_verb(self, trailers: &Expected) -> Result<Put> {
+        let body = self.body.finish(trailers)?;
+        Ok(Put::new(&self.local, self.name.as_name(), body, self.options).with_access(self.access))
     }
-}
-
-impl std::fmt::Debug for ObjectWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ObjectWriter({:?} in {:?})", self.name.key, self.name.bucket)
-    }
-}
-
-/// What a body is put by that came whole.
-fn verb(name: &Name, (objects, options, body): (Objects, PutOptions, Body), trailers: &Expected) -> Result<Put> {
-    let Finished { payload, size, digests } = body.finish(trailers)?;
-    Ok(Put::new(&objects, ObjectName::new(&name.bucket, &name.key), (payload, size, digests), options))
 }
 
 /// The verb.
@@ -219,9 +178,9 @@ pub(crate) struct Put {
 
 impl Put {
     fn new(
-        objects: &Objects,
+        objects: &Local,
         name: ObjectName<'_>,
-        (payload, size, digests): (Payload, u64, Digests),
+        Finished { payload, size, digests }: Finished,
         options: PutOptions,
     ) -> Self {
         let request = options.request.map(|request| with_body(request, &digests));
@@ -246,12 +205,12 @@ impl Put {
     }
 
     /// Of a body that is staged already.
-    pub fn staged(objects: &Objects, name: ObjectName<'_>, body: &StagedBody, options: PutOptions) -> Result<Self> {
+    pub fn staged(objects: &Local, name: ObjectName<'_>, body: &Finished, options: PutOptions) -> Result<Self> {
         keys::check_object_key(name.key)?;
         check_metadata(&options.metadata)?;
         check_headers(&options.headers)?;
         check_tags(&options.tags)?;
-        Ok(Put::new(objects, name, (body.payload.clone(), body.size, body.digests.clone()), options))
+        Ok(Put::new(objects, name, body.clone(), options))
     }
 }
 
@@ -299,7 +258,7 @@ impl Verb for Put {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         settle(objects, &self.bucket, self.key, self.record, commit)
     }
 }
@@ -307,7 +266,7 @@ impl Verb for Put {
 /// What a commit made of `record`. Where it answers a repeated request, that is what the first one recorded, as
 /// long as it still stands.
 pub(crate) fn settle(
-    objects: &Objects,
+    objects: &Local,
     bucket: &str,
     key: String,
     record: ObjectRecord,

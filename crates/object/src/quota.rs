@@ -17,8 +17,8 @@ use crate::count::{Count, sums};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::keys as identity_keys;
 use crate::keys::{self, CATALOGUE};
+use crate::local::Local;
 use crate::lookup::{find_bucket, read_value};
-use crate::objects::Objects;
 use crate::record::BucketRecord;
 use crate::rights::{ROOT, group, user};
 
@@ -155,7 +155,7 @@ fn buckets_of(txn: &Transaction) -> Result<BTreeMap<SpaceId, BucketRecord>> {
 }
 
 /// `QuotaExceeded` where what was added to a transaction since `before` goes past a quota of a user or of a group.
-pub(crate) fn check(objects: &Objects, txn: &Transaction, before: usize) -> Result<()> {
+pub(crate) fn check(objects: &Local, txn: &Transaction, before: usize) -> Result<()> {
     let view = Arc::clone(txn.view());
     let new = txn.operations().get(before..).unwrap_or_default();
     // Nearly every change that adds has one counter of these, and one that adds nothing ends here.
@@ -176,7 +176,7 @@ pub(crate) fn check(objects: &Objects, txn: &Transaction, before: usize) -> Resu
 }
 
 fn check_holder(
-    objects: &Objects,
+    objects: &Local,
     view: &Arc<dyn View>,
     holder: Holder,
     (spaces, added): (&[SpaceId], &BTreeMap<SpaceId, Added>),

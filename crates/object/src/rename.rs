@@ -8,45 +8,34 @@
 
 use koine_kv::{Commit, Condition, Operation, Place, RequestId, Transaction};
 
-use crate::copy::{Name, check_source_condition};
+use crate::copy::check_source_condition;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::record::{BucketRecord, ObjectRecord};
-use crate::remote;
-use crate::request::{ExchangeOptions, ObjectName, RenameOptions};
+use crate::request::{ExchangeOptions, RenameOptions};
 use crate::rights::{AccessList, Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Moves an object to another name, within a bucket or between two, and replaces what has that name.
+impl Local {
     pub fn rename(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: RenameOptions) -> Pending<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            let named = options.request;
-            return remote.begin_named::<remote::Rename>((Name::new(from), Name::new(to), options), named);
-        }
         match rename(from, to, options) {
             Ok(rename) => run(self, rename),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 
-    /// Swaps what two names stand for, within a bucket or between two; both must be there. Told are the objects that
-    /// the first and the second name have afterwards.
     pub fn exchange(
         &self,
         one: ObjectName<'_>,
         other: ObjectName<'_>,
         options: ExchangeOptions,
     ) -> Pending<(ObjectInfo, ObjectInfo)> {
-        if let Some(remote) = self.remote() {
-            let named = options.request;
-            return remote.begin_named::<remote::Exchange>((Name::new(one), Name::new(other), options), named);
-        }
         match exchange(one, other, options) {
             Ok(exchange) => run(self, exchange),
             Err(error) => Pending::ready(Err(error)),
@@ -114,7 +103,7 @@ impl Verb for Rename {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         told(objects, &self.to, self.record, commit)
     }
 }
@@ -178,7 +167,7 @@ impl Verb for Exchange {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<Self::Outcome> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<Self::Outcome> {
         let (one, other) = self.records.unzip();
         Ok((told(objects, &self.one, one, commit)?, told(objects, &self.other, other, commit)?))
     }
@@ -239,7 +228,7 @@ pub(crate) fn info(standing: &Standing, name: &Name) -> ObjectInfo {
 }
 
 /// What a commit made of `record`. Where it answers a repeated request, that is what stands there now.
-pub(crate) fn told(objects: &Objects, name: &Name, record: Option<ObjectRecord>, commit: Commit) -> Result<ObjectInfo> {
+pub(crate) fn told(objects: &Local, name: &Name, record: Option<ObjectRecord>, commit: Commit) -> Result<ObjectInfo> {
     match record {
         Some(record) if !commit.repeated => Ok(record.into_info(name.key.clone(), commit.version)),
         _ => objects.head(&name.bucket, &name.key).map_err(|error| match error.kind() {

@@ -6,6 +6,7 @@ use koine_kv::RequestId;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 use crate::etag::{EtagKind, PutCondition, ReadCondition};
 use crate::info::{AccessTimes, BucketInfo, ContentHeaders, ObjectId, ObjectSummary, PartInfo, UploadId, UploadInfo};
+use crate::object_name::ObjectName;
 use crate::version::VersionId;
 
 /// The largest body of one put or one part over S3, in bytes. The library takes what the store has room for.
@@ -36,22 +37,6 @@ pub const COMPOSE_SEGMENTS_MAX: usize = 10_000;
 pub const COPY_PREFIX_BATCH: usize = 2_500;
 /// The most names of one `delete_many`.
 pub const DELETE_MANY_MAX: usize = 1000;
-
-/// An object's full name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectName<'a> {
-    /// The bucket.
-    pub bucket: &'a str,
-    /// The name in it.
-    pub key: &'a str,
-}
-
-impl<'a> ObjectName<'a> {
-    /// `key` in `bucket`.
-    pub fn new(bucket: &'a str, key: &'a str) -> Self {
-        ObjectName { bucket, key }
-    }
-}
 
 /// How an object is put.
 #[derive(Clone, Debug, Default)]
@@ -424,4 +409,17 @@ pub struct PartPage {
     pub parts: Vec<PartInfo>,
     /// `after` of the next page: the last number of this one; `None` on the last page.
     pub next: Option<u32>,
+}
+
+/// What is known of a body before it is staged.
+#[derive(Clone, Debug, Default)]
+pub struct StageOptions {
+    /// Its length, where it is known; another length is `IncompleteBody`.
+    pub length: Option<u64>,
+    /// What it is compared with; trailers are given to `finish`.
+    pub expected: Expected,
+    /// The checksums to compute beside those expected; CRC64NVME where there are none.
+    pub checksums: Vec<ChecksumAlgorithm>,
+    /// Which ETag an object gets that is put with it.
+    pub etag: EtagKind,
 }

@@ -18,8 +18,8 @@ use crate::collect::recount_all;
 use crate::error::{Error, Result};
 use crate::identity::Secret;
 use crate::keys::{self, CATALOGUE};
+use crate::local::Local;
 use crate::lookup::{Lookup, read_value};
-use crate::objects::Objects;
 use crate::record::{BucketRecord, CATALOGUE_FORMAT, HeadRecord, RootKeyRecord};
 use crate::rights::ownership::put_lists;
 
@@ -36,43 +36,36 @@ pub struct CatalogueUpgrade {
     pub counters: u64,
 }
 
-impl Objects {
-    /// Gives the catalogue of a store, which nobody else has open, the format of this program, and tells what was done;
-    /// `None` where the store has no catalogue. With `dry_run` nothing is written.
-    ///
-    /// Format 0 had no counts of objects and bytes, no lists of the buckets of an owner and of a group, and a root key in
-    /// a record of its own. A snapshot that was made in format 0 stays without counts: a bucket that is restored from it
-    /// is counted by [`Objects::collect`].
-    pub fn upgrade(
-        kv: Arc<dyn Kv>,
-        clock: Arc<dyn Clock>,
-        random: Arc<dyn Random>,
-        dry_run: bool,
-    ) -> Result<Option<CatalogueUpgrade>> {
-        if !kv.view()?.has_space(CATALOGUE)? {
-            return Ok(None);
-        }
-        let objects = Objects::over(kv, clock, random);
-        let Some(head) = objects.read_head()? else {
-            return Ok(None);
-        };
-        let mut told = CatalogueUpgrade { from: head.format, to: CATALOGUE_FORMAT, buckets: 0, counters: 0 };
-        if head.format < CATALOGUE_FORMAT {
-            (told.buckets, told.counters) = recount_all(&objects, !dry_run)?;
-            if !dry_run {
-                list_buckets(&objects)?;
-                end(&objects)?;
-            }
-        }
-        Ok(Some(told))
+/// Gives the catalogue of a store the format of this program: [`Objects::upgrade`](crate::Objects::upgrade).
+pub(crate) fn upgrade(
+    kv: Arc<dyn Kv>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    dry_run: bool,
+) -> Result<Option<CatalogueUpgrade>> {
+    if !kv.view()?.has_space(CATALOGUE)? {
+        return Ok(None);
     }
+    let objects = Local::over(kv, clock, random);
+    let Some(head) = objects.read_head()? else {
+        return Ok(None);
+    };
+    let mut told = CatalogueUpgrade { from: head.format, to: CATALOGUE_FORMAT, buckets: 0, counters: 0 };
+    if head.format < CATALOGUE_FORMAT {
+        (told.buckets, told.counters) = recount_all(&objects, !dry_run)?;
+        if !dry_run {
+            list_buckets(&objects)?;
+            end(&objects)?;
+        }
+    }
+    Ok(Some(told))
 }
 
 /// So many buckets get their lists in one batch.
 const BATCH: usize = 1000;
 
 /// Puts the keys by which owners and groups find their buckets.
-fn list_buckets(objects: &Objects) -> Result<()> {
+fn list_buckets(objects: &Local) -> Result<()> {
     let mut after = keys::bucket("");
     loop {
         let mut txn = Transaction::begin(&**objects.kv())?;
@@ -96,7 +89,7 @@ fn list_buckets(objects: &Objects) -> Result<()> {
 }
 
 /// Makes the root key one of root's access keys, and writes the format.
-fn end(objects: &Objects) -> Result<()> {
+fn end(objects: &Local) -> Result<()> {
     let mut txn = Transaction::begin(&**objects.kv())?;
     if let Some((_, bytes)) = txn.record(CATALOGUE, &keys::root_key())? {
         let RootKeyRecord { access_key, secret } = RootKeyRecord::decode(&bytes)?;

@@ -22,7 +22,7 @@ use koine_kv::{Batch, Commit, ErrorKind as KvErrorKind, RequestId, Transaction, 
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectId;
-use crate::objects::{Objects, READ_ATTEMPTS_MAX, is_taken_back};
+use crate::local::{Local, READ_ATTEMPTS_MAX, is_taken_back};
 use crate::pending::{Pending, Step};
 use crate::quota;
 use crate::rights::{self, Allowed, Caller, Removal, Rights, ownership};
@@ -38,7 +38,7 @@ pub(crate) struct Scope<'a> {
     random: &'a dyn Random,
     /// Who the verb is done for; it may do what the verb needs.
     pub caller: &'a Caller,
-    objects: &'a Objects,
+    objects: &'a Local,
     /// What allowed the caller what it does.
     allowed: RefCell<Allowed>,
     /// What it takes away.
@@ -113,11 +113,11 @@ pub(crate) trait Verb: Send + Sized + 'static {
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Self::Outcome>>;
 
     /// What the last `apply` added (or an earlier request of this id) was committed.
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<Self::Outcome>;
+    fn committed(self, objects: &Local, commit: Commit) -> Result<Self::Outcome>;
 }
 
 /// Begins a transaction of one verb.
-pub(crate) fn run<V: Verb>(objects: &Objects, verb: V) -> Pending<V::Outcome> {
+pub(crate) fn run<V: Verb>(objects: &Local, verb: V) -> Pending<V::Outcome> {
     if let Err(error) = Error::check_patience() {
         return Pending::ready(Err(error));
     }
@@ -125,12 +125,12 @@ pub(crate) fn run<V: Verb>(objects: &Objects, verb: V) -> Pending<V::Outcome> {
 }
 
 /// What a verb would commit, for who commits it together with other changes.
-pub(crate) fn plan<V: Verb>(objects: &Objects, verb: &mut V) -> Result<Batch> {
+pub(crate) fn plan<V: Verb>(objects: &Local, verb: &mut V) -> Result<Batch> {
     begin(objects, verb).map(|(txn, _, _)| txn.into_batch())
 }
 
 /// The next attempt of a verb that was refused.
-fn again<V: Verb>(objects: Objects, verb: V, count: u32, turn: Option<Turn>) -> Step<V::Outcome> {
+fn again<V: Verb>(objects: Local, verb: V, count: u32, turn: Option<Turn>) -> Step<V::Outcome> {
     let asked = match (&turn, verb.contended()) {
         (None, Some((bucket, key))) => objects.turns().ask(bucket, key),
         _ => return attempt(objects, verb, count, turn),
@@ -143,7 +143,7 @@ fn again<V: Verb>(objects: Objects, verb: V, count: u32, turn: Option<Turn>) -> 
     }
 }
 
-fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32, turn: Option<Turn>) -> Step<V::Outcome> {
+fn attempt<V: Verb>(objects: Local, mut verb: V, count: u32, turn: Option<Turn>) -> Step<V::Outcome> {
     if count == ATTEMPTS_MAX {
         let message = "others changed the same thing again and again; try again";
         return Step::Done(Err(Error::new(ErrorKind::Conflict, message)));
@@ -169,7 +169,7 @@ fn attempt<V: Verb>(objects: Objects, mut verb: V, count: u32, turn: Option<Turn
     }
 }
 
-fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Applied<V::Outcome>, Vec<Removal>)> {
+fn begin<V: Verb>(objects: &Local, verb: &mut V) -> Result<(Transaction, Applied<V::Outcome>, Vec<Removal>)> {
     objects.check_not_pinned()?;
     let mut txn = Transaction::begin(&**objects.kv())?;
     let (applied, removals) = perform(objects, &mut txn, verb)?;
@@ -183,7 +183,7 @@ fn begin<V: Verb>(objects: &Objects, verb: &mut V) -> Result<(Transaction, Appli
 /// Applies a verb in a transaction, once its caller was found to be allowed what it needs. What it takes away is told by
 /// who commits.
 pub(crate) fn perform<V: Verb>(
-    objects: &Objects,
+    objects: &Local,
     txn: &mut Transaction,
     verb: &mut V,
 ) -> Result<(Applied<V::Outcome>, Vec<Removal>)> {
@@ -206,7 +206,7 @@ pub(crate) fn perform<V: Verb>(
 }
 
 fn submit<V: Verb>(
-    objects: Objects,
+    objects: Local,
     (verb, removals): (V, Vec<Removal>),
     mut batch: Batch,
     (count, turn): (u32, Option<Turn>),

@@ -10,22 +10,17 @@ use super::info;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::BucketInfo;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::find_bucket;
-use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::put::{check_metadata, check_tags_of};
 use crate::record::BucketRecord;
-use crate::remote;
 use crate::request::{BUCKET_TAGS_MAX, BucketChange, LOCATION_LEN_MAX};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Changes settings of a bucket.
+impl Local {
     pub fn set_bucket(&self, bucket: &str, change: BucketChange) -> Pending<BucketInfo> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::SetBucket>((bucket.to_owned(), change));
-        }
         run(self, SetBucket { bucket: bucket.to_owned(), change, record: None })
     }
 }
@@ -86,7 +81,7 @@ impl Verb for SetBucket {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
+    fn committed(self, objects: &Local, _commit: Commit) -> Result<BucketInfo> {
         match self.record {
             Some(record) => Ok(info(self.bucket, &record)),
             None => objects.head_bucket(&self.bucket),

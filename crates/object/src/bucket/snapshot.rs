@@ -13,20 +13,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::info::SnapshotInfo;
 use crate::keys;
 use crate::list::value_of;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_snapshot};
-use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, SnapshotRecord};
-use crate::remote;
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Keeps a bucket as it is now: its names, bytes and uploads under way, in one commit and without copying.
+impl Local {
     pub fn snapshot_bucket(&self, bucket: &str, snapshot: &str) -> Pending<SnapshotInfo> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::SnapshotBucket>((bucket.to_owned(), snapshot.to_owned()));
-        }
         if let Err(error) = keys::check_snapshot_name(snapshot) {
             return Pending::ready(Err(error));
         }
@@ -34,11 +29,7 @@ impl Objects {
         run(self, Snapshot { bucket, snapshot, space: SpaceId(0), created: self.now() })
     }
 
-    /// The snapshots of a bucket, by name.
     pub fn list_snapshots(&self, bucket: &str) -> Result<Vec<SnapshotInfo>> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::ListSnapshots>(bucket.to_owned());
-        }
         self.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| {
@@ -48,11 +39,7 @@ impl Objects {
         )
     }
 
-    /// Removes a snapshot. What the bucket, its branches and other snapshots share with it stays.
     pub fn delete_snapshot(&self, bucket: &str, snapshot: &str) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::DeleteSnapshot>((bucket.to_owned(), snapshot.to_owned()));
-        }
         run(self, DeleteSnapshot { bucket: bucket.to_owned(), snapshot: snapshot.to_owned() })
     }
 }
@@ -112,7 +99,7 @@ impl Verb for Snapshot {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<SnapshotInfo> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<SnapshotInfo> {
         Ok(SnapshotInfo { name: self.snapshot, space: self.space, created: self.created })
     }
 }
@@ -138,7 +125,7 @@ impl Verb for DeleteSnapshot {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

@@ -13,8 +13,8 @@ use super::{draw_space, snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::find_owner;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
-use crate::objects::Objects;
 use crate::record::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing};
 use crate::record::{BucketRecord, SnapshotRecord};
 use crate::rights::{AccessList, Action, Rights, ownership};
@@ -65,15 +65,12 @@ pub struct BucketToReceive {
     pub records: Batch,
 }
 
-impl Objects {
-    /// What a stream of a bucket is made of: its content and all its snapshots; or, of `BUCKET@SNAPSHOT`, that snapshot alone,
-    /// with `base` what differs from an older one of the same bucket.
+impl Local {
     pub fn bucket_to_send(&self, bucket: &str, base: Option<&str>) -> Result<BucketToSend> {
         self.check_streams()?;
         self.read(|rights| rights.bucket(Action::GetBucketPolicy, bucket), |view| to_send(view, bucket, base))
     }
 
-    /// What makes a bucket of a stream with this note. Only the store's owner may.
     pub fn bucket_to_receive(&self, note: &[u8], how: &ReceiveBucket) -> Result<BucketToReceive> {
         self.check_streams()?;
         let mut verb = Receive { note: Note::decode(note)?, how: how.clone(), made: None };
@@ -83,12 +80,14 @@ impl Objects {
     }
 
     fn check_streams(&self) -> Result<()> {
-        if self.remote().is_some() || !self.caller().is_owner() {
-            let message = "buckets are sent and received by who has the store, while no server holds it";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        Ok(())
+        if self.caller().is_owner() { Ok(()) } else { Err(only_the_owner()) }
     }
+}
+
+/// Who else may not send and receive buckets.
+pub(crate) fn only_the_owner() -> Error {
+    let message = "buckets are sent and received by who has the store, while no server holds it";
+    Error::new(ErrorKind::Unsupported, message)
 }
 
 fn to_send(view: &mut std::sync::Arc<dyn View>, bucket: &str, base: Option<&str>) -> Result<BucketToSend> {
@@ -268,7 +267,7 @@ impl Verb for Receive {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

@@ -14,23 +14,16 @@ use super::{check_absent, draw_space, info};
 use crate::error::Result;
 use crate::info::BucketInfo;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
-use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, IndexRecord};
-use crate::remote;
 use crate::rights::{Action, Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
 use crate::version::Versioning;
 
-impl Objects {
-    /// Makes a bucket that holds what another, or a snapshot of one, holds now; from then on neither sees the
-    /// other's changes. One commit, and nothing is copied. It keeps versions as its source does; settings
-    /// such as quotas are those of a new bucket.
+impl Local {
     pub fn branch_bucket(&self, from: &str, to: &str) -> Pending<BucketInfo> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::BranchBucket>((from.to_owned(), to.to_owned()));
-        }
         if let Err(error) = keys::check_bucket_name(to) {
             return Pending::ready(Err(error));
         }
@@ -38,19 +31,11 @@ impl Objects {
         run(self, BranchBucket { from, to, space: SpaceId(0), versioning: Versioning::Never, created: self.now() })
     }
 
-    /// Empties a bucket of objects and uploads, whatever it holds, in one commit. Its snapshots stay.
     pub fn purge_bucket(&self, bucket: &str) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::PurgeBucket>(bucket.to_owned());
-        }
         run(self, ReplaceContent { bucket: bucket.to_owned(), snapshot: None })
     }
 
-    /// Gives a bucket the content of a snapshot of it, in one commit; what it holds now is gone. The snapshot stays.
     pub fn restore_bucket(&self, bucket: &str, snapshot: &str) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::RestoreBucket>((bucket.to_owned(), snapshot.to_owned()));
-        }
         run(self, ReplaceContent { bucket: bucket.to_owned(), snapshot: Some(snapshot.to_owned()) })
     }
 }
@@ -92,7 +77,7 @@ impl Verb for BranchBucket {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<BucketInfo> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<BucketInfo> {
         Ok(info(self.to, &BucketRecord { versioning: self.versioning, ..BucketRecord::new(self.space, self.created) }))
     }
 }
@@ -136,7 +121,7 @@ impl Verb for ReplaceContent {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use koine_kv::{SpaceId, Version, View};
 
 use crate::error::Result;
-use crate::objects::Objects;
+use crate::local::Local;
 use crate::rights::Action;
 use pace::Pace;
 use removal::Removal;
@@ -172,19 +172,9 @@ pub enum CollectEvent<'a> {
     Read(u64),
 }
 
-impl Objects {
-    /// Looks for what no name leads to and, where it is asked to, removes it: while the store is in use, and never
-    /// anything live.
-    pub fn collect(&self, options: &CollectOptions) -> Result<Collected> {
-        self.collect_telling(options, &mut |_| {})
-    }
-
-    /// The same, and tells what it does: each thing that it found before it is removed.
-    pub fn collect_telling(
-        &self,
-        options: &CollectOptions,
-        tell: &mut dyn FnMut(CollectEvent<'_>),
-    ) -> Result<Collected> {
+impl Local {
+    /// Looks for what no name leads to, and tells what it does: [`Objects::collect`](crate::Objects::collect).
+    pub fn collect(&self, options: &CollectOptions, tell: &mut dyn FnMut(CollectEvent<'_>)) -> Result<Collected> {
         self.check_not_pinned()?;
         self.read(|rights| rights.store(Action::Collect), |_| Ok(()))?;
         let pace = Pace::new(Arc::clone(self.clock()), options.bytes_per_second);
@@ -198,7 +188,7 @@ impl Objects {
 
 /// Counts every bucket anew and puts wrong counts right; tells how many buckets there are, and how many counts were
 /// wrong. In a store that nobody else has open.
-pub(crate) fn recount_all(objects: &Objects, remove: bool) -> Result<(u64, u64)> {
+pub(crate) fn recount_all(objects: &Local, remove: bool) -> Result<(u64, u64)> {
     let pace = Pace::new(Arc::clone(objects.clock()), None);
     let options = CollectOptions { remove, ..CollectOptions::default() };
     let mut run =
@@ -217,7 +207,7 @@ const KEYS_AN_EVENT: u64 = 4096;
 
 /// A collection under way.
 struct Run<'a> {
-    objects: Objects,
+    objects: Local,
     options: CollectOptions,
     tell: &'a mut dyn FnMut(CollectEvent<'_>),
     collected: Collected,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Profile, SpaceId, Version};
 
 use crate::error::Result;
-use crate::objects::Objects;
+use crate::local::Local;
 
 /// The most keys that go in one batch.
 const BATCH: usize = 500;
@@ -33,7 +33,7 @@ impl Removal {
     }
 
     /// Removes them; how many went.
-    pub fn carry_out(&mut self, objects: &Objects) -> Result<u64> {
+    pub fn carry_out(&mut self, objects: &Local) -> Result<u64> {
         let keys = std::mem::take(&mut self.keys);
         if self.remove(objects, &keys)? {
             return Ok(keys.len() as u64);
@@ -46,7 +46,7 @@ impl Removal {
     }
 
     /// Whether these are gone; all of them or none.
-    fn remove(&self, objects: &Objects, keys: &[(Bytes, Version)]) -> Result<bool> {
+    fn remove(&self, objects: &Local, keys: &[(Bytes, Version)]) -> Result<bool> {
         if keys.is_empty() {
             return Ok(true);
         }
@@ -59,7 +59,7 @@ impl Removal {
 }
 
 /// Commits a batch; whether what it was built on was still so.
-pub(super) fn carried_out(objects: &Objects, batch: Batch) -> Result<bool> {
+pub(super) fn carried_out(objects: &Local, batch: Batch) -> Result<bool> {
     match objects.kv().commit(batch, Durability::Sync) {
         Ok(_) => Ok(true),
         // What was found is gone, or its whole space.

@@ -11,33 +11,26 @@ use koine_kv::{Batch, Commit, Operation, Payload, Place, RequestId, Sources, Tra
 use super::share::check_range;
 use super::{crcs, drawn_etag, free, past_the_end};
 use crate::checksum::{Checksum, combine};
-use crate::copy::{Name, Source, find_source};
+use crate::copy::{Source, find_source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::put::{check_headers, check_metadata, check_tags, invalid};
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::remote;
 use crate::rename::{info, made_by, told};
-use crate::request::{ByteRange, COMPOSE_SEGMENTS_MAX, ComposeOptions, OBJECT_LEN_MAX, ObjectName, Segment};
+use crate::request::{ByteRange, COMPOSE_SEGMENTS_MAX, ComposeOptions, OBJECT_LEN_MAX, Segment};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 use crate::version::VersionId;
 
-impl Objects {
-    /// Makes a new object of others, or of ranges of them, one after the other, without copying data; it replaces what
-    /// has the name. What is expected of its length and checksums is compared where it can be told without reading.
+impl Local {
     pub fn compose(&self, sources: &[Segment<'_>], to: ObjectName<'_>, options: ComposeOptions) -> Pending<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            let sources = sources.iter().map(remote::Source::new).collect();
-            let named = options.put.request;
-            return remote.begin_named::<remote::Compose>((sources, Name::new(to), options), named);
-        }
         match compose(sources, to, options) {
             Ok(compose) => run(self, compose),
             Err(error) => Pending::ready(Err(error)),
@@ -136,7 +129,7 @@ impl Verb for Compose {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         told(objects, &self.to, self.record, commit)
     }
 }

@@ -18,60 +18,32 @@ use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId,
 
 use crate::body::{Body, Finished};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, combine};
-use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, EtagKind};
 use crate::info::{ObjectId, ObjectInfo};
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object, find_space};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::put::{invalid, with_body};
 use crate::record::{BucketRecord, ObjectAccess, ObjectRecord};
-use crate::remote::{self, RemoteWriter};
 use crate::rename::{info, made_by, told};
-use crate::request::{EditOptions, OBJECT_LEN_MAX, ObjectName};
+use crate::request::{EditOptions, OBJECT_LEN_MAX};
 use crate::rights::{Action, Rights};
-use crate::transaction::StagedBody;
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Begins to write into an object at an offset, in bytes; past its end it is extended, and a gap reads as zeros.
-    pub fn write_at(&self, name: ObjectName<'_>, offset: u64, options: EditOptions) -> Result<EditWriter> {
-        if offset > OBJECT_LEN_MAX {
-            return Err(past_the_end(offset));
-        }
-        self.edit(name, EditPlace::At(offset), options)
-    }
-
-    /// Begins to write at the end of an object, wherever that is when it is committed.
-    pub fn append(&self, name: ObjectName<'_>, options: EditOptions) -> Result<EditWriter> {
-        self.edit(name, EditPlace::End, options)
-    }
-
-    /// Gives an object another length, in bytes; what is added reads as zeros.
+impl Local {
     pub fn truncate(&self, name: ObjectName<'_>, length: u64, options: EditOptions) -> Pending<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            let named = options.request;
-            return remote.begin_named::<remote::Truncate>((Name::new(name), length, options), named);
-        }
         match Edit::truncate(name, length, options) {
             Ok(edit) => run(self, edit),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 
-    fn edit(&self, name: ObjectName<'_>, place: EditPlace, options: EditOptions) -> Result<EditWriter> {
-        if let Some(remote) = self.remote() {
-            let (name, options) = (Name::new(name), Box::new(options));
-            let writing = match place {
-                EditPlace::At(offset) => remote::Writing::At(name.clone(), offset, options),
-                EditPlace::End => remote::Writing::End(name.clone(), options),
-            };
-            let work = Work::There(Box::new(RemoteWriter::open(remote, writing)?));
-            return Ok(EditWriter { name, place, work });
-        }
+    /// Begins to write into an object.
+    pub fn edit(&self, name: ObjectName<'_>, place: EditPlace, options: EditOptions) -> Result<LocalEditWriter> {
         keys::check_object_key(name.key)?;
         let name = Name::new(name);
         // The same is asked again by the verb; here it spares who may not the body.
@@ -86,7 +58,7 @@ impl Objects {
         let stored = stored.filter(|_| place == EditPlace::End);
         let algorithms: Vec<_> = stored.iter().flat_map(|stored| crcs(&stored.record)).collect();
         let body = Body::new(self.kv(), options.length, options.expected.clone(), EtagKind::Drawn, algorithms)?;
-        Ok(EditWriter { name, place, work: Work::Here(Box::new((self.clone(), options, body))) })
+        Ok(LocalEditWriter { local: self.clone(), name, place, options, body })
     }
 }
 
@@ -95,6 +67,11 @@ fn crcs(record: &ObjectRecord) -> impl Iterator<Item = ChecksumAlgorithm> + '_ {
     use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme};
     let of_all = record.checksums.iter().filter(|checksum| checksum.composite_parts.is_none());
     of_all.map(|checksum| checksum.algorithm).filter(|algorithm| matches!(algorithm, Crc32 | Crc32c | Crc64Nvme))
+}
+
+/// Whether bytes may be written from an offset on.
+pub(crate) fn check_offset(offset: u64) -> Result<()> {
+    if offset > OBJECT_LEN_MAX { Err(past_the_end(offset)) } else { Ok(()) }
 }
 
 fn past_the_end(end: u64) -> Error {
@@ -108,56 +85,36 @@ pub(crate) enum EditPlace {
     End,
 }
 
-/// Bytes on their way into an object. Dropped before `finish`, they leave nothing.
-pub struct EditWriter {
+/// Bytes on their way into an object.
+pub(crate) struct LocalEditWriter {
+    local: Local,
     name: Name,
     place: EditPlace,
-    work: Work,
+    options: EditOptions,
+    body: Body,
 }
 
-enum Work {
-    Here(Box<(Objects, EditOptions, Body)>),
-    There(Box<RemoteWriter>),
-}
-
-impl EditWriter {
-    /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
-    /// but dropping makes sense.
+impl LocalEditWriter {
+    /// Adds a piece.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        match &mut self.work {
-            Work::Here(here) => here.2.write(piece),
-            Work::There(writer) => writer.write(piece),
-        }
+        self.body.write(piece)
     }
 
-    /// No more pieces: verifies what was promised by the options and by these trailers, and commits.
+    /// No more pieces: verifies and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<ObjectInfo> {
-        let objects = match self.work {
-            Work::There(writer) => return writer.finish::<remote::FinishObject>(trailers),
-            Work::Here(ref here) => here.0.clone(),
-        };
+        let local = self.local.clone();
         match self.into_verb(trailers) {
-            Ok(edit) => run(&objects, edit),
+            Ok(edit) => run(&local, edit),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 
     /// The same without the commit.
-    pub(crate) fn into_verb(self, trailers: &Expected) -> Result<Edit> {
-        let (_, mut options, body) = match self.work {
-            Work::Here(here) => *here,
-            Work::There(_) => return Err(invalid("a writer of a store elsewhere has its edit there")),
-        };
+    pub fn into_verb(self, trailers: &Expected) -> Result<Edit> {
+        let LocalEditWriter { name, place, mut options, body, .. } = self;
         let Finished { payload, size: length, digests } = body.finish(trailers)?;
         options.request = options.request.map(|request| with_body(request, &digests));
-        let change = Change::written(self.place, length, payload, digests.checksums);
-        Ok(Edit::new(self.name, options, change))
-    }
-}
-
-impl std::fmt::Debug for EditWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "EditWriter({:?} in {:?}, {:?})", self.name.key, self.name.bucket, self.place)
+        Ok(Edit::new(name, options, Change::written(place, length, payload, digests.checksums)))
     }
 }
 
@@ -236,12 +193,10 @@ impl Edit {
     }
 
     /// Of a body that is staged already.
-    pub fn staged(name: ObjectName<'_>, place: EditPlace, body: &StagedBody, options: EditOptions) -> Result<Self> {
+    pub fn staged(name: ObjectName<'_>, place: EditPlace, body: &Finished, options: EditOptions) -> Result<Self> {
         keys::check_object_key(name.key)?;
-        if let EditPlace::At(offset) = place
-            && offset > OBJECT_LEN_MAX
-        {
-            return Err(past_the_end(offset));
+        if let EditPlace::At(offset) = place {
+            check_offset(offset)?;
         }
         let change = Change::written(place, body.size, body.payload.clone(), body.digests.checksums.clone());
         Ok(Edit::new(Name::new(name), options, change))
@@ -295,7 +250,7 @@ impl Verb for Edit {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         told(objects, &self.name, self.record, commit)
     }
 }

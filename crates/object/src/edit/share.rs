@@ -5,25 +5,23 @@
 use koine_kv::{Commit, Operation, Payload, Place, RequestId, Transaction};
 
 use super::{check, edited, past_the_end, put_edited};
-use crate::copy::{Name, find_source};
+use crate::copy::find_source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::never;
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::record::ObjectRecord;
-use crate::remote;
 use crate::rename::{checked_names, info, made_by, told};
-use crate::request::{ByteRange, EditOptions, OBJECT_LEN_MAX, ObjectName};
+use crate::request::{ByteRange, EditOptions, OBJECT_LEN_MAX};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Writes a range of one object into another at an offset without copying data. Both may be one object where the
-    /// two ranges do not overlap.
+impl Local {
     pub fn write_copy(
         &self,
         from: ObjectName<'_>,
@@ -32,11 +30,6 @@ impl Objects {
         offset: u64,
         options: EditOptions,
     ) -> Pending<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            let named = options.request;
-            return remote
-                .begin_named::<remote::WriteCopy>((Name::new(from), range, Name::new(to), offset, options), named);
-        }
         match write_copy(from, range, to, offset, options) {
             Ok(verb) => run(self, verb),
             Err(error) => Pending::ready(Err(error)),
@@ -130,7 +123,7 @@ impl Verb for WriteCopy {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         told(objects, &self.to, self.record, commit)
     }
 }

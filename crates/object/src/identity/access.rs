@@ -9,13 +9,12 @@ use koine_kv::{Direction, KeyRange};
 use super::change::change;
 use super::find::{self, lasting_user};
 use super::secret::draw_access_key;
-use super::{Identities, Secret, keys};
+use super::{LocalIdentities, Secret, keys};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::{Lookup, read_value};
 use crate::pending::Pending;
 use crate::record::AccessKeyRecord;
-use crate::remote;
 use crate::rights::{Caller, Credential, Identity, Policy, ROOT};
 
 /// How an access key is made.
@@ -61,13 +60,8 @@ fn check_given(access_key: &str, secret: &Secret) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
-impl Identities {
-    /// Makes an access key: for oneself, or for a user of a group that one administers, who has no rights that one has not. The secret is told now and
-    /// never again.
+impl LocalIdentities {
     pub fn create_key(&self, user: &str, options: KeyOptions) -> Pending<(String, Secret)> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::CreateKey>((user.to_owned(), options));
-        }
         let checked = options.policy.as_deref().map_or(Ok(()), |text| Policy::to_set(text, false).map(drop));
         let given = options.given.as_ref().map_or(Ok(()), |(key, secret)| check_given(key, secret));
         if let Err(error) = checked.and(given) {
@@ -103,11 +97,7 @@ impl Identities {
         )
     }
 
-    /// The access keys of a user.
     pub fn keys_of(&self, user: &str) -> Result<Vec<KeyInfo>> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::KeysOf>(user.to_owned());
-        }
         self.objects.read(
             |rights| rights.administer_user(user, true),
             |view| {
@@ -136,11 +126,7 @@ impl Identities {
         )
     }
 
-    /// Takes an access key back. It signs nothing from here on.
     pub fn delete_key(&self, user: &str, access_key: &str) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::DeleteKey>((user.to_owned(), access_key.to_owned()));
-        }
         let (user, needed, access_key) = (user.to_owned(), user.to_owned(), access_key.to_owned());
         change(
             &self.objects,
@@ -158,7 +144,6 @@ impl Identities {
         )
     }
 
-    /// Who signs with an access key, and the secret to verify the signature with. For doors.
     pub fn by_access_key(&self, access_key: &str) -> Result<(Caller, Secret)> {
         let mut view = self.objects.kv().view()?;
         let found = view.record(CATALOGUE, &keys::access_key(access_key))?;

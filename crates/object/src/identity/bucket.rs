@@ -4,30 +4,18 @@ use bytes::Bytes;
 use koine_kv::Transaction;
 
 use super::change::change;
-use super::{Identities, find, keys};
-use crate::copy::Name;
+use super::{LocalIdentities, find, keys};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::{Lookup, find_bucket, find_bucket_to_read, find_object};
 use crate::name;
+use crate::object_name::ObjectName;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, DocumentRecord, HeadRecord, NamedPrincipal};
-use crate::remote;
-use crate::request::ObjectName;
 use crate::rights::{AccessList, Action, Grantee, Policy, group, ownership, principal, user};
 
-impl Identities {
-    /// Gives a bucket to another owner; to that one's home group too, unless another group is named. `root` is root,
-    /// as a user and as a group. It takes rights on both sides: over the bucket, and over who gets it (itself, or a user
-    /// that one administers; a group that one is in, or administers). Its policy and access list stay.
+impl LocalIdentities {
     pub fn change_owner(&self, bucket: &str, owner: &str, group: Option<&str>) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::ChangeOwner>((
-                bucket.to_owned(),
-                owner.to_owned(),
-                group.map(str::to_owned),
-            ));
-        }
         let (bucket, needed) = (bucket.to_owned(), bucket.to_owned());
         let (owner, group) = (owner.to_owned(), group.map(str::to_owned));
         let receivers = (owner.clone(), group.clone());
@@ -47,11 +35,7 @@ impl Identities {
         )
     }
 
-    /// The names of a bucket's owner and group.
     pub fn owner(&self, bucket: &str) -> Result<(String, String)> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::Owner>(bucket.to_owned());
-        }
         self.objects.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| {
@@ -68,11 +52,7 @@ impl Identities {
         )
     }
 
-    /// Sets the policy of a bucket, or takes it away. Whom it names has to be there, and is kept by id.
     pub fn set_bucket_policy(&self, bucket: &str, document: Option<&str>) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::SetBucketPolicy>((bucket.to_owned(), document.map(str::to_owned)));
-        }
         let parsed = document.map(|text| Policy::to_set(text, true)).transpose();
         let parsed = match parsed {
             Ok(parsed) => parsed,
@@ -115,11 +95,7 @@ impl Identities {
         )
     }
 
-    /// The text of a bucket's policy.
     pub fn bucket_policy(&self, bucket: &str) -> Result<String> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::BucketPolicy>(bucket.to_owned());
-        }
         self.objects.read(
             |rights| rights.bucket(Action::GetBucketPolicy, bucket),
             |view| {
@@ -131,21 +107,15 @@ impl Identities {
         )
     }
 
-    /// Whether the policy of a bucket allows something to everybody, were public access on.
     pub fn bucket_policy_is_public(&self, bucket: &str) -> Result<bool> {
         Ok(Policy::of_bucket(&self.bucket_policy(bucket)?)?.is_public())
     }
 
-    /// The id of a bucket's owner; 0 is root. It is told to everybody: an id opens nothing.
     pub fn owner_id(&self, bucket: &str) -> Result<u64> {
         self.objects.read(|_| Ok(()), |view| Ok(find_bucket_to_read(view, bucket)?.owner))
     }
 
-    /// Sets the access list of a bucket.
     pub fn set_bucket_access(&self, bucket: &str, list: AccessList) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::SetBucketAccess>((bucket.to_owned(), list));
-        }
         let (bucket, needed) = (bucket.to_owned(), bucket.to_owned());
         change(
             &self.objects,
@@ -159,20 +129,12 @@ impl Identities {
         )
     }
 
-    /// The access list of a bucket.
     pub fn bucket_access(&self, bucket: &str) -> Result<AccessList> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::BucketAccess>(bucket.to_owned());
-        }
         self.objects
             .read(|rights| rights.bucket(Action::GetBucketAcl, bucket), |view| Ok(find_bucket(view, bucket)?.list))
     }
 
-    /// Sets the access list of an object. Its bytes and ETag stay.
     pub fn set_object_access(&self, name: ObjectName<'_>, list: AccessList) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::SetObjectAccess>((Name::new(name), list));
-        }
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
         let needed = (bucket.clone(), key.clone());
         change(
@@ -191,11 +153,7 @@ impl Identities {
         )
     }
 
-    /// The access list of an object.
     pub fn object_access(&self, name: ObjectName<'_>) -> Result<AccessList> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::ObjectAccess>(Name::new(name));
-        }
         self.objects.read(
             |rights| rights.object(Action::GetObjectAcl, name.bucket, name.key),
             |view| {

@@ -3,7 +3,7 @@
 use koine_kv::{Commit, Transaction};
 
 use crate::error::{Error, Result};
-use crate::objects::Objects;
+use crate::local::Local;
 use crate::pending::Pending;
 use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
@@ -16,7 +16,7 @@ struct Change<N, A, T> {
 }
 
 /// Begins a change.
-pub(super) fn change<T, N, A>(objects: &Objects, needs: N, apply: A) -> Pending<T>
+pub(super) fn change<T, N, A>(objects: &Local, needs: N, apply: A) -> Pending<T>
 where
     T: Send + 'static,
     N: Fn(&mut Rights<'_>) -> Result<()> + Send + 'static,
@@ -42,7 +42,7 @@ where
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<T> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<T> {
         self.outcome.ok_or_else(|| Error::damaged("a change ended before it began"))
     }
 }

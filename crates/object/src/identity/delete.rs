@@ -10,14 +10,13 @@ use koine_kv::{Direction, KeyRange, Operation, Transaction};
 
 use super::change::change;
 use super::find::{self, keys_of, put_group, put_user};
-use super::{Identities, keys};
+use super::{LocalIdentities, keys};
 use crate::bucket::drop_snapshots;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
+use crate::local::Local;
 use crate::lookup::find_bucket;
-use crate::objects::Objects;
 use crate::record::{BucketRecord, GroupRecord, State, UserRecord};
-use crate::remote;
 use crate::rights::{ROOT, find_group, ownership, read_id, user};
 use crate::verb::Scope;
 
@@ -33,12 +32,8 @@ pub struct DeletedGroup {
     pub users: u64,
 }
 
-impl Identities {
-    /// Deletes a user, its keys and its tokens. One that owns buckets is `NotEmpty`: they are given away first.
+impl LocalIdentities {
     pub fn delete_user(&self, name: &str) -> Result<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::DeleteUser>(name.to_owned());
-        }
         loop {
             let (user, needed) = (name.to_owned(), name.to_owned());
             let step = change(
@@ -59,13 +54,7 @@ impl Identities {
         }
     }
 
-    /// Deletes a group: its buckets with all that they hold, and the users who are at home in it. What those own in
-    /// other groups becomes root's. Several batches: when one is interrupted, the group lets nobody in and the same
-    /// call goes on.
     pub fn delete_group(&self, name: &str) -> Result<DeletedGroup> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::DeleteGroup>(name.to_owned());
-        }
         let group = name.to_owned();
         let shut = change(
             &self.objects,
@@ -91,13 +80,8 @@ impl Identities {
     }
 }
 
-impl Objects {
-    /// Deletes the buckets of a group with all that they hold and their snapshots; the group stays. How many went. A
-    /// batch for each bucket: interrupted, the rest is there, and the same call goes on. For who administers the group.
+impl Local {
     pub fn delete_buckets_of(&self, group: &str) -> Result<u64> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::DeleteBucketsOf>(group.to_owned());
-        }
         let (mut deleted, mut after) = (0, String::new());
         loop {
             let (needed, group, from) = (group.to_owned(), group.to_owned(), std::mem::take(&mut after));

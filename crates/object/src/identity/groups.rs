@@ -4,13 +4,12 @@ use koine_env::Timestamp;
 
 use super::change::change;
 use super::find::{self, live_group, page, put_group, take_name};
-use super::{Identities, keys};
+use super::{LocalIdentities, keys};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{GroupRecord, Limits};
-use crate::remote;
 use crate::rights::{find_group, group, read_id};
 
 /// What is known of a group.
@@ -92,12 +91,8 @@ pub(super) fn check_policies(from: &mut dyn Lookup, policies: &[String]) -> Resu
     Ok(())
 }
 
-impl Identities {
-    /// Makes a group.
+impl LocalIdentities {
     pub fn create_group(&self, name: &str, description: &str) -> Pending<GroupInfo> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::CreateGroup>((name.to_owned(), description.to_owned()));
-        }
         let (name, description) = (name.to_owned(), description.to_owned());
         change(
             &self.objects,
@@ -123,11 +118,7 @@ impl Identities {
         )
     }
 
-    /// Changes a group.
     pub fn set_group(&self, name: &str, wanted: GroupChange) -> Pending<GroupInfo> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::SetGroup>((name.to_owned(), wanted));
-        }
         let name = name.to_owned();
         change(
             &self.objects,
@@ -154,11 +145,7 @@ impl Identities {
         )
     }
 
-    /// What is known of a group: for administrators and its members.
     pub fn group(&self, name: &str) -> Result<GroupInfo> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::OneGroup>(name.to_owned());
-        }
         self.objects.read(
             |rights| rights.see_group(name),
             |view| {
@@ -168,11 +155,7 @@ impl Identities {
         )
     }
 
-    /// Groups by name.
     pub fn groups(&self, query: &NameQuery) -> Result<GroupPage> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::Groups>(query.clone());
-        }
         self.objects.read(
             |rights| rights.administer(),
             |view| {

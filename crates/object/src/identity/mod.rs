@@ -1,6 +1,6 @@
 //! Groups, users, and what they prove themselves with.
 //!
-//! [`Identities`] is the door. Its changes are verbs like those of objects: each asks first whether its caller may,
+//! [`LocalIdentities`] has the calls. Its changes are verbs like those of objects: each asks first whether its caller may,
 //! in its own transaction.
 //!
 //! Invariants:
@@ -31,7 +31,7 @@ mod users;
 
 use std::sync::Arc;
 
-use crate::objects::Objects;
+use crate::local::Local;
 
 pub use access::{KeyInfo, KeyOptions};
 pub(crate) use attempts::{Attempts, LogInPeer};
@@ -49,20 +49,20 @@ pub use tokens::Login;
 pub use usage::Whose;
 pub use users::{UserChange, UserInfo, UserPage, UserQuery, UserState};
 
-/// Groups, users, and what they prove themselves with. Cheap to clone.
+/// Groups and users of the local store, as its caller may see and change them.
 #[derive(Clone, Debug)]
-pub struct Identities {
-    objects: Objects,
+pub(crate) struct LocalIdentities {
+    objects: Local,
 }
 
-impl Objects {
-    /// Groups and users of this store, as the caller may see and change them.
-    pub fn identities(&self) -> Identities {
-        Identities { objects: self.clone() }
+impl Local {
+    /// Groups and users of this store.
+    pub fn identities(&self) -> LocalIdentities {
+        LocalIdentities { objects: self.clone() }
     }
 }
 
-impl Identities {
+impl LocalIdentities {
     fn attempts(&self) -> &Arc<Attempts> {
         self.objects.attempts()
     }

@@ -5,25 +5,20 @@ use koine_kv::{Direction, KeyRange, Transaction};
 
 use super::access::caller_of_key;
 use super::change::change;
-use super::{Identities, find, keys};
+use super::{LocalIdentities, find, keys};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{GroupRecord, HeadRecord, PolicyRecord, UserRecord};
-use crate::remote;
 use crate::rights::{Action, Asker, Caller, Decision, Policy, Rights};
 
 fn no_such_policy(name: &str) -> Error {
     Error::new(ErrorKind::NoSuchPolicy, format!("there is no policy {name:?}"))
 }
 
-impl Identities {
-    /// Sets a policy that users and groups may name, or takes it away; one that is named stays.
+impl LocalIdentities {
     pub fn set_policy(&self, name: &str, document: Option<&str>) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::SetPolicy>((name.to_owned(), document.map(str::to_owned)));
-        }
         let checked = document.map_or(Ok(()), |text| Policy::to_set(text, false).map(drop));
         if let Err(error) = keys::check_name("policy", name).and(checked) {
             return Pending::ready(Err(error));
@@ -50,11 +45,7 @@ impl Identities {
         )
     }
 
-    /// The text of a policy.
     pub fn policy(&self, name: &str) -> Result<String> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::OnePolicy>(name.to_owned());
-        }
         self.objects.read(
             |rights| rights.administer(),
             |view| {
@@ -64,11 +55,7 @@ impl Identities {
         )
     }
 
-    /// Whether policies and access lists may let those in who have no identity. Off in a new store; root's alone.
     pub fn set_public_access(&self, public: bool) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::SetPublicAccess>(public);
-        }
         change(
             &self.objects,
             |rights| rights.own_the_store(),
@@ -83,8 +70,6 @@ impl Identities {
         )
     }
 
-    /// Whether those may be let in who have no identity: see [`set_public_access`](Identities::set_public_access). It is
-    /// told to everybody.
     pub fn public_access(&self) -> Result<bool> {
         self.objects.read(
             |_| Ok(()),
@@ -95,14 +80,7 @@ impl Identities {
         )
     }
 
-    /// Whether somebody may do something to a bucket or an object in it, and what decides: by the rules of this moment,
-    /// under the circumstances of this call (where policies ask for an address it is this caller's). For
-    /// administrators. `NoSuchUser` and `NoSuchAccessKey` where there is no such asker.
     pub fn explain(&self, asker: &Asker, action: Action, bucket: &str, key: Option<&str>) -> Result<Decision> {
-        if let Some(remote) = self.objects.remote() {
-            let asked = (asker.clone(), action, bucket.to_owned(), key.map(str::to_owned));
-            return remote.call::<remote::Explain>(asked);
-        }
         self.objects.read(
             |rights| rights.administer(),
             |view| {

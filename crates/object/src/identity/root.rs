@@ -9,11 +9,11 @@ use koine_kv::{Direction, KeyRange, Transaction, View};
 use super::change::change;
 use super::find::{ROOT_NAME, keys_of, put_user};
 use super::secret::draw_access_key;
-use super::{Identities, Password, Secret, keys, password};
+use super::{LocalIdentities, Password, Secret, keys, password};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
+use crate::local::{Local, RootKey};
 use crate::lookup::Lookup;
-use crate::objects::{Objects, RootKey};
 use crate::record::{AccessKeyRecord, KeptSecret, Limits, State, UserRecord};
 use crate::rights::{ROOT, user};
 
@@ -46,7 +46,7 @@ pub(crate) fn founding_keys() -> Vec<KeyRange> {
 }
 
 /// The key that root signs with: the first of its keys that is live and for ever.
-pub(crate) fn key_of_root(objects: &Objects, mut view: Arc<dyn View>) -> Result<Option<RootKey>> {
+pub(crate) fn key_of_root(objects: &Local, mut view: Arc<dyn View>) -> Result<Option<RootKey>> {
     let range = KeyRange::prefix(keys::access_key_of(ROOT, ""));
     let listed = Arc::clone(&view);
     let mut cursor = listed.cursor(CATALOGUE, range, Direction::Forward)?;
@@ -59,7 +59,7 @@ pub(crate) fn key_of_root(objects: &Objects, mut view: Arc<dyn View>) -> Result<
 }
 
 /// Keeps a key as root's unless it has one; gives the one that stands.
-pub(crate) fn keep_key_of_root(objects: &Objects, key: &RootKey) -> Result<RootKey> {
+pub(crate) fn keep_key_of_root(objects: &Local, key: &RootKey) -> Result<RootKey> {
     let (identities, wanted) = (objects.identities(), key.clone());
     let kept = change(
         objects,
@@ -79,7 +79,7 @@ pub(crate) fn keep_key_of_root(objects: &Objects, key: &RootKey) -> Result<RootK
 }
 
 /// A key of root as it signs, when it is live and does not expire.
-fn for_ever(objects: &Objects, from: &mut dyn Lookup, access_key: &str) -> Result<Option<RootKey>> {
+fn for_ever(objects: &Local, from: &mut dyn Lookup, access_key: &str) -> Result<Option<RootKey>> {
     let Some((_, bytes)) = from.record(CATALOGUE, &keys::access_key(access_key))? else {
         return Ok(None);
     };
@@ -92,7 +92,7 @@ fn for_ever(objects: &Objects, from: &mut dyn Lookup, access_key: &str) -> Resul
     Ok(Some(RootKey { access_key: access_key.to_owned(), secret }))
 }
 
-impl Identities {
+impl LocalIdentities {
     /// Puts a key of root that is live and for ever. Where the sealing key is lost its secret is kept as it is: root must
     /// be able to come back.
     pub(crate) fn put_key_of_root(
@@ -123,9 +123,6 @@ impl Identities {
         Ok(())
     }
 
-    /// Gives root a new access key and a new password, and takes all its other keys and tokens back, in one commit.
-    /// Only who owns the store may: owning the device is the proof. Where the sealing key is lost root's new secret is
-    /// kept as it is, until secrets are sealed anew.
     pub fn reset_root(&self) -> Result<(String, Secret, Password)> {
         let random = self.objects.random();
         let made = (draw_access_key(random), Secret::draw(random), Password::draw(random));

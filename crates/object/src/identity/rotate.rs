@@ -13,7 +13,7 @@ use koine_kv::{Direction, KeyRange, Transaction, View};
 
 use super::change::change;
 use super::find::keys_of;
-use super::{Identities, SealingKeys, Secret, keys};
+use super::{LocalIdentities, SealingKeys, Secret, keys};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
@@ -68,7 +68,7 @@ fn check(sealing: &SealingKeys, number: u32, record: &SealingKeyRecord) -> Resul
     Err(Error::new(ErrorKind::AccessDenied, message))
 }
 
-impl Identities {
+impl LocalIdentities {
     /// What seals a new secret: the key in use, or, where there is none yet, the newest of the file, which is made
     /// where it is not there; `None` where secrets are kept as they are.
     fn key_in_use(&self, txn: &mut Transaction, now: Timestamp) -> Result<Option<u32>> {
@@ -104,8 +104,6 @@ impl Identities {
         }
     }
 
-    /// How secrets are kept, by the file of keys as it is now. An error tells of a file that cannot be read or is not
-    /// this store's. For who owns the device.
     pub fn sealing(&self) -> Result<Sealing> {
         let find = |_: &mut Arc<dyn View>| {
             let mut txn = Transaction::begin(self.objects.kv().as_ref())?;
@@ -125,8 +123,6 @@ impl Identities {
         self.objects.read(|rights| rights.own_the_device(), find)
     }
 
-    /// Begins to seal: the number of the key that seals from now on, which is made, with its file, where there is none.
-    /// Secrets that are there are sealed by [`rotate_sealing_key`](Identities::rotate_sealing_key).
     pub fn make_sealing_key(&self) -> Result<u32> {
         let identities = self.clone();
         let made = change(
@@ -137,8 +133,6 @@ impl Identities {
         made.wait()
     }
 
-    /// Seals all secrets anew with a new key, which is added to the file first; the old one leaves it last. What was
-    /// kept as it is gets sealed too. Tells how many were. Interrupted anywhere, the same call goes on.
     pub fn rotate_sealing_key(&self) -> Result<u64> {
         let new = self.begin_rotation()?;
         let (mut sealed, mut after) = (0, keys::all_of(b'a'));
@@ -243,8 +237,6 @@ impl Identities {
         Ok((sealed, next))
     }
 
-    /// Removes the access keys whose secrets are lost, because their sealing key is, and what is known of that key.
-    /// Tells how many went.
     pub fn forget_lost_secrets(&self) -> Result<u64> {
         let identities = self.clone();
         let forgotten = change(

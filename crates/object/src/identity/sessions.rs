@@ -12,14 +12,13 @@ use koine_kv::{Direction, KeyRange, Transaction};
 use super::attempts::LogInPeer;
 use super::change::change;
 use super::find::{self, keys_of, lasting_user, put_user};
-use super::{Identities, keys, password};
+use super::{LocalIdentities, keys, password};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
+use crate::local::Local;
 use crate::lookup::{Lookup, read_value};
-use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::record::TokenRecord;
-use crate::remote;
 use crate::rights::{Caller, Credential, ROOT};
 
 /// The most tokens of a user; the one that ends first makes room for another.
@@ -96,7 +95,7 @@ pub(super) fn make_room(txn: &mut Transaction, user: u64, now: Timestamp) -> Res
 /// Sets the hash of a user's password and takes its tokens back.
 pub(super) fn put_password(
     txn: &mut Transaction,
-    objects: &Objects,
+    objects: &Local,
     name: &str,
     hash: String,
     now: Timestamp,
@@ -112,13 +111,8 @@ pub(super) fn put_password(
     take_all(txn, id, objects.caller())
 }
 
-impl Identities {
-    /// Changes a password by who knows the old one, and takes back all tokens of the user but the caller's own. Wrong old
-    /// passwords count as log-ins that failed (`LogInFailed`).
+impl LocalIdentities {
     pub fn change_password(&self, name: &str, old: &str, new: &str) -> Result<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::ChangePassword>((name.to_owned(), old.to_owned(), new.to_owned()));
-        }
         let address = self.objects.circumstances().address;
         let peer = address.map_or(LogInPeer::Here, LogInPeer::Address);
         let (_, kept) = self.prove(peer, name, old)?;
@@ -143,11 +137,7 @@ impl Identities {
         changed.wait()
     }
 
-    /// The tokens of a user that are good: for itself and administrators.
     pub fn tokens_of(&self, name: &str) -> Result<Vec<TokenInfo>> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::TokensOf>(name.to_owned());
-        }
         let now = self.objects.now();
         self.objects.read(
             |rights| rights.administer_user(name, true),
@@ -171,11 +161,7 @@ impl Identities {
         )
     }
 
-    /// Takes a token back by its id: for itself and administrators.
     pub fn delete_token(&self, name: &str, id: &str) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::DeleteToken>((name.to_owned(), id.to_owned()));
-        }
         let (needed, name, id) = (name.to_owned(), name.to_owned(), id.to_owned());
         change(
             &self.objects,

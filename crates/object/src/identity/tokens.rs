@@ -7,7 +7,7 @@ use koine_env::Timestamp;
 
 use super::change::change;
 use super::keys::is_name;
-use super::{Identities, LogInPeer, Token, find, keys, password};
+use super::{LocalIdentities, LogInPeer, Token, find, keys, password};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
@@ -34,13 +34,8 @@ fn failed() -> Error {
     Error::new(ErrorKind::LogInFailed, "name or password are wrong, or the user may not log in")
 }
 
-impl Identities {
-    /// Gives a token for a name and a password. Takes about 20 ms of a core. Where the store is elsewhere the calls of its
-    /// objects are made as this user from then on.
+impl LocalIdentities {
     pub fn log_in(&self, name: &str, password: &str, life: Duration) -> Result<Login> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.log_in(name, password, life);
-        }
         let address = self.objects.circumstances().address;
         self.log_in_of(address.map_or(LogInPeer::Here, LogInPeer::Address), name, password, life)
     }
@@ -120,11 +115,7 @@ impl Identities {
         )
     }
 
-    /// Takes a token back. One that is not there is taken back already.
     pub fn log_out(&self, token: &Token) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.log_out(token);
-        }
         let Some(digest) = token.digest() else {
             return Pending::ready(Ok(()));
         };
@@ -143,12 +134,7 @@ impl Identities {
         )
     }
 
-    /// Who comes with a token. For doors. Where the store is elsewhere this logs in: the calls of its objects are made as
-    /// that user from then on, whatever caller is named here.
     pub fn by_token(&self, token: &Token) -> Result<Caller> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.log_in_by(token).map(|()| Caller::Everyone);
-        }
         let digest = token.digest().ok_or_else(no_entry)?;
         let found = self.objects.kv().view()?.record(CATALOGUE, &keys::token(&digest))?;
         let (_, bytes) = found.ok_or_else(no_entry)?;
@@ -166,7 +152,6 @@ impl Identities {
         Ok(known.map_or_else(|| find::ROOT_NAME.to_owned(), |record| record.name))
     }
 
-    /// Who a user of this machine is; `None` where it is nobody of the store. For doors.
     pub fn by_uid(&self, uid: u32) -> Result<Option<Caller>> {
         let found = self.objects.kv().view()?.record(CATALOGUE, &keys::uid(uid))?;
         let id = found.map(|(_, id)| read_id(&id)).transpose()?;

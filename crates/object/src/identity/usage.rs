@@ -1,11 +1,10 @@
 //! How much the buckets of users and groups hold.
 
-use super::{Identities, find};
+use super::{LocalIdentities, find};
 use crate::count;
 use crate::error::Result;
 use crate::info::BucketUsage;
 use crate::quota::{Holder, sum_of};
-use crate::remote;
 
 /// Whose buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,17 +15,8 @@ pub enum Whose<'a> {
     Group(&'a str),
 }
 
-impl Identities {
-    /// How much the buckets of a user or a group hold together, at this moment: a look at each of the buckets. Of a
-    /// user for administrators and itself, of a group for its members too.
+impl LocalIdentities {
     pub fn usage(&self, whose: Whose<'_>) -> Result<BucketUsage> {
-        if let Some(remote) = self.objects.remote() {
-            let (is_group, name) = match whose {
-                Whose::User(name) => (false, name),
-                Whose::Group(name) => (true, name),
-            };
-            return remote.call::<remote::UsageOf>((is_group, name.to_owned()));
-        }
         self.objects.read(
             |rights| match whose {
                 Whose::User(name) => rights.administer_user(name, true),

@@ -9,13 +9,12 @@ use koine_kv::Transaction;
 use super::change::change;
 use super::find::{self, lasting_user, live_group, page, put_user, take_name};
 use super::groups::check_policies;
-use super::{Identities, NameQuery, keys, password, sessions};
+use super::{LocalIdentities, NameQuery, keys, password, sessions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{Limits, MembershipRecord, State, UserRecord};
-use crate::remote;
 use crate::rights::{Caller, ROOT, group, read_id, user};
 
 /// Whether a user gets in.
@@ -126,12 +125,8 @@ fn put_member(txn: &mut Transaction, group: u64, user: u64, administrator: bool,
     txn.put(CATALOGUE, keys::member(group, user), Bytes::from(record.encode()));
 }
 
-impl Identities {
-    /// Makes a user in its home group; without a password it logs in by keys alone.
+impl LocalIdentities {
     pub fn create_user(&self, group: &str, name: &str, password: Option<&str>) -> Result<UserInfo> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::CreateUser>((group.to_owned(), name.to_owned(), password.map(str::to_owned)));
-        }
         let hash = password.map(|password| password::hash(password, self.objects.random())).transpose()?;
         let (group, name) = (group.to_owned(), name.to_owned());
         let needed = group.clone();
@@ -167,12 +162,7 @@ impl Identities {
         made.wait()
     }
 
-    /// Changes a user: administrators of its home group change its state and what people call it, those of the store
-    /// the rest, and root who is an administrator.
     pub fn set_user(&self, name: &str, wanted: UserChange) -> Pending<UserInfo> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::SetUser>((name.to_owned(), wanted));
-        }
         let (name, asked) = (name.to_owned(), wanted.clone());
         let needed = name.clone();
         change(
@@ -225,12 +215,7 @@ impl Identities {
         )
     }
 
-    /// Sets a password, and takes back the tokens of its user: by administrators, and by the user itself while it has none
-    /// ([`change_password`](Identities::change_password) else).
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::SetPassword>((name.to_owned(), password.to_owned()));
-        }
         let hash = password::hash(password, self.objects.random())?;
         let (objects, name) = (self.objects.clone(), name.to_owned());
         let needed = name.clone();
@@ -250,12 +235,7 @@ impl Identities {
         set.wait()
     }
 
-    /// Makes a user a member of another group, or sets whether it is an administrator of a group of its own: by who
-    /// administers both, because a member gets what the group's policies deny.
     pub fn add_member(&self, group: &str, user: &str, administrator: bool) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::AddMember>((group.to_owned(), user.to_owned(), administrator));
-        }
         let (group, user) = (group.to_owned(), user.to_owned());
         let needed = (group.clone(), user.clone());
         change(
@@ -275,11 +255,7 @@ impl Identities {
         )
     }
 
-    /// Ends a membership: by the group's administrators, and by the user itself. A user stays a member of its home group.
     pub fn remove_member(&self, group: &str, user: &str) -> Pending<()> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.begin::<remote::RemoveMember>((group.to_owned(), user.to_owned()));
-        }
         let (group, user) = (group.to_owned(), user.to_owned());
         let needed = (group.clone(), user.clone());
         change(
@@ -300,11 +276,7 @@ impl Identities {
         )
     }
 
-    /// What is known of a user: for administrators and itself.
     pub fn user(&self, name: &str) -> Result<UserInfo> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::OneUser>(name.to_owned());
-        }
         self.objects.read(
             |rights| rights.administer_user(name, true),
             |view| {
@@ -314,11 +286,7 @@ impl Identities {
         )
     }
 
-    /// Users: by name, or the members of a group.
     pub fn users(&self, query: &UserQuery) -> Result<UserPage> {
-        if let Some(remote) = self.objects.remote() {
-            return remote.call::<remote::Users>(query.clone());
-        }
         self.objects.read(
             |rights| match &query.group {
                 Some(group) => rights.administer_group(group),

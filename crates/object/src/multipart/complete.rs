@@ -13,36 +13,30 @@ use koine_kv::{Commit, Condition, Direction, KeyRange, Operation, Place, Request
 
 use super::{drop_upload, find_upload};
 use crate::checksum::{Checksum, ChecksumKind, combine, composite, md5_of_md5s};
-use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ETag;
 use crate::info::{ObjectInfo, UploadId};
 use crate::keys::{self, OfPart};
 use crate::list::value_of;
+use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::put::{invalid, settle};
 use crate::record::{ObjectAccess, ObjectRecord, PartRecord, UploadRecord, encode_part_table};
-use crate::remote;
 use crate::rename::told;
-use crate::request::{CompleteOptions, CompletedPart, ObjectName, PART_LEN_MIN};
+use crate::request::{CompleteOptions, CompletedPart, PART_LEN_MIN};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Joins parts to the object, in one commit and without copying data. A repeat gets the first outcome.
+impl Local {
     pub fn complete_upload(
         &self,
         name: ObjectName<'_>,
         upload: UploadId,
         options: CompleteOptions,
     ) -> Pending<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            let named = Some(RequestId(upload.0));
-            return remote.begin_named::<remote::CompleteUpload>((Name::new(name), upload, options), named);
-        }
         if let Err(error) = keys::check_object_key(name.key).and_then(|()| check_order(&options)) {
             return Pending::ready(Err(error));
         }
@@ -121,7 +115,7 @@ impl Verb for Complete {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         match self.record {
             Some(record) => settle(objects, &self.bucket, self.key, record, commit),
             // All parts were joined before, and only the object could tell which.

@@ -7,23 +7,19 @@ use std::sync::Arc;
 use koine_kv::{Direction, KeyRange, SpaceId, View, after_prefix};
 
 use super::find_upload;
-use crate::copy::Name;
 use crate::error::Result;
 use crate::info::UploadId;
 use crate::keys::{self, OfPart};
 use crate::list::{common_prefix, value_of};
+use crate::local::Local;
 use crate::lookup::find_space;
-use crate::objects::Objects;
+use crate::object_name::ObjectName;
 use crate::record::{PartRecord, UploadRecord};
-use crate::request::{ObjectName, PartPage, UploadPage, UploadQuery};
+use crate::request::{PartPage, UploadPage, UploadQuery};
 use crate::rights::Action;
 
-impl Objects {
-    /// Parts of an upload with numbers above `after`, at most `limit`.
+impl Local {
     pub fn list_parts(&self, name: ObjectName<'_>, upload: UploadId, after: u32, limit: usize) -> Result<PartPage> {
-        if let Some(remote) = self.remote() {
-            return remote.list_parts(&Name::new(name), upload, after, limit);
-        }
         keys::check_object_key(name.key)?;
         self.read(
             |rights| rights.upload(Action::ListMultipartUploadParts, name.bucket, name.key, upload),
@@ -31,11 +27,7 @@ impl Objects {
         )
     }
 
-    /// Uploads of a bucket that are neither completed nor aborted.
     pub fn list_uploads(&self, bucket: &str, query: &UploadQuery) -> Result<UploadPage> {
-        if let Some(remote) = self.remote() {
-            return remote.list_uploads(bucket, query);
-        }
         self.read(
             |rights| rights.bucket(Action::ListBucketMultipartUploads, bucket),
             |view| {

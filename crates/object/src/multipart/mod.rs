@@ -15,29 +15,24 @@ use koine_env::Timestamp;
 use koine_kv::{Commit, Condition, KeyRange, Operation, SpaceId, Transaction};
 
 use crate::checksum::ChecksumAlgorithm;
-use crate::copy::Name;
 use crate::count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::UploadId;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{Lookup, find_bucket};
-use crate::objects::Objects;
+use crate::object_name::ObjectName;
 use crate::pending::Pending;
 use crate::put::{check_headers, check_metadata};
 use crate::record::{BucketRecord, UploadRecord};
-use crate::remote;
-use crate::request::{ObjectName, UploadOptions};
+use crate::request::UploadOptions;
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-pub use part::PartWriter;
+pub(crate) use part::LocalPartWriter;
 
-impl Objects {
-    /// Begins an upload in parts.
+impl Local {
     pub fn create_upload(&self, bucket: &str, key: &str, options: UploadOptions) -> Pending<UploadId> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::CreateUpload>((Name::new(ObjectName::new(bucket, key)), options));
-        }
         match self.prepare_upload(bucket, key, options) {
             Ok(create) => run(self, create),
             Err(error) => Pending::ready(Err(error)),
@@ -69,11 +64,7 @@ impl Objects {
         Ok(CreateUpload { bucket, key, id: UploadId([0; 16]), record })
     }
 
-    /// Drops an upload and its parts.
     pub fn abort_upload(&self, name: ObjectName<'_>, upload: UploadId) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::AbortUpload>((Name::new(name), upload));
-        }
         if let Err(error) = keys::check_object_key(name.key) {
             return Pending::ready(Err(error));
         }
@@ -127,7 +118,7 @@ impl Verb for CreateUpload {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<UploadId> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<UploadId> {
         Ok(self.id)
     }
 }
@@ -163,7 +154,7 @@ impl Verb for AbortUpload {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

@@ -1,27 +1,24 @@
 //! Parts: put from a body, or shared from an object.
 
-use std::fmt;
-
 use bytes::Bytes;
 use koine_kv::{Commit, Payload, Place, Transaction, Version, View};
 
 use super::find_upload;
 use crate::body::{Body, Finished};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Digests, Expected, Hasher};
-use crate::copy::Name;
 use crate::copy::{Source, find_source, hash_range, share};
 use crate::count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{ETag, EtagKind, ReadCondition};
 use crate::info::{PartInfo, UploadId};
 use crate::keys::{self, OfPart};
+use crate::local::Local;
 use crate::lookup::{Lookup, find_bucket, find_object, find_space};
-use crate::objects::Objects;
+use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::put::invalid;
 use crate::record::{PartRecord, UploadRecord};
-use crate::remote::{self, RemoteWriter};
-use crate::request::{BODY_LEN_MAX, ByteRange, ObjectName, PART_NUMBER_MAX, PartOptions};
+use crate::request::{BODY_LEN_MAX, ByteRange, PART_NUMBER_MAX, PartOptions};
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 use crate::version::{VersionId, find_object_version};
@@ -34,30 +31,21 @@ struct Target {
     number: u32,
 }
 
-impl Objects {
-    /// Begins to put a part; one of the same number is replaced.
+impl Local {
     pub fn put_part(
         &self,
         name: ObjectName<'_>,
         upload: UploadId,
         number: u32,
         options: PartOptions,
-    ) -> Result<PartWriter> {
-        if let Some(remote) = self.remote() {
-            let writing = remote::Writing::Part(Name::new(name), upload, number, Box::new(options));
-            let work = Work::There(Box::new(RemoteWriter::open(remote, writing)?));
-            return Ok(PartWriter { upload, number, work });
-        }
+    ) -> Result<LocalPartWriter> {
         let (target, record) = self.find_target(name, upload, number)?;
         check_algorithms(&record, &options.expected.checksums)?;
         let algorithms = options.checksum.into_iter().chain([record.algorithm]);
         let body = Body::new(self.kv(), options.length, options.expected, record.etag, algorithms)?;
-        let work = Work::Here(Box::new(PartHere { objects: self.clone(), target, record, body }));
-        Ok(PartWriter { upload, number, work })
+        Ok(LocalPartWriter { local: self.clone(), target, record, body })
     }
 
-    /// Makes a part from an object, or from a range of its bytes, without copying its data. The bytes are read
-    /// for their MD5 and checksum, unless the whole object is taken and both are stored with it.
     pub fn copy_part(
         &self,
         from: ObjectName<'_>,
@@ -67,17 +55,12 @@ impl Objects {
         upload: UploadId,
         number: u32,
     ) -> Pending<PartInfo> {
-        if let Some(remote) = self.remote() {
-            let (from, to) = (Name::new(from), Name::new(to));
-            return remote.begin::<remote::CopyPart>((from, range, source_condition.clone(), to, upload, number));
-        }
         match self.prepare_part_copy((from, None), range, source_condition, to, upload, number) {
             Ok(put) => run(self, put),
             Err(error) => Pending::ready(Err(error)),
         }
     }
 
-    /// The same from a version of an object, which need not be its newest.
     pub fn copy_part_of_version(
         &self,
         (from, version): (ObjectName<'_>, VersionId),
@@ -87,17 +70,6 @@ impl Objects {
         upload: UploadId,
         number: u32,
     ) -> Pending<PartInfo> {
-        if let Some(remote) = self.remote() {
-            let (from, to) = ((Name::new(from), version), Name::new(to));
-            return remote.begin::<remote::CopyPartOfVersion>((
-                from,
-                range,
-                source_condition.clone(),
-                to,
-                upload,
-                number,
-            ));
-        }
         match self.prepare_part_copy((from, Some(version)), range, source_condition, to, upload, number) {
             Ok(put) => run(self, put),
             Err(error) => Pending::ready(Err(error)),
@@ -179,7 +151,7 @@ impl Objects {
     }
 }
 
-fn part_record(objects: &Objects, size: u64, digests: Digests) -> PartRecord {
+fn part_record(objects: &Local, size: u64, digests: Digests) -> PartRecord {
     let drawn = || {
         let mut etag = [0; 16];
         objects.random().fill(&mut etag);
@@ -208,54 +180,30 @@ fn check_algorithms(upload: &UploadRecord, given: &[Checksum]) -> Result<()> {
     Ok(())
 }
 
-/// A part on its way in. Dropped before `finish`, it leaves nothing.
-pub struct PartWriter {
-    upload: UploadId,
-    number: u32,
-    work: Work,
-}
-
-enum Work {
-    Here(Box<PartHere>),
-    There(Box<RemoteWriter>),
-}
-
-struct PartHere {
-    objects: Objects,
+/// A part on its way in.
+pub(crate) struct LocalPartWriter {
+    local: Local,
     target: Target,
     record: UploadRecord,
     body: Body,
 }
 
-impl PartWriter {
-    /// Adds a piece of any length. May wait for the device's writes, never for a flush. After an error nothing
-    /// but dropping makes sense.
+impl LocalPartWriter {
+    /// Adds a piece.
     pub fn write(&mut self, piece: &[u8]) -> Result<()> {
-        match &mut self.work {
-            Work::Here(here) => here.body.write(piece),
-            Work::There(writer) => writer.write(piece),
-        }
+        self.body.write(piece)
     }
 
-    /// No more pieces: verifies what was promised by headers and by these trailers, and commits.
+    /// No more pieces: verifies and commits.
     pub fn finish(self, trailers: &Expected) -> Pending<PartInfo> {
-        let PartHere { objects, target, record, body } = match self.work {
-            Work::Here(here) => *here,
-            Work::There(writer) => return writer.finish::<remote::FinishPart>(trailers),
-        };
+        let LocalPartWriter { local, target, record, body } = self;
         let finished = check_algorithms(&record, &trailers.checksums).and_then(|()| body.finish(trailers));
         let Finished { payload, size, digests } = match finished {
             Ok(finished) => finished,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let part = part_record(&objects, size, digests);
-        run(&objects, PutPart { target, part, content: Content::Given(payload) })
-    }
-}
-
-impl fmt::Debug for PartWriter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PartWriter({} of {})", self.number, self.upload)
+        let part = part_record(&local, size, digests);
+        run(&local, PutPart { target, part, content: Content::Given(payload) })
     }
 }
 
@@ -308,7 +256,7 @@ impl Verb for PutPart {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<PartInfo> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<PartInfo> {
         Ok(self.part.info(self.target.number))
     }
 }

@@ -26,13 +26,13 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Transaction, View};
 
-use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{is_root, keys as identity_keys};
 use crate::info::UploadId;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::Lookup;
-use crate::objects::Objects;
+use crate::object_name::Name;
 use crate::version::VersionId;
 
 use judge::On;
@@ -74,7 +74,7 @@ pub type StandIns = &'static [(Action, &'static [Action])];
 
 impl<'a> Rights<'a> {
     /// Asks for the caller of `objects`, by what `from` has.
-    pub fn new(from: &'a mut dyn Lookup, objects: &'a Objects) -> Self {
+    pub fn new(from: &'a mut dyn Lookup, objects: &'a Local) -> Self {
         let (caller, circumstances, now) = (objects.caller(), objects.circumstances(), objects.now());
         Rights {
             from,
@@ -321,7 +321,7 @@ fn is_absence(error: &Error) -> bool {
 /// Asks what a verb needs, in its own transaction; tells what allowed it.
 pub(crate) fn ask(
     txn: &mut Transaction,
-    objects: &Objects,
+    objects: &Local,
     needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
 ) -> Result<Allowed> {
     if objects.caller().is_owner() {
@@ -335,7 +335,7 @@ pub(crate) fn ask(
 /// The error of a verb as its caller may see it.
 pub(crate) fn hide(
     txn: &mut Transaction,
-    objects: &Objects,
+    objects: &Local,
     error: Error,
     needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
 ) -> Error {

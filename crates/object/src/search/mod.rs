@@ -18,20 +18,16 @@ use crate::error::{Error, Result};
 use crate::info::ObjectSummary;
 use crate::keys;
 use crate::list::{Names, value_of};
+use crate::local::Local;
 use crate::lookup::{find_bucket_to_read, read_value};
-use crate::objects::Objects;
 use crate::record::{IndexRecord, indexed_value, summary};
 use crate::request::ListQuery;
 use crate::rights::Action;
 
 pub use query::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};
 
-impl Objects {
-    /// A page of the objects of a bucket, or of a snapshot of one, that have an entry of metadata or a tag.
+impl Local {
     pub fn search(&self, bucket: &str, query: &SearchQuery) -> Result<SearchPage> {
-        if let Some(remote) = self.remote() {
-            return remote.search(bucket, query);
-        }
         self.read(
             |rights| {
                 rights.listing(Action::ListBucket, bucket, (&query.prefix, "", query.limit))?;

@@ -3,24 +3,19 @@
 use bytes::Bytes;
 use koine_kv::{Direction, KeyRange, SpaceId};
 
-use super::Transaction;
-use crate::copy::Name;
+use super::LocalTransaction;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
 use crate::list::{Names, Page};
 use crate::lookup::{find_object, find_space};
+use crate::object_name::ObjectName;
 use crate::record::summary;
-use crate::request::{ByteRange, ListPage, ListQuery, ObjectName};
+use crate::request::{ByteRange, ListPage, ListQuery};
 use crate::rights::{self, Action, Rights};
 
-impl Transaction<'_> {
-    /// What is known of an object; `None` where the name has none. One that the transaction itself has changed has
-    /// version 0.
+impl LocalTransaction {
     pub fn head(&mut self, name: ObjectName<'_>) -> Result<Option<ObjectInfo>> {
-        if let Some(there) = &self.there {
-            return there.head(Name::new(name));
-        }
         self.ask(|rights| rights.object(Action::GetObject, name.bucket, name.key))?;
         keys::check_object_key(name.key)?;
         let space = find_space(&mut self.below, name.bucket)?;
@@ -32,11 +27,7 @@ impl Transaction<'_> {
         Ok(standing.map(|standing| standing.record.into_info(name.key.to_owned(), standing.version)))
     }
 
-    /// Bytes of an object; fewer only at its end. Those of a body that this transaction has put cannot be read in it.
     pub fn read(&mut self, name: ObjectName<'_>, range: ByteRange) -> Result<Bytes> {
-        if let Some(there) = &self.there {
-            return there.read(&Name::new(name), range);
-        }
         let info = self.head(name)?.ok_or_else(|| Error::no_such_key(name.bucket, name.key))?;
         let length = info.size.saturating_sub(range.offset).min(range.length);
         let Some(length) = usize::try_from(length).ok().filter(|length| *length > 0) else {
@@ -50,11 +41,7 @@ impl Transaction<'_> {
         Err(Error::damaged(format!("the data of object {} is shorter than its record says", info.id)))
     }
 
-    /// A page of a bucket. That its names are still these, and no others, is a condition of the commit.
     pub fn list(&mut self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
-        if let Some(there) = &self.there {
-            return there.list(bucket, query);
-        }
         self.ask(|rights| rights.bucket(Action::ListBucket, bucket))?;
         let space = find_space(&mut self.below, bucket)?;
         let Page { objects, common_prefixes, next } = self.walk(space, query)?;
@@ -78,9 +65,8 @@ impl Transaction<'_> {
         Names::new(start, cursor).page(query, |name, _| Ok(name))
     }
 
-    /// Keys and values of the store below, for its owner alone: others are refused (`AccessDenied`).
     pub fn keys(&mut self) -> Result<&mut koine_kv::Transaction> {
-        if self.objects.caller().is_owner() && self.there.is_none() {
+        if self.objects.caller().is_owner() {
             return Ok(&mut self.below);
         }
         Err(Error::new(ErrorKind::AccessDenied, "keys and values are for the store's owner alone"))
@@ -89,7 +75,7 @@ impl Transaction<'_> {
     /// Asks by the rules that the transaction reads, as conditions of its commit, and by those of this moment: what is
     /// read is given before there is a commit.
     fn ask(&mut self, needs: impl Fn(&mut Rights<'_>) -> Result<()>) -> Result<()> {
-        let _ = rights::ask(&mut self.below, self.objects, &needs)?;
+        let _ = rights::ask(&mut self.below, &self.objects, &needs)?;
         self.objects.ask_again(self.below.view(), &mut self.judged, needs)
     }
 }

@@ -9,11 +9,11 @@ use crate::identity::keys as identity_keys;
 use crate::{BucketQuery, CollectOptions, PutOptions, RootKey, UploadOptions, UploadQuery};
 
 fn upgrade(kv: &Arc<dyn Kv>, dry_run: bool) -> Result<Option<CatalogueUpgrade>> {
-    Objects::upgrade(Arc::clone(kv), Arc::new(SystemClock::new()), Arc::new(SeededRandom::new(7)), dry_run)
+    super::upgrade(Arc::clone(kv), Arc::new(SystemClock::new()), Arc::new(SeededRandom::new(7)), dry_run)
 }
 
-fn open(kv: &Arc<dyn Kv>) -> Result<Objects> {
-    Objects::open(Arc::clone(kv), Arc::new(SystemClock::new()), Arc::new(SeededRandom::new(9)))
+fn open(kv: &Arc<dyn Kv>) -> Result<Local> {
+    Local::open(Arc::clone(kv), Arc::new(SystemClock::new()), Arc::new(SeededRandom::new(9)))
 }
 
 fn root() -> RootKey {
@@ -67,7 +67,7 @@ fn a_store_of_format_0_is_refused_until_it_is_upgraded_and_then_has_all_it_had()
     let error = open(&kv).err().unwrap();
     assert!(error.kind() == ErrorKind::Unsupported && error.message().contains("koine upgrade"), "{error}");
     // It can be looked at all the same.
-    assert_eq!(Objects::inspect(Arc::clone(&kv)).head("bucket", "a").unwrap().size, 1000);
+    assert_eq!(Local::inspect(Arc::clone(&kv)).head("bucket", "a").unwrap().size, 1000);
     let would = CatalogueUpgrade { from: 0, to: 1, buckets: 2, counters: 3 };
     let before = kv.view().unwrap().version();
     assert_eq!(upgrade(&kv, true).unwrap(), Some(would));
@@ -84,7 +84,7 @@ fn a_store_of_format_0_is_refused_until_it_is_upgraded_and_then_has_all_it_had()
     assert_eq!(objects.list_buckets(&of_root).unwrap().buckets.len(), 2);
     let query = UploadQuery { limit: 9, ..UploadQuery::default() };
     assert_eq!(objects.list_uploads("bucket", &query).unwrap().uploads.len(), 1);
-    assert_eq!(objects.collect(&CollectOptions::default()).unwrap().found(), 0);
+    assert_eq!(objects.collect(&CollectOptions::default(), &mut |_| {}).unwrap().found(), 0);
     // Once is enough.
     let done = CatalogueUpgrade { from: 1, to: 1, buckets: 0, counters: 0 };
     assert_eq!(upgrade(&kv, false).unwrap(), Some(done));
@@ -93,7 +93,7 @@ fn a_store_of_format_0_is_refused_until_it_is_upgraded_and_then_has_all_it_had()
 #[test]
 fn an_upgrade_that_was_interrupted_is_done_again() {
     let kv = old_store();
-    let objects = Objects::inspect(Arc::clone(&kv));
+    let objects = Local::inspect(Arc::clone(&kv));
     recount_all(&objects, true).unwrap();
     list_buckets(&objects).unwrap();
     assert_eq!(open(&kv).err().unwrap().kind(), ErrorKind::Unsupported);

@@ -8,19 +8,20 @@ use koine_kv::{Direction, Durability, KeyRange, MemoryKv, Operation, Place, Refu
 use super::*;
 use crate::checksum::Expected;
 use crate::delete::Delete;
+use crate::object_name::ObjectName;
 use crate::put::Put;
-use crate::request::{CopyOptions, DeleteOptions, ListQuery, ObjectName, PutOptions};
+use crate::request::{CopyOptions, DeleteOptions, ListQuery, PutOptions};
 
-fn store() -> Objects {
+fn store() -> Local {
     let (clock, random) = (SimulatedClock::new(Timestamp(1)), SeededRandom::new(7));
-    let objects = Objects::open(Arc::new(MemoryKv::default()), Arc::new(clock), Arc::new(random)).unwrap();
+    let objects = Local::open(Arc::new(MemoryKv::default()), Arc::new(clock), Arc::new(random)).unwrap();
     for bucket in ["one", "two"] {
         objects.create_bucket(bucket).wait().unwrap();
     }
     objects
 }
 
-fn put(objects: &Objects, bucket: &str, key: &str, body: &str) -> Put {
+fn put(objects: &Local, bucket: &str, key: &str, body: &str) -> Put {
     let mut writer = objects.put(bucket, key, PutOptions::default()).unwrap();
     writer.write(body.as_bytes()).unwrap();
     writer.into_verb(&Expected::none()).unwrap()
@@ -30,20 +31,20 @@ fn delete(bucket: &str, key: &str) -> Delete {
     Delete::new(ObjectName::new(bucket, key), DeleteOptions::default())
 }
 
-fn begin(objects: &Objects) -> Transaction {
+fn begin(objects: &Local) -> Transaction {
     Transaction::begin(&**objects.kv()).unwrap()
 }
 
 /// Adds a verb that changes something.
-fn add<V: Verb>(objects: &Objects, txn: &mut Transaction, mut verb: V) {
+fn add<V: Verb>(objects: &Local, txn: &mut Transaction, mut verb: V) {
     assert!(matches!(perform(objects, txn, &mut verb).unwrap().0, Applied::Changed));
 }
 
-fn commit(objects: &Objects, txn: Transaction) -> koine_kv::Result<Commit> {
+fn commit(objects: &Local, txn: Transaction) -> koine_kv::Result<Commit> {
     objects.kv().commit(txn.into_batch(), Durability::Memory)
 }
 
-fn space(objects: &Objects, bucket: &str) -> SpaceId {
+fn space(objects: &Local, bucket: &str) -> SpaceId {
     objects.head_bucket(bucket).unwrap().space
 }
 
@@ -53,9 +54,10 @@ fn keys_in(view: &dyn View, space: SpaceId) -> usize {
     keys.filter(|entry| !entry.key.starts_with(b"c")).count()
 }
 
-fn body(objects: &Objects, bucket: &str, key: &str) -> Option<String> {
+fn body(objects: &Local, bucket: &str, key: &str) -> Option<String> {
     let reader = objects.get(bucket, key).ok()?;
-    Some(String::from_utf8(reader.bytes(0, 100).unwrap().to_vec()).unwrap())
+    let size = usize::try_from(reader.info().size).unwrap();
+    Some(String::from_utf8(reader.bytes(0, size).unwrap().to_vec()).unwrap())
 }
 
 #[test]
@@ -119,7 +121,7 @@ fn a_bucket_that_is_another_one_by_now_is_a_condition_too() {
     let objects = store();
     let mut txn = begin(&objects);
     add(&objects, &mut txn, put(&objects, "two", "key", "mine"));
-    objects.delete_bucket("two").wait().unwrap();
+    objects.delete_bucket_with("two", false).wait().unwrap();
     objects.create_bucket("two").wait().unwrap();
     assert!(matches!(commit(&objects, txn).unwrap_err().refusal(), Some(Refusal::Condition(_))));
     assert_eq!(body(&objects, "two", "key"), None);

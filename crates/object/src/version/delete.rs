@@ -8,28 +8,22 @@ use koine_kv::{Commit, SpaceId, Transaction};
 use super::find::{Found, Older, newest_older, older_below};
 use super::keep::drop_older;
 use super::{VersionId, find_version, no_such_version};
-use crate::copy::Name;
 use crate::count::{NameCounts, Shard};
 use crate::error::Result;
 use crate::info::ObjectId;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object};
 use crate::name;
-use crate::objects::Objects;
+use crate::object_name::ObjectName;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, OlderRecord};
-use crate::remote;
-use crate::request::{Deleted, ObjectName};
+use crate::request::Deleted;
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Deletes a version of an object, or a delete marker, for good; `NoSuchVersion` where the name has it not. Where it
-    /// was the newest, the one before it is: an object whose delete marker is deleted is there again.
+impl Local {
     pub fn delete_version(&self, name: ObjectName<'_>, version: VersionId) -> Pending<Deleted> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::DeleteVersion>((Name::new(name), version));
-        }
         match DeleteVersion::new(name, version) {
             Ok(delete) => run(self, delete),
             Err(error) => Pending::ready(Err(error)),
@@ -147,7 +141,7 @@ impl Verb for DeleteVersion {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<Deleted> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<Deleted> {
         Ok(self.deleted())
     }
 }

@@ -5,35 +5,24 @@ use std::sync::Arc;
 use koine_kv::{SpaceId, View};
 
 use super::{VersionId, Versions, find_version, no_such_version};
-use crate::copy::Name;
 use crate::error::{Error, ErrorKind, Result};
-use crate::get::ObjectReader;
+use crate::get::LocalReader;
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::{Standing, find_space};
-use crate::objects::Objects;
-use crate::remote::{self, RemoteReader};
-use crate::request::ObjectName;
+use crate::object_name::ObjectName;
 use crate::rights::Action;
 
-impl Objects {
-    /// Opens a version of an object: `NoSuchVersion` where the name has it not, `InvalidRequest` where it is a delete
-    /// marker. What was put while versions were not enabled is the version `null`.
-    pub fn get_version(&self, name: ObjectName<'_>, version: VersionId) -> Result<ObjectReader> {
-        if let Some(remote) = self.remote() {
-            return RemoteReader::open_version(remote, Name::new(name), version).map(ObjectReader::there);
-        }
+impl Local {
+    pub fn get_version(&self, name: ObjectName<'_>, version: VersionId) -> Result<LocalReader> {
         self.find_version(name, version, |view, space, standing| {
-            ObjectReader::new(Arc::clone(view), space, name.key, standing)
+            LocalReader::new(Arc::clone(view), space, name.key, standing)
         })
         .map(|reader| reader.asked_as(self, Action::GetObjectVersion, name, Some(version)))
     }
 
-    /// What is known of a version of an object; errors as those of [`Objects::get_version`].
     pub fn head_version(&self, name: ObjectName<'_>, version: VersionId) -> Result<ObjectInfo> {
-        if let Some(remote) = self.remote() {
-            return remote.call::<remote::HeadVersion>((Name::new(name), version));
-        }
         self.find_version(name, version, |_, _, standing| {
             standing.record.into_info(name.key.to_owned(), standing.version)
         })

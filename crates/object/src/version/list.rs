@@ -16,8 +16,8 @@ use crate::error::Result;
 use crate::info::ObjectSummary;
 use crate::keys;
 use crate::list::{common_prefix, value_of};
+use crate::local::Local;
 use crate::lookup::{find_object, find_space};
-use crate::objects::Objects;
 use crate::record::OlderRecord;
 use crate::rights::Action;
 
@@ -62,12 +62,8 @@ pub struct VersionPage {
     pub next: Option<(String, Option<VersionId>)>,
 }
 
-impl Objects {
-    /// A page of the versions in a bucket, or in a snapshot of one, delete markers among them.
+impl Local {
     pub fn list_versions(&self, bucket: &str, query: &VersionQuery) -> Result<VersionPage> {
-        if let Some(remote) = self.remote() {
-            return remote.list_versions(bucket, query);
-        }
         self.read(
             |rights| rights.listing(Action::ListBucketVersions, bucket, (&query.prefix, &query.delimiter, query.limit)),
             |view| {

@@ -6,20 +6,14 @@ use koine_kv::{Commit, Transaction};
 use super::Versioning;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys;
+use crate::local::Local;
 use crate::lookup::find_bucket;
-use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::remote;
 use crate::rights::{Action, Rights};
 use crate::verb::{Applied, Scope, Verb, run};
 
-impl Objects {
-    /// Sets whether a bucket keeps versions. Once it does it never goes back to [`Versioning::Never`], which is
-    /// `InvalidRequest`: older versions would be forgotten.
+impl Local {
     pub fn set_versioning(&self, bucket: &str, versioning: Versioning) -> Pending<()> {
-        if let Some(remote) = self.remote() {
-            return remote.begin::<remote::SetVersioning>((bucket.to_owned(), versioning));
-        }
         run(self, SetVersioning { bucket: bucket.to_owned(), versioning })
     }
 }
@@ -54,7 +48,7 @@ impl Verb for SetVersioning {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Objects, _commit: Commit) -> Result<()> {
+    fn committed(self, _objects: &Local, _commit: Commit) -> Result<()> {
         Ok(())
     }
 }

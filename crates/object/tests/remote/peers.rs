@@ -413,7 +413,7 @@ fn over_tcp_nobody_gets_in_without_the_key_and_a_log_in() {
     let served = served();
     let verbs = Arc::new(ObjectVerbs::new(served.objects.clone()));
     let options = ServerOptions { handler: Some(verbs), ..ServerOptions::default() };
-    let server = Server::new(Arc::clone(served.objects.kv()), options);
+    let server = Server::new(Arc::clone(served.objects.kv().unwrap()), options);
     let key = Key::new([7; 32]).unwrap();
     let address = server.listen_tcp("127.0.0.1:0".parse().unwrap(), key.clone()).unwrap().to_string();
     assert!(RemoteObjects::connect_tcp(&address, &Key::new([8; 32]).unwrap(), Timeouts::default()).is_err());

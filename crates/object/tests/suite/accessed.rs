@@ -26,7 +26,7 @@ fn accessed(objects: &Objects, key: &str) -> Option<Timestamp> {
 
 /// What another process sees.
 fn elsewhere(objects: &Objects, clock: &Arc<SimulatedClock>) -> Objects {
-    Objects::open(Arc::clone(objects.kv()), Arc::clone(clock) as _, Arc::new(SeededRandom::new(8))).unwrap()
+    Objects::open(Arc::clone(objects.kv().unwrap()), Arc::clone(clock) as _, Arc::new(SeededRandom::new(8))).unwrap()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_time_is_told_at_once_written_by_itself_and_renewed_when_it_is_old() {
     let after = objects.head("bucket", "key").unwrap();
     assert_eq!((after.version, after.changed), (before.version, before.changed));
     // It is good for a day, unless the object is changed.
-    let version = || objects.kv().view().unwrap().version();
+    let version = || objects.kv().unwrap().view().unwrap().version();
     clock.advance(Duration::from_secs(3_600));
     let unread = version();
     get(&objects, "key").unwrap();

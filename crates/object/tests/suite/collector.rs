@@ -38,7 +38,7 @@ pub fn content(view: &dyn View) -> BTreeMap<(u64, Vec<u8>), Vec<u8>> {
 }
 
 fn whole(objects: &Objects) -> BTreeMap<(u64, Vec<u8>), Vec<u8>> {
-    content(objects.kv().view().unwrap().as_ref())
+    content(objects.kv().unwrap().view().unwrap().as_ref())
 }
 
 /// A look that removes nothing; with memory for so many ids.
@@ -133,7 +133,7 @@ pub fn plant(objects: &Objects, buckets: &[&str]) -> Collected {
         count(what, value.len());
         batch = batch.put(CATALOGUE, key, value);
     }
-    objects.kv().commit(batch, Durability::Sync).unwrap();
+    objects.kv().unwrap().commit(batch, Durability::Sync).unwrap();
     Collected { counters: 3 * buckets.len() as u64, ..planted }
 }
 
@@ -198,18 +198,18 @@ fn each_thing_is_told_before_it_is_removed() {
     let space = objects.head_bucket("bucket").unwrap().space;
     let orphan = key(&[b"d", &NOBODY.to_be_bytes()]);
     let batch = Batch::new().put(space, orphan.clone(), vec![1; 123]);
-    objects.kv().commit(batch, Durability::Sync).unwrap();
+    objects.kv().unwrap().commit(batch, Durability::Sync).unwrap();
     let mut told = Vec::new();
     let mut tell = |event: CollectEvent<'_>| {
         if let CollectEvent::Found(found) = event {
-            assert!(objects.kv().view().unwrap().stat(space, found.key).unwrap().is_some());
+            assert!(objects.kv().unwrap().view().unwrap().stat(space, found.key).unwrap().is_some());
             told.push((found.bucket.map(str::to_owned), found.what, found.key.to_vec(), found.bytes));
         }
     };
     let options = CollectOptions { remove: true, ..CollectOptions::default() };
     assert_eq!(objects.collect_telling(&options, &mut tell).unwrap().removed, 1);
     assert_eq!(told, [(Some("bucket".to_owned()), LeftOver::Data, orphan.clone(), 123)]);
-    assert_eq!(objects.kv().view().unwrap().stat(space, &orphan).unwrap(), None);
+    assert_eq!(objects.kv().unwrap().view().unwrap().stat(space, &orphan).unwrap(), None);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn what_was_planted_goes_while_8_threads_do_anything_and_nothing_live_does() {
             }
             let at = Place::new(space, vec![b'c', (round % 2) as u8, 5]);
             batch = batch.then(Operation::AddCounter { at, delta: 11 });
-            objects.kv().commit(batch, Durability::Memory).unwrap();
+            objects.kv().unwrap().commit(batch, Durability::Memory).unwrap();
             let collected = remove(&objects, 4);
             let expected = Collected { data: 1, tables: 1, parts: 1, counters: 1, bytes: 27, ..Collected::default() };
             assert_eq!((only_found(collected), collected.removed), (expected, 4), "round {round}");

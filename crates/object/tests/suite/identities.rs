@@ -112,7 +112,7 @@ fn a_right_that_was_taken_away_holds_for_every_put_after() {
                 thread::yield_now();
             }
             identities.remove_member("lab", "ann").wait().unwrap();
-            let version = objects.kv().view().unwrap().version();
+            let version = objects.kv().unwrap().view().unwrap().version();
             taken.store(true, Ordering::SeqCst);
             // Nothing that was on its way lands after it either.
             a.join().unwrap();

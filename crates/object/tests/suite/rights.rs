@@ -93,11 +93,11 @@ fn ready() -> (Objects, UploadId) {
 fn without_an_identity_every_call_is_refused_and_changes_nothing() {
     let (objects, upload) = ready();
     let everyone = objects.as_caller(Caller::Everyone);
-    let before = objects.kv().view().unwrap().version();
+    let before = objects.kv().unwrap().view().unwrap().version();
     for (name, call) in CALLS {
         assert_eq!(call(&everyone, upload).unwrap_err().kind(), ErrorKind::AccessDenied, "{name}");
     }
-    assert_eq!(objects.kv().view().unwrap().version(), before);
+    assert_eq!(objects.kv().unwrap().view().unwrap().version(), before);
 }
 
 #[test]

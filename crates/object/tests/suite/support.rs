@@ -93,7 +93,7 @@ pub fn options(algorithm: koine_object::ChecksumAlgorithm) -> PutOptions {
 
 /// The keys and values below.
 pub fn kv_of(objects: &Objects) -> Arc<dyn Kv> {
-    Arc::clone(crate::backend::below(objects).kv())
+    Arc::clone(crate::backend::below(objects).kv().unwrap())
 }
 
 /// How many keys the bucket's space holds, but for its counters.

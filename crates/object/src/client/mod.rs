@@ -1,4 +1,4 @@
-//! The other end: the calls of [`Objects`], asked of who has the store.
+//! The other end: the calls of [`Objects`](crate::Objects), asked of who has the store.
 //!
 //! Invariants:
 //! - A call fails with the kind and the words that it would fail with where the store is.
@@ -7,6 +7,7 @@
 //!   again; those that change something only where they have a request id. What was open on the connection says that it is
 //!   lost, and what to do.
 
+mod calls;
 mod listing;
 mod reader;
 mod shown;
@@ -22,12 +23,12 @@ use koine_kv::wire::{Answer, Channel, ClientOptions, Key, Timeouts, WireVerbs};
 use koine_kv::{Bytes, Error as KvError, ErrorKind as KvErrorKind, RequestId, Version};
 
 use self::shown::Shown;
-use super::calls::{AtPin, Call, LogOut, Pin, Proof, Unpin, WhoAmI, reads, time_beyond};
-use super::errors::above;
-use super::field::{Field, Rest, message, whole};
+use crate::calls::errors::above;
+use crate::calls::field::{Field, Rest, malformed, message, whole};
+use crate::calls::verbs::{AtPin, LogOut, Pin, Unpin, WhoAmI};
+use crate::calls::{Call, Proof};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Login, Token};
-use crate::objects::Objects;
 use crate::pending::{Pending, Step};
 
 pub(crate) use self::reader::RemoteReader;
@@ -101,20 +102,20 @@ impl Remote {
 
     /// Asks, and waits for the answer.
     pub fn call<C: Call>(&self, asked: C::Asked) -> Result<C::Told> {
-        if reads(C::VERB) {
+        if C::KIND.reads() {
             return self.open::<C>(asked).map(|(_, told, _)| told);
         }
         Error::check_patience()?;
         let (verb, message) = self.request::<C>(&asked);
         let answer = self.channel()?.ask(verb, &message, &[]).map_err(above)?;
-        told::<C::Told>(answer.wait_beyond(time_beyond(C::VERB))).map(|(told, _)| told)
+        told::<C::Told>(answer.wait_beyond(C::KIND.time_beyond())).map(|(told, _)| told)
     }
 
     /// Asks for what a second time does no harm, and waits: again where the connection is lost.
     fn open<C: Call>(&self, asked: C::Asked) -> Result<Opened<C::Told>> {
         let (verb, message) = self.request::<C>(&asked);
         let ask = |channel: &Channel| {
-            let answer = channel.ask(verb, &message, &[])?.wait_beyond(time_beyond(C::VERB))?;
+            let answer = channel.ask(verb, &message, &[])?.wait_beyond(C::KIND.time_beyond())?;
             Ok((channel.clone(), answer))
         };
         let (channel, answer) = match &self.pin {
@@ -191,7 +192,7 @@ impl Remote {
     pub fn log_in(&self, name: &str, password: &str, life: Duration) -> Result<Login> {
         let (user, login) =
             self.shown.log_in(self, Proof::Password(name.to_owned(), password.to_owned(), life.as_secs()))?;
-        login.ok_or_else(|| super::field::malformed(format!("a log in of {user} without a token")))
+        login.ok_or_else(|| malformed(format!("a log in of {user} without a token")))
     }
 
     /// Logs in by a token.
@@ -264,9 +265,9 @@ impl RemoteObjects {
         self.remote.call::<LogOut>(None)
     }
 
-    /// The buckets and objects.
-    pub fn objects(&self) -> Objects {
-        Objects::elsewhere(Arc::clone(&self.remote))
+    /// The way to them.
+    pub(crate) fn remote(&self) -> &Arc<Remote> {
+        &self.remote
     }
 
     /// Ends the connection: later calls fail, and the log in is over.

@@ -16,15 +16,15 @@ use bytes::Bytes;
 use koine_kv::BATCH_BYTES_MAX;
 
 use self::edits::Waiting;
+use super::Store;
 use crate::checksum::Expected;
-use crate::edit::EditWriter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{PutCondition, exists};
-use crate::get::ObjectReader;
 use crate::info::{ObjectId, ObjectInfo};
-use crate::objects::Objects;
-use crate::put::{ObjectWriter, invalid};
-use crate::request::{EditOptions, OBJECT_LEN_MAX, ObjectName, PutOptions};
+use crate::object_name::ObjectName;
+use crate::objects::{EditWriter, ObjectReader, ObjectWriter, Objects};
+use crate::put::invalid;
+use crate::request::{EditOptions, OBJECT_LEN_MAX, PutOptions};
 use crate::verb::run;
 use crate::version::VersionId;
 
@@ -273,9 +273,9 @@ impl Editing {
             return Err(invalid(format!("an object may have {OBJECT_LEN_MAX} bytes")));
         }
         self.waiting.write(position, piece);
-        let inline_len = match self.objects.is_remote() {
-            true => BATCH_BYTES_MAX,
-            false => self.objects.kv().profile().batch_bytes_max,
+        let inline_len = match &self.objects.store {
+            Store::There(_) => BATCH_BYTES_MAX,
+            Store::Here(local) => local.kv().profile().batch_bytes_max,
         };
         if self.waiting.is_much(inline_len as u64 / 2) { self.flush() } else { Ok(()) }
     }
@@ -287,11 +287,12 @@ impl Editing {
         let was = self.reader.info();
         let (id, key) = (was.id, was.key.clone());
         let name = ObjectName::new(&self.bucket, &key);
-        if self.objects.is_remote() {
-            self.waiting.commit_there(&self.objects, name, &only(Some(id)))?;
-        } else {
-            let edits = self.waiting.edits(&self.objects, name, &only(Some(id)))?;
-            run(&self.objects, edits).wait()?;
+        match &self.objects.store {
+            Store::There(_) => self.waiting.commit_there(&self.objects, name, &only(Some(id)))?,
+            Store::Here(local) => {
+                let edits = self.waiting.edits(local, name, &only(Some(id)))?;
+                run(local, edits).wait()?;
+            }
         }
         let reader = self.objects.get(&self.bucket, &key)?;
         if reader.info().id != id {

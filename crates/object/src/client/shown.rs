@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use koine_kv::wire::{BeginChannel, Channel};
 
 use super::{Remote, told};
+use crate::calls::PROTOCOL;
+use crate::calls::errors::below;
+use crate::calls::field::message;
+use crate::calls::verbs::{Greet, LogInBy};
+use crate::calls::{Call, LoggedIn, Proof};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Login, Token};
-use crate::remote::PROTOCOL;
-use crate::remote::calls::{Call, Greet, LogInBy, LoggedIn, Proof};
-use crate::remote::errors::below;
-use crate::remote::field::message;
 
 /// The token by which was logged in, if by one.
 #[derive(Default)]
@@ -67,6 +68,6 @@ impl Shown {
 }
 
 fn ask<C: Call>(channel: &Channel, asked: &C::Asked) -> Result<(C::Told, koine_kv::Bytes)> {
-    let answer = channel.ask(C::VERB, &message(asked), &[]).map_err(super::above)?;
+    let answer = channel.ask(C::VERB, &message(asked), &[]).map_err(crate::calls::errors::above)?;
     told(answer.wait())
 }

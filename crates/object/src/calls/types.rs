@@ -6,21 +6,20 @@ use koine_kv::{Commit, RequestId, SpaceId, Version};
 
 use super::field::{Field, Taken, choices, malformed, structures, wrappers};
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
-use crate::copy::Name;
 use crate::error::Result;
 use crate::etag::{ETag, EtagKind, EtagMatch, PutCondition, ReadCondition};
 use crate::info::{
     AccessTimes, BucketInfo, BucketUsage, ContentHeaders, IndexInfo, ObjectId, ObjectInfo, ObjectSummary, PartInfo,
     Quota, SnapshotInfo, UploadId, UploadInfo,
 };
+use crate::object_name::Name;
 use crate::request::{
     AttributeChange, BucketChange, BucketPage, BucketQuery, ByteRange, CompleteOptions, CompletedPart, ComposeOptions,
     CopiedMetadata, CopiedPrefix, CopyOptions, CopyPrefixOptions, DeleteOptions, Deleted, EditOptions, ExchangeOptions,
-    ListPage, ListQuery, MetadataChange, PartOptions, PartPage, PutOptions, RenameOptions, UploadOptions, UploadPage,
-    UploadQuery,
+    ListPage, ListQuery, MetadataChange, PartOptions, PartPage, PutOptions, RenameOptions, StageOptions, UploadOptions,
+    UploadPage, UploadQuery,
 };
 use crate::search::{Indexed, SearchPage, SearchQuery, Wanted};
-use crate::transaction::StageOptions;
 use crate::version::{VersionId, VersionPage, VersionQuery, VersionSummary, Versioning};
 
 wrappers! { Timestamp, Version, SpaceId, RequestId, ObjectId, UploadId }

@@ -1,11 +1,13 @@
-//! The door: opening, the root key, and what every call shares.
+//! The local store: what every call that runs here shares, and how it reads.
+//!
+//! Invariant: nothing is kept here that correctness needs: any number of processes may use one store below at once.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use koine_env::{Clock, OsRandom, Random, SystemClock, Timestamp};
 use koine_kv::{
-    Batch, Closed, Condition, Durability, ErrorKind as KvErrorKind, KeyRange, Kv, Operation, SpaceId, Version, View,
+    Batch, Condition, Durability, ErrorKind as KvErrorKind, KeyRange, Kv, Operation, SpaceId, Version, View,
 };
 
 use crate::accessed::Reads;
@@ -15,7 +17,6 @@ use crate::keys;
 use crate::lookup::read_value;
 use crate::quota::Sums;
 use crate::record::{CATALOGUE_FORMAT, HeadRecord};
-use crate::remote::Remote;
 use crate::rights::{Action, Caller, Circumstances, Rights, StandIns, ownership};
 use crate::turns::Turns;
 
@@ -42,10 +43,9 @@ pub(crate) fn is_taken_back(error: &Error) -> bool {
     error.kind() == ErrorKind::Expired
 }
 
-/// Buckets and objects over a store, or asked of who has it ([`RemoteObjects`](crate::RemoteObjects)). Cheap to clone;
-/// holds nothing that correctness needs.
+/// Buckets and objects over a store below, as a caller sees them. Cheap to clone.
 #[derive(Clone)]
-pub struct Objects {
+pub(crate) struct Local {
     kv: Arc<dyn Kv>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
@@ -62,23 +62,21 @@ pub struct Objects {
     pinned: Option<Arc<dyn View>>,
     /// What a change survives when it is answered.
     durability: Durability,
-    /// Where the calls run, where that is not here; `kv` is closed then.
-    remote: Option<Arc<Remote>>,
     /// The store below answers at once, or not at all.
     is_unwaiting: bool,
 }
 
-impl fmt::Debug for Objects {
+impl fmt::Debug for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Objects({})", self.remote.as_ref().map_or(self.kv.profile().name, |remote| remote.place()))
+        write!(f, "Local({})", self.kv.profile().name)
     }
 }
 
-impl Objects {
+impl Local {
     /// Opens the objects of a store; makes the catalogue when the store is new. One of an older format is
-    /// `Unsupported`, until [`Objects::upgrade`] was called.
+    /// `Unsupported`, until [`Objects::upgrade`](crate::Objects::upgrade) was called.
     pub fn open(kv: Arc<dyn Kv>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
-        let objects = Objects::over(kv, clock, random);
+        let objects = Local::over(kv, clock, random);
         match objects.read_head()? {
             Some(head) if head.format < CATALOGUE_FORMAT => {
                 let message = format!(
@@ -96,12 +94,12 @@ impl Objects {
     /// Those of a store, of any format, that is looked at and not changed (`koine check`, `koine stat`). The store below
     /// is one that can be read only, or the caller changes nothing.
     pub fn inspect(kv: Arc<dyn Kv>) -> Self {
-        Objects::over(kv, Arc::new(SystemClock::new()), Arc::new(OsRandom))
+        Local::over(kv, Arc::new(SystemClock::new()), Arc::new(OsRandom))
     }
 
     /// Those of a store whose catalogue nobody has looked at.
     pub(crate) fn over(kv: Arc<dyn Kv>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Objects {
+        Local {
             kv,
             clock,
             random,
@@ -115,40 +113,8 @@ impl Objects {
             stand_ins: &[],
             pinned: None,
             durability: Durability::Sync,
-            remote: None,
             is_unwaiting: false,
         }
-    }
-
-    /// Those of a store that another process has. A call that cannot be asked for there is `Unsupported`.
-    pub(crate) fn elsewhere(remote: Arc<Remote>) -> Self {
-        Objects {
-            kv: Arc::new(Closed::new()),
-            clock: Arc::new(SystemClock::new()),
-            random: Arc::new(OsRandom),
-            caller: Caller::Everyone,
-            circumstances: Arc::default(),
-            attempts: Arc::default(),
-            sealing: Arc::default(),
-            sums: Arc::default(),
-            turns: Arc::default(),
-            reads: Arc::default(),
-            stand_ins: &[],
-            pinned: None,
-            durability: Durability::Sync,
-            remote: Some(remote),
-            is_unwaiting: false,
-        }
-    }
-
-    /// Where the calls run, where that is not here.
-    pub(crate) fn remote(&self) -> Option<&Arc<Remote>> {
-        self.remote.as_ref()
-    }
-
-    /// Whether the calls run in another process, as who has logged in there.
-    pub fn is_remote(&self) -> bool {
-        self.remote.is_some()
     }
 
     pub(crate) fn read_head(&self) -> Result<Option<HeadRecord>> {
@@ -178,7 +144,7 @@ impl Objects {
         founding_keys().into_iter().chain([head]).map(|range| (keys::CATALOGUE, range)).collect()
     }
 
-    /// The store below; one that refuses everything where the calls run elsewhere.
+    /// The store below.
     pub fn kv(&self) -> &Arc<dyn Kv> {
         &self.kv
     }
@@ -218,13 +184,13 @@ impl Objects {
     }
 
     /// The same, reading one version; what would change something is `ReadOnly`.
-    pub(crate) fn at(&self, view: Arc<dyn View>) -> Objects {
-        Objects { pinned: Some(view), ..self.clone() }
+    pub(crate) fn at(&self, view: Arc<dyn View>) -> Local {
+        Local { pinned: Some(view), ..self.clone() }
     }
 
     /// The same calls over a store below, and a version that is read, which do not wait.
-    pub(crate) fn unwaiting(&self, kv: Arc<dyn Kv>, pinned: Option<Arc<dyn View>>) -> Objects {
-        Objects { kv, pinned, is_unwaiting: true, ..self.clone() }
+    pub(crate) fn unwaiting(&self, kv: Arc<dyn Kv>, pinned: Option<Arc<dyn View>>) -> Local {
+        Local { kv, pinned, is_unwaiting: true, ..self.clone() }
     }
 
     /// Whether the store below answers at once, or not at all.
@@ -260,16 +226,13 @@ impl Objects {
     /// The same store, for another caller. What opened the store is its owner. Where the calls run elsewhere they go on
     /// being made as who has logged in there.
     #[must_use]
-    pub fn as_caller(&self, caller: Caller) -> Objects {
-        Objects { caller, ..self.clone() }
+    pub fn as_caller(&self, caller: Caller) -> Local {
+        Local { caller, ..self.clone() }
     }
 
     /// Whether this caller may do something to a bucket or to an object in it, by the rules of this moment. For doors, which
     /// ask before they take in what belongs to a call; the call asks again. Where the calls run elsewhere only they ask.
     pub fn may(&self, action: Action, bucket: &str, key: Option<&str>) -> Result<()> {
-        if self.remote.is_some() {
-            return Ok(());
-        }
         let asked = |rights: &mut Rights<'_>| match key {
             Some(key) => rights.object(action, bucket, key),
             None => rights.bucket(action, bucket),
@@ -279,15 +242,15 @@ impl Objects {
 
     /// The same store and caller, for requests of which a door knows this.
     #[must_use]
-    pub fn under(&self, circumstances: Circumstances) -> Objects {
-        Objects { circumstances: Arc::new(circumstances), ..self.clone() }
+    pub fn under(&self, circumstances: Circumstances) -> Local {
+        Local { circumstances: Arc::new(circumstances), ..self.clone() }
     }
 
     /// The same store and caller, whose calls need these rights in the place of their own. For doors, whose calls are made of
     /// those of the library and have names of their own in policies.
     #[must_use]
-    pub fn with_stand_ins(&self, stand_ins: StandIns) -> Objects {
-        Objects { stand_ins, ..self.clone() }
+    pub fn with_stand_ins(&self, stand_ins: StandIns) -> Local {
+        Local { stand_ins, ..self.clone() }
     }
 
     pub(crate) fn stand_ins(&self) -> StandIns {
@@ -299,8 +262,8 @@ impl Objects {
     /// power cut, as everything does unless it is asked for otherwise here. A power cut before that leaves each whole or not
     /// there. Where the calls run elsewhere nothing changes: S3, the socket and the command line sync.
     #[must_use]
-    pub fn with_durability(&self, durability: Durability) -> Objects {
-        Objects { durability, ..self.clone() }
+    pub fn with_durability(&self, durability: Durability) -> Local {
+        Local { durability, ..self.clone() }
     }
 
     /// What a change survives when it is answered.
@@ -311,8 +274,8 @@ impl Objects {
     /// The same store, whose secrets of access keys are sealed with these keys. Without, new ones are kept as they are
     /// and sealed ones do not open. What another process changes in their file is taken when a secret needs it.
     #[must_use]
-    pub fn with_sealing_keys(&self, keys: SealingKeys) -> Objects {
-        Objects { sealing: Arc::new(Mutex::new(keys)), ..self.clone() }
+    pub fn with_sealing_keys(&self, keys: SealingKeys) -> Local {
+        Local { sealing: Arc::new(Mutex::new(keys)), ..self.clone() }
     }
 
     /// The file of the sealing keys, where there is one.

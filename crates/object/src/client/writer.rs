@@ -11,11 +11,12 @@ use koine_kv::wire::{Answer, Channel};
 
 use super::{Remote, RemoteBody, lost, message, pending, told};
 use crate::body::{check_length, check_uncut};
+use crate::calls::PIECE_LEN_MAX;
+use crate::calls::verbs::{DropWriter, FinishBody, OpenWriter, WritePiece};
+use crate::calls::{Call, Writing};
 use crate::checksum::Expected;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pending::Pending;
-use crate::remote::PIECE_LEN_MAX;
-use crate::remote::calls::{Call, DropWriter, FinishBody, OpenWriter, WritePiece, Writing};
 
 /// So many pieces are on their way at once.
 const PIECES_MAX: usize = 4;

@@ -12,15 +12,13 @@ use koine_kv::{Bytes, RequestId};
 
 use super::held::Held;
 use super::{Request, tell_when_done};
-use crate::copy::Name;
+use crate::calls::field::{malformed, message, whole};
+use crate::calls::{ENTRIES_MAX, PIECE_LEN_MAX};
+use crate::calls::{End, Ended, InTransaction, Source, TransactionTold};
 use crate::error::{Error, ErrorKind, Result};
-use crate::objects::Objects;
+use crate::objects::{Objects, StagedBody, Transaction};
 use crate::pending::Pending;
-use crate::remote::calls::{End, Ended, InTransaction, Source, TransactionTold};
-use crate::remote::field::{malformed, message, whole};
-use crate::remote::{ENTRIES_MAX, PIECE_LEN_MAX};
-use crate::request::{ByteRange, ListQuery, ObjectName};
-use crate::transaction::{StagedBody, Transaction};
+use crate::request::{ByteRange, ListQuery};
 
 /// The most of a connection: each is a thread.
 const TRANSACTIONS_MAX: usize = 8;
@@ -149,10 +147,6 @@ pub(super) fn forward(held: &Held, request: Request) {
     let _gone = thread.send(step);
 }
 
-fn of(name: &Name) -> ObjectName<'_> {
-    ObjectName::new(&name.bucket, &name.key)
-}
-
 /// The call of the same name in the library.
 fn make(
     transaction: &mut Transaction<'_>,
@@ -162,37 +156,39 @@ fn make(
     use InTransaction as In;
     let staged = || body.ok_or_else(|| malformed("a call without its body"));
     match call {
-        In::Head(name) => return Ok((TransactionTold::Info(transaction.head(of(&name))?.map(Box::new)), Bytes::new())),
+        In::Head(name) => {
+            return Ok((TransactionTold::Info(transaction.head(name.as_name())?.map(Box::new)), Bytes::new()));
+        }
         In::Read(name, range) => {
             let range = ByteRange { length: range.length.min(PIECE_LEN_MAX as u64), ..range };
-            return Ok((TransactionTold::Done, transaction.read(of(&name), range)?));
+            return Ok((TransactionTold::Done, transaction.read(name.as_name(), range)?));
         }
         In::List(bucket, query) => {
             let query = ListQuery { limit: query.limit.min(ENTRIES_MAX), ..query };
             return Ok((TransactionTold::Page(transaction.list(&bucket, &query)?), Bytes::new()));
         }
         In::Delete(name, options) => {
-            return Ok((TransactionTold::Deleted(transaction.delete(of(&name), &options)?), Bytes::new()));
+            return Ok((TransactionTold::Deleted(transaction.delete(name.as_name(), &options)?), Bytes::new()));
         }
         In::DeleteVersion(name, version) => {
-            let deleted = transaction.delete_version(of(&name), version)?;
+            let deleted = transaction.delete_version(name.as_name(), version)?;
             return Ok((TransactionTold::Deleted(deleted), Bytes::new()));
         }
-        In::Put(name, _, options) => transaction.put(of(&name), staged()?, &options),
-        In::WriteAt(name, offset, _, options) => transaction.write_at(of(&name), offset, staged()?, &options),
-        In::Append(name, _, options) => transaction.append(of(&name), staged()?, &options),
-        In::Truncate(name, length, options) => transaction.truncate(of(&name), length, &options),
+        In::Put(name, _, options) => transaction.put(name.as_name(), staged()?, &options),
+        In::WriteAt(name, offset, _, options) => transaction.write_at(name.as_name(), offset, staged()?, &options),
+        In::Append(name, _, options) => transaction.append(name.as_name(), staged()?, &options),
+        In::Truncate(name, length, options) => transaction.truncate(name.as_name(), length, &options),
         In::WriteCopy(from, range, to, offset, options) => {
-            transaction.write_copy(of(&from), range, of(&to), offset, &options)
+            transaction.write_copy(from.as_name(), range, to.as_name(), offset, &options)
         }
         In::Compose(sources, to, options) => {
             let sources: Vec<_> = sources.iter().map(Source::segment).collect();
-            transaction.compose(&sources, of(&to), &options)
+            transaction.compose(&sources, to.as_name(), &options)
         }
-        In::Copy(from, to, options) => transaction.copy(of(&from), of(&to), &options),
-        In::Rename(from, to, options) => transaction.rename(of(&from), of(&to), &options),
-        In::Exchange(one, other) => transaction.exchange(of(&one), of(&other)),
-        In::SetAttributes(name, change, options) => transaction.set_attributes(of(&name), *change, &options),
+        In::Copy(from, to, options) => transaction.copy(from.as_name(), to.as_name(), &options),
+        In::Rename(from, to, options) => transaction.rename(from.as_name(), to.as_name(), &options),
+        In::Exchange(one, other) => transaction.exchange(one.as_name(), other.as_name()),
+        In::SetAttributes(name, change, options) => transaction.set_attributes(name.as_name(), *change, &options),
     }
     .map(|()| (TransactionTold::Done, Bytes::new()))
 }

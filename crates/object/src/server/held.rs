@@ -12,21 +12,14 @@ use koine_kv::{Bytes, Version};
 use super::load::{Load, Share};
 use super::transactions::Transactions;
 use super::{Request, tell_when_done};
+use crate::calls::Writing;
+use crate::calls::field::whole;
+use crate::calls::verbs::FinishObject;
+use crate::calls::{FIRST_LEN, PIECE_LEN_MAX, PINS_MAX};
 use crate::checksum::Expected;
-use crate::copy::Name;
-use crate::edit::EditWriter;
 use crate::error::{Error, ErrorKind, Result};
-use crate::get::ObjectReader;
 use crate::info::ObjectInfo;
-use crate::multipart::PartWriter;
-use crate::objects::Objects;
-use crate::pin::Pinned;
-use crate::put::ObjectWriter;
-use crate::remote::calls::{FinishObject, Writing};
-use crate::remote::field::whole;
-use crate::remote::{FIRST_LEN, PIECE_LEN_MAX, PINS_MAX};
-use crate::request::ObjectName;
-use crate::transaction::{BodyWriter, StagedBody};
+use crate::objects::{BodyWriter, EditWriter, ObjectReader, ObjectWriter, Objects, PartWriter, Pinned, StagedBody};
 
 /// The most readers of a connection.
 pub(super) const READERS_MAX: usize = 256;
@@ -67,10 +60,6 @@ fn unknown(what: &str, number: u64) -> Error {
 
 fn taken(what: &str, number: u64) -> Error {
     Error::new(ErrorKind::InvalidArgument, format!("{what} {number} is open already"))
-}
-
-fn of(name: &Name) -> ObjectName<'_> {
-    ObjectName::new(&name.bucket, &name.key)
 }
 
 impl Held {
@@ -184,11 +173,11 @@ impl Held {
         let work = match writing {
             Writing::Put(name, options) => Work::Put(Box::new(objects.put(&name.bucket, &name.key, *options)?)),
             Writing::At(name, offset, options) => {
-                Work::Edit(Box::new(objects.write_at(of(&name), offset, *options)?))
+                Work::Edit(Box::new(objects.write_at(name.as_name(), offset, *options)?))
             }
-            Writing::End(name, options) => Work::Edit(Box::new(objects.append(of(&name), *options)?)),
+            Writing::End(name, options) => Work::Edit(Box::new(objects.append(name.as_name(), *options)?)),
             Writing::Part(name, upload, part, options) => {
-                Work::Part(Box::new(objects.put_part(of(&name), upload, part, *options)?))
+                Work::Part(Box::new(objects.put_part(name.as_name(), upload, part, *options)?))
             }
             Writing::Body(options) => Work::Body(Box::new(objects.stage(options)?)),
         };

@@ -9,10 +9,10 @@ use std::io::{self, Read, Write};
 
 use crate::checksum::Expected;
 use crate::error::Result;
-use crate::get::ObjectReader;
 use crate::info::ObjectInfo;
-use crate::objects::Objects;
-use crate::request::{ByteRange, EditOptions, ObjectName, PutOptions};
+use crate::object_name::ObjectName;
+use crate::objects::{ObjectReader, Objects};
+use crate::request::{ByteRange, EditOptions, PutOptions};
 
 /// Read and written at once: 1 MiB.
 const PIECE_LEN: usize = 1 << 20;

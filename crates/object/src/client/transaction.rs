@@ -9,14 +9,13 @@ use koine_kv::wire::{Answer, Channel};
 use koine_kv::{Commit, RequestId};
 
 use super::{Remote, above, lost, message, told};
-use crate::copy::Name;
+use crate::calls::PIECE_LEN_MAX;
+use crate::calls::field::malformed;
+use crate::calls::verbs::{BeginTransaction, DropWriter, EndTransaction, StepInTransaction};
+use crate::calls::{Call, End, Ended, InTransaction, TransactionTold};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
-use crate::remote::PIECE_LEN_MAX;
-use crate::remote::calls::{
-    BeginTransaction, Call, DropWriter, End, EndTransaction, Ended, InTransaction, StepInTransaction, TransactionTold,
-};
-use crate::remote::field::malformed;
+use crate::object_name::Name;
 use crate::request::{ByteRange, Deleted, ListPage, ListQuery};
 
 /// A transaction of the other side.

@@ -90,7 +90,7 @@ fn kind_below(kind: ErrorKind) -> Kv {
 }
 
 /// The error of the wire.
-pub(super) fn below(error: &Error) -> koine_kv::Error {
+pub(crate) fn below(error: &Error) -> koine_kv::Error {
     koine_kv::Error::new(kind_below(error.kind()), text(error))
 }
 
@@ -99,7 +99,7 @@ fn text(error: &Error) -> String {
 }
 
 /// The error that an error of the wire tells; one that no handler made is the wire's own.
-pub(super) fn above(error: koine_kv::Error) -> Error {
+pub(crate) fn above(error: koine_kv::Error) -> Error {
     told(error.message()).unwrap_or_else(|| match error.kind() {
         // Of the connection, not of a stored record.
         Kv::NotFound | Kv::Unknown => Error::new(ErrorKind::Stopped, error.message().to_owned()),

@@ -9,11 +9,12 @@ use bytes::{Bytes, BytesMut};
 use koine_kv::wire::{Answer, Channel};
 
 use super::{Opened, Remote, lost, told};
-use crate::copy::Name;
+use crate::calls::Call;
+use crate::calls::verbs::{CloseReader, OpenReader, OpenVersion, Read, ReaderParts};
+use crate::calls::{FIRST_LEN, PIECE_LEN_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::{ObjectInfo, PartInfo};
-use crate::remote::calls::{Call, CloseReader, OpenReader, OpenVersion, Read, ReaderParts};
-use crate::remote::{FIRST_LEN, PIECE_LEN_MAX};
+use crate::object_name::Name;
 use crate::version::VersionId;
 
 /// So many pieces are asked for at once.
@@ -25,6 +26,7 @@ pub(crate) struct RemoteReader {
     /// Where it is open.
     channel: Channel,
     number: u64,
+    info: ObjectInfo,
     /// Whether the other side has it still.
     is_open: bool,
     /// The first bytes came along.
@@ -33,25 +35,26 @@ pub(crate) struct RemoteReader {
 
 impl RemoteReader {
     /// Opens an object as it is now.
-    pub fn open(remote: &Arc<Remote>, name: Name) -> Result<(RemoteReader, ObjectInfo)> {
+    pub fn open(remote: &Arc<Remote>, name: Name) -> Result<RemoteReader> {
         let number = remote.next_number();
         let opened = remote.open::<OpenReader>((number, name, FIRST_LEN as u32))?;
         Ok(RemoteReader::new(remote, number, opened))
     }
 
     /// Opens a version of an object.
-    pub fn open_version(remote: &Arc<Remote>, name: Name, version: VersionId) -> Result<(RemoteReader, ObjectInfo)> {
+    pub fn open_version(remote: &Arc<Remote>, name: Name, version: VersionId) -> Result<RemoteReader> {
         let number = remote.next_number();
         let opened = remote.open::<OpenVersion>((number, name, version, FIRST_LEN as u32))?;
         Ok(RemoteReader::new(remote, number, opened))
     }
 
-    fn new(
-        remote: &Arc<Remote>,
-        number: u64,
-        (channel, (info, is_open), first): Opened<(ObjectInfo, bool)>,
-    ) -> (Self, ObjectInfo) {
-        (RemoteReader { remote: Arc::clone(remote), channel, number, is_open, first }, info)
+    fn new(remote: &Arc<Remote>, number: u64, (channel, (info, is_open), first): Opened<(ObjectInfo, bool)>) -> Self {
+        RemoteReader { remote: Arc::clone(remote), channel, number, info, is_open, first }
+    }
+
+    /// What is known of the object.
+    pub fn info(&self) -> &ObjectInfo {
+        &self.info
     }
 
     /// The first bytes, as far as they are here.

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 
 use koine_kv::{Commit, Transaction};
 
-use crate::edit::Edit;
+use crate::edit::{Edit, EditPlace};
 use crate::error::Result;
-use crate::get::ObjectReader;
 use crate::info::ObjectInfo;
-use crate::objects::Objects;
+use crate::local::Local;
+use crate::object_name::ObjectName;
+use crate::objects::{ObjectReader, Objects};
 use crate::put::invalid;
-use crate::request::{EditOptions, ObjectName};
+use crate::request::{EditOptions, StageOptions};
 use crate::rights::Rights;
-use crate::transaction::StageOptions;
 use crate::verb::{Applied, Scope, Verb};
 
 /// So many bytes wait for a flush at most; what goes past it is flushed by itself.
@@ -154,7 +154,7 @@ impl Waiting {
     }
 
     /// The edits that make it so.
-    pub fn edits(&self, objects: &Objects, name: ObjectName<'_>, options: &EditOptions) -> Result<Edits> {
+    pub fn edits(&self, local: &Local, name: ObjectName<'_>, options: &EditOptions) -> Result<Edits> {
         let mut edits = Vec::new();
         if self.seen < self.before {
             edits.push(Edit::truncate(name, self.seen, options.clone())?);
@@ -162,7 +162,7 @@ impl Waiting {
         let mut end = self.seen;
         for (at, piece) in &self.pieces {
             let options = EditOptions { length: Some(piece.len() as u64), ..options.clone() };
-            let mut writer = objects.write_at(name, *at, options)?;
+            let mut writer = local.edit(name, EditPlace::At(*at), options)?;
             writer.write(piece)?;
             edits.push(writer.into_verb(&crate::checksum::Expected::none())?);
             end = end.max(*at + piece.len() as u64);
@@ -208,8 +208,8 @@ impl Verb for Edits {
         outcome.ok_or_else(nothing)
     }
 
-    fn committed(mut self, objects: &Objects, commit: Commit) -> Result<ObjectInfo> {
-        self.0.pop().ok_or_else(nothing)?.committed(objects, commit)
+    fn committed(mut self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
+        self.0.pop().ok_or_else(nothing)?.committed(local, commit)
     }
 }
 

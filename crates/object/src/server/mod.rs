@@ -5,11 +5,10 @@
 //! - The verbs of a connection run on its own thread, one behind the other: who asks for much, or reads slowly, holds up
 //!   nobody else.
 //! - What a connection holds is bounded: [`READERS_MAX`](held::READERS_MAX), [`WRITERS_MAX`](held::WRITERS_MAX),
-//!   [`PINS_MAX`](super::PINS_MAX), and the bytes of bodies on their way ([`Loads`]).
+//!   [`PINS_MAX`](crate::calls::PINS_MAX), and the bytes of bodies on their way ([`Loads`]).
 
 mod dispatch;
 mod held;
-mod identities;
 mod load;
 mod transactions;
 
@@ -20,18 +19,15 @@ use koine_kv::{Bytes, Error as KvError};
 
 use self::held::Held;
 use self::load::Loads;
-use super::PROTOCOL;
-use super::calls::{Call, Greet, LogInBy, LogOut, LoggedIn, Proof, WhoAmI};
-use super::errors::below;
-use super::field::{message, whole};
+use crate::calls::errors::below;
+use crate::calls::field::{Field, message, whole};
+use crate::calls::verbs::{Greet, LogInBy, LogOut, WhoAmI};
+use crate::calls::{Call, LoggedIn, PROTOCOL, Proof};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{LogInPeer, Token};
 use crate::objects::Objects;
 use crate::pending::Pending;
 use crate::rights::{Caller, Circumstances};
-
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use super::calls::any_message;
 
 /// The longest message that is told.
 const TOLD_LEN_MAX: usize = 16 << 20;
@@ -140,7 +136,7 @@ impl Request {
 }
 
 /// Tells what becomes of something.
-fn tell_when_done<T: super::field::Field + Send + 'static>(pending: Pending<T>, answer: Responder) {
+fn tell_when_done<T: Field + Send + 'static>(pending: Pending<T>, answer: Responder) {
     pending.on_done(move |outcome| {
         let told = outcome.and_then(|told| short(message(&told)));
         answer.tell(told.map_err(|error| -> KvError { below(&error) }));

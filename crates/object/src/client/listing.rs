@@ -3,11 +3,11 @@
 //! Invariant: as many entries are told as were asked for, or as there are; over several pages each is of its own moment.
 
 use super::Remote;
-use crate::copy::Name;
+use crate::calls::ENTRIES_MAX;
+use crate::calls::verbs::{List, ListBuckets, ListParts, ListUploads, ListVersions, Search};
 use crate::error::Result;
 use crate::info::UploadId;
-use crate::remote::ENTRIES_MAX;
-use crate::remote::calls::{List, ListBuckets, ListParts, ListUploads, ListVersions, Search};
+use crate::object_name::{Name, ObjectName};
 use crate::request::{BucketPage, BucketQuery, ListPage, ListQuery, PartPage, UploadPage, UploadQuery};
 use crate::search::{SearchPage, SearchQuery};
 use crate::version::{VersionPage, VersionQuery};
@@ -103,11 +103,11 @@ impl Remote {
     }
 
     /// A page of the parts of an upload.
-    pub fn list_parts(&self, name: &Name, upload: UploadId, after: u32, limit: usize) -> Result<PartPage> {
-        let mut whole = self.call::<ListParts>((name.clone(), upload, after, limit))?;
+    pub fn list_parts(&self, name: ObjectName<'_>, upload: UploadId, after: u32, limit: usize) -> Result<PartPage> {
+        let mut whole = self.call::<ListParts>((Name::new(name), upload, after, limit))?;
         while let Some(after) = whole.next.filter(|_| whole.parts.len() < limit) {
             let page =
-                self.call::<ListParts>((name.clone(), upload, after, limit.saturating_sub(whole.parts.len())))?;
+                self.call::<ListParts>((Name::new(name), upload, after, limit.saturating_sub(whole.parts.len())))?;
             let is_empty = page.parts.is_empty();
             whole.parts.extend(page.parts);
             whole.next = page.next;
