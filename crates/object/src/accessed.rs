@@ -8,122 +8,24 @@
 //!   than a day. Many are one commit, which does not wait for the device; a crash may lose them.
 //! - What is kept in memory is bounded, and nothing rests on it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, SpaceId, View};
+use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, View};
 
+use crate::access_notes::{Noted, Whose, held, is_due};
 use crate::error::{Error, Result};
-use crate::info::{AccessTimes, ObjectId};
+use crate::info::AccessTimes;
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::read_value;
 use crate::record::{BucketRecord, ObjectRecord};
 
-/// So many noted objects are written down.
-const NOTED_MAX: usize = 1_000;
-/// What was noted longer ago than this is written down when something else is noted.
-const NOTED_FOR_MAX: u64 = 5_000_000_000;
-/// How old a time gets before a read renews it.
-const DAY: u64 = 24 * 60 * 60 * 1_000_000_000;
-/// Times that are known to stand need not be looked at again: so many a part are remembered.
-const KNOWN_MAX: usize = 4_096;
-/// Readers of different objects do not wait for each other.
-const PARTS: usize = 16;
 /// Where others change the same objects again and again, times are given up.
 const ATTEMPTS_MAX: usize = 3;
-
-/// An object of any bucket.
-type Whose = (SpaceId, ObjectId);
-
-/// A read that is not written down.
-#[derive(Clone, Copy)]
-struct Noted {
-    at: Timestamp,
-    /// The last change of the object that was read.
-    changed: Timestamp,
-}
-
-#[derive(Default)]
-struct Part {
-    noted: HashMap<Whose, Noted>,
-    known: HashMap<Whose, Timestamp>,
-}
-
-/// The reads of a store by this process.
-#[derive(Default)]
-pub(crate) struct Reads {
-    parts: [Mutex<Part>; PARTS],
-    noted: AtomicUsize,
-    /// When the first of those was noted.
-    since: AtomicU64,
-    /// Whether there is enough to be written down.
-    due: AtomicBool,
-    /// Whether a thread is writing.
-    writing: AtomicBool,
-    /// Held by who writes.
-    writer: Mutex<()>,
-}
-
-/// Whether a read at `now` is to be written over what stands.
-fn is_due(stands: Option<Timestamp>, changed: Timestamp, now: Timestamp) -> bool {
-    stands.is_none_or(|stands| stands < changed || stands > now || now.0.saturating_sub(stands.0) >= DAY)
-}
-
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Reads {
-    fn part(&self, whose: Whose) -> Option<MutexGuard<'_, Part>> {
-        let part = self.parts.get((whose.1.0 % PARTS as u64) as usize)?;
-        Some(held(part))
-    }
-
-    /// Notes a read.
-    fn note(&self, whose: Whose, changed: Timestamp, now: Timestamp) {
-        let Some(mut part) = self.part(whose) else { return };
-        if part.known.get(&whose).is_some_and(|known| !is_due(Some(*known), changed, now)) {
-            return;
-        }
-        let is_first = part.noted.insert(whose, Noted { at: now, changed }).is_none();
-        drop(part);
-        let before =
-            if is_first { self.noted.fetch_add(1, Ordering::Relaxed) } else { self.noted.load(Ordering::Relaxed) };
-        if before == 0 {
-            self.since.store(now.0, Ordering::Relaxed);
-        }
-        if before >= NOTED_MAX || now.0.saturating_sub(self.since.load(Ordering::Relaxed)) > NOTED_FOR_MAX {
-            self.due.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn take(&self) -> Vec<(Whose, Noted)> {
-        self.noted.store(0, Ordering::Relaxed);
-        self.parts.iter().flat_map(|part| std::mem::take(&mut held(part).noted)).collect()
-    }
-
-    fn know(&self, whose: Whose, stands: Timestamp) {
-        if let Some(mut part) = self.part(whose) {
-            if part.known.len() >= KNOWN_MAX {
-                part.known.clear();
-            }
-            part.known.insert(whose, stands);
-        }
-    }
-
-    /// Another time was set by a caller.
-    pub fn forget(&self, space: SpaceId, id: ObjectId) {
-        if let Some(mut part) = self.part((space, id)) {
-            part.known.remove(&(space, id));
-            part.noted.remove(&(space, id));
-        }
-    }
-}
 
 impl Local {
     pub fn write_access_times(&self) -> Result<()> {

@@ -7,20 +7,22 @@
 use bytes::Bytes;
 use koine_kv::{Commit, RequestId, SpaceId, Transaction};
 
+use crate::action::Action;
 use crate::edit::check;
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::{AccessTimes, ObjectId, ObjectInfo};
+use crate::ids::ObjectId;
+use crate::info::{AccessTimes, ObjectInfo};
 use crate::keys;
+use crate::limits::{check_headers, check_metadata, check_tags};
 use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
+use crate::outcome::{info, made_by, told};
 use crate::pending::Pending;
-use crate::put::{check_headers, check_metadata, check_tags};
 use crate::record::{BucketRecord, ObjectRecord};
-use crate::rename::{info, made_by, told};
 use crate::request::{AttributeChange, EditOptions, MetadataChange};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {

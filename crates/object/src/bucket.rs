@@ -21,8 +21,10 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Commit, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, View};
 
+use crate::accounts::find::owning_group;
+use crate::accounts::keys as identity_keys;
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::{keys as identity_keys, owning_group};
 use crate::info::BucketInfo;
 use crate::keys;
 use crate::local::Local;
@@ -30,9 +32,9 @@ use crate::lookup::{find_bucket, find_bucket_to_read, read_value};
 use crate::pending::Pending;
 use crate::record::BucketRecord;
 use crate::request::{BucketPage, BucketQuery};
-use crate::rights::{Action, Rights, ownership};
+use crate::rights::{Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
-use crate::version::Versioning;
+use crate::version_id::Versioning;
 
 impl Local {
     pub fn create_bucket(&self, bucket: &str) -> Pending<BucketInfo> {
@@ -199,7 +201,7 @@ impl Verb for CreateBucket {
     fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
         check_absent(txn, scope, &self.bucket)?;
         self.space = draw_space(scope);
-        let record = ownership::of_caller(txn, scope, BucketRecord::new(self.space, self.created))?;
+        let record = ownership::of_caller(txn, scope.caller, BucketRecord::new(self.space, self.created))?;
         txn.then(Operation::CreateSpace { space: self.space });
         ownership::put_bucket(txn, &self.bucket, &record);
         Ok(Applied::Changed)

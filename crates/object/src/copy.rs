@@ -4,27 +4,25 @@
 //! - The source is as it was read when the copy is committed, or the copy is planned again.
 //! - Data is read only where a checksum is asked for that nobody has stored.
 
-use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Transaction, Version, View};
+use koine_kv::{Commit, Condition, Place, RequestId, Transaction, Version};
 
-use crate::checksum::{Checksum, Digests, Hasher};
+use crate::action::Action;
+use crate::checksum::{Checksum, Hasher};
 use crate::error::{Error, ErrorKind, Result};
-use crate::etag::ReadCondition;
-use crate::info::{ObjectId, ObjectInfo};
+use crate::info::ObjectInfo;
 use crate::keys;
+use crate::limits::{check_headers, check_metadata, check_tags};
 use crate::local::Local;
-use crate::lookup::{Standing, find_bucket, find_object, find_space};
+use crate::lookup::{Standing, find_bucket, find_object};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
+use crate::outcome::settle;
 use crate::pending::Pending;
-use crate::put::{check_headers, check_metadata, check_tags, settle};
 use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
+use crate::source::{find_source, hash_range, share};
 use crate::verb::{Applied, Scope, Verb, run};
-use crate::version::{VersionId, Versions, find_object_version};
-
-/// How much is read at once to compute a checksum.
-const READ_LEN: usize = 1 << 20;
 
 impl Local {
     pub fn copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Pending<ObjectInfo> {
@@ -53,64 +51,6 @@ impl Local {
         copy.compute_checksum(self)?;
         Ok(copy)
     }
-}
-
-/// What a copy is made from, at one version.
-pub(crate) struct Source {
-    pub space: SpaceId,
-    pub standing: Standing,
-}
-
-/// Finds a source, the newest version unless one is given, and checks the caller's condition on it.
-pub(crate) fn find_source(
-    from: &mut impl Versions,
-    (bucket, key): (&str, &str),
-    version: Option<VersionId>,
-    condition: &ReadCondition,
-) -> Result<Source> {
-    let space = find_space(from, bucket)?;
-    let standing = match version {
-        None => find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(bucket, key))?,
-        Some(version) => find_object_version(from, space, key, version)?,
-    };
-    check_source_condition(condition, key, &standing)?;
-    Ok(Source { space, standing })
-}
-
-/// `PreconditionFailed` where the caller's condition on a source does not hold.
-pub(crate) fn check_source_condition(condition: &ReadCondition, key: &str, source: &Standing) -> Result<()> {
-    let info = source.record.clone().into_info(key.to_owned(), source.version);
-    condition.check(&info).map_err(|error| Error::new(ErrorKind::PreconditionFailed, error.message()))
-}
-
-/// Hashes bytes of stored data.
-pub(crate) fn hash_range(
-    view: &dyn View,
-    space: SpaceId,
-    id: ObjectId,
-    range: ByteRange,
-    mut hasher: Hasher,
-) -> Result<Digests> {
-    let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
-    while offset < end {
-        Error::check_patience()?;
-        let wanted = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_LEN);
-        let bytes = view.bytes(space, &keys::data(id), offset, wanted)?;
-        if bytes.len() != wanted {
-            return Err(Error::damaged(format!("the data of object {id} is shorter than its record says")));
-        }
-        hasher.update(&bytes);
-        offset += bytes.len() as u64;
-    }
-    Ok(hasher.finish())
-}
-
-/// Puts `length` bytes of a source's data as a key that is not there, by sharing.
-pub(crate) fn share(source: Place, range: ByteRange, target: Place) -> Operation {
-    if range.length == 0 {
-        return Operation::Put { at: target, value: Payload::Bytes(bytes::Bytes::new()) };
-    }
-    Operation::CloneRange { from: source, from_offset: range.offset, length: range.length, to: target, to_offset: 0 }
 }
 
 /// The verb.

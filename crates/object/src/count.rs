@@ -8,65 +8,13 @@
 
 use koine_kv::{Direction, KeyRange, Operation, SpaceId, Transaction, View};
 
+use crate::counter::{Count, Shard};
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::{BucketUsage, ObjectId, Quota, UploadId};
+use crate::ids::UploadId;
+use crate::info::{BucketUsage, Quota};
 use crate::keys;
-use crate::list::value_of;
-use crate::local::Local;
-use crate::lookup::find_space;
+use crate::lookup::value_of;
 use crate::record::{BucketRecord, ObjectRecord, OlderRecord};
-use crate::rights::Action;
-
-/// What is counted, as keys have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Count {
-    /// Bytes of objects.
-    Bytes = 0,
-    /// Objects.
-    Objects = 1,
-    /// Bytes of older versions.
-    OlderBytes = 2,
-    /// Older versions and delete markers.
-    Older = 3,
-    /// Bytes of parts under way.
-    PartBytes = 4,
-}
-
-impl Count {
-    /// In the order of their numbers.
-    pub const ALL: [Count; 5] = [Count::Bytes, Count::Objects, Count::OlderBytes, Count::Older, Count::PartBytes];
-}
-
-/// One of sixteen, so that a store below that locks rows does not let all writers wait for one.
-#[derive(Clone, Copy)]
-pub(crate) struct Shard(pub u8);
-
-impl Shard {
-    /// What the collector adds where a count was wrong. Nobody else writes it.
-    pub const COLLECTOR: Shard = Shard(16);
-
-    /// By the id of an object, or the number of a delete marker.
-    pub fn of(id: ObjectId) -> Self {
-        Shard((id.0 & 15) as u8)
-    }
-
-    fn of_upload(id: UploadId) -> Self {
-        let [.., last] = id.0;
-        Shard(last & 15)
-    }
-}
-
-impl Local {
-    pub fn bucket_usage(&self, bucket: &str) -> Result<BucketUsage> {
-        self.read(
-            |rights| rights.bucket(Action::BucketUsage, bucket),
-            |view| {
-                let space = find_space(view, bucket)?;
-                usage(view.as_ref(), space)
-            },
-        )
-    }
-}
 
 /// By how much a change of a name changes the counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -162,7 +110,8 @@ fn signed(length: u64) -> i64 {
 }
 
 /// What is told of a space's counts. One below zero is of a bucket from before there were counts.
-fn usage(view: &dyn View, space: SpaceId) -> Result<BucketUsage> {
+/// What a bucket holds.
+pub(crate) fn usage(view: &dyn View, space: SpaceId) -> Result<BucketUsage> {
     Ok(told(sums(view, space)?))
 }
 

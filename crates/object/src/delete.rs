@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use koine_kv::{Commit, Transaction};
 
-use crate::error::Result;
+use crate::action::Action;
+use crate::error::{Result, invalid};
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object};
 use crate::name;
 use crate::object_name::ObjectName;
 use crate::pending::Pending;
-use crate::put::invalid;
 use crate::record::BucketRecord;
 use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {

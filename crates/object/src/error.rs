@@ -225,3 +225,16 @@ impl std::error::Error for Error {
         self.source.as_ref().map(|source| source as &(dyn std::error::Error + 'static))
     }
 }
+
+/// Refuses what no writer could have meant.
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+/// So often a call reads anew whose version was taken back.
+pub(crate) const READ_ATTEMPTS_MAX: u32 = 8;
+
+/// Whether the version that was read is no longer there: the newest one does as well.
+pub(crate) fn is_taken_back(error: &Error) -> bool {
+    error.kind() == ErrorKind::Expired
+}

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use koine_kv::{Glance, Place, SpaceId, Version, View};
 
+use crate::action::Action;
 use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
 use crate::keys;
@@ -17,8 +18,8 @@ use crate::local::Local;
 use crate::lookup::{Standing, find_bucket_to_read, find_object, read_value};
 use crate::object_name::{Name, ObjectName};
 use crate::record::{BucketRecord, decode_part_table};
-use crate::rights::{Action, Rights};
-use crate::version::VersionId;
+use crate::rights::Rights;
+use crate::version_id::VersionId;
 
 impl Local {
     pub fn get(&self, bucket: &str, key: &str) -> Result<LocalReader> {

@@ -1,48 +1,12 @@
 //! What is known of buckets, objects and parts, as callers see it.
 
-use std::fmt;
-use std::str::FromStr;
-
 use koine_env::Timestamp;
 use koine_kv::{SpaceId, Version};
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
-use crate::error::{Error, ErrorKind};
 use crate::etag::ETag;
-use crate::search::Indexed;
-use crate::version::{VersionId, Versioning};
-
-/// The identity of an object within its bucket's space: random, stable over write, truncate and rename.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId(pub u64);
-
-impl fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// Names a multipart upload: the time of its creation and 64 random bits, so that ids of one name sort by age.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UploadId(pub [u8; 16]);
-
-impl fmt::Display for UploadId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl FromStr for UploadId {
-    type Err = Error;
-
-    /// 32 hexadecimal digits; anything else is an upload that does not exist.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let mut id = [0; 16];
-        hex::decode_to_slice(text, &mut id)
-            .map_err(|_| Error::new(ErrorKind::NoSuchUpload, format!("there is no upload {text:?}")))?;
-        Ok(UploadId(id))
-    }
-}
+use crate::ids::{ObjectId, UploadId};
+use crate::version_id::{VersionId, Versioning};
 
 /// The headers of HTTP that are stored with an object and given back with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -127,15 +91,6 @@ pub struct SnapshotInfo {
     pub space: SpaceId,
     /// When it was made.
     pub created: Timestamp,
-}
-
-/// What is known of an index of a bucket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexInfo {
-    /// What it is over.
-    pub of: Indexed,
-    /// Whether it is whole. Until then it is kept and not searched; building it was interrupted or goes on.
-    pub whole: bool,
 }
 
 /// What is known of an object.

@@ -9,9 +9,9 @@
 use bytes::Bytes;
 use koine_kv::{KeyRange, SpaceId};
 
-use crate::count::{Count, Shard};
+use crate::counter::{Count, Shard};
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::{ObjectId, UploadId};
+use crate::ids::{ObjectId, UploadId};
 use crate::request::{OBJECT_KEY_LEN_MAX, PART_NUMBER_MAX};
 
 /// The space of users, keys and buckets.

@@ -10,29 +10,41 @@
 //! - Every call runs as somebody ([`Objects::as_caller`]) and asks whether they may before it tells or changes anything.
 //! - What docs/semantics.md says of names, conditions, listings and uploads holds for every back end.
 
+mod access_list;
+mod access_notes;
 mod accessed;
+mod accounts;
+mod action;
 mod at_once;
+mod attempts;
 mod attributes;
 mod body;
 mod bucket;
+mod caller;
 mod calls;
 mod checksum;
 mod client;
 mod collect;
+mod conditions;
 mod copy;
 mod count;
+mod counter;
 mod delete;
 mod edit;
 mod error;
 mod etag;
+mod fields;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod get;
 mod identity;
+mod ids;
 mod index;
+mod index_calls;
 mod info;
 mod keys;
+mod limits;
 mod list;
 mod local;
 mod lookup;
@@ -40,21 +52,32 @@ mod multipart;
 mod name;
 mod object_name;
 mod objects;
+mod outcome;
 mod pending;
+mod policy;
 mod prefix;
+mod private_file;
 mod put;
 mod quota;
 mod record;
 mod rename;
 mod request;
 mod rights;
+mod sealing;
 mod search;
+mod search_query;
 mod server;
+mod source;
+mod sums;
 mod transaction;
 mod turns;
 mod upgrade;
+mod usage;
 mod verb;
 mod version;
+mod version_id;
+mod versions;
+mod walk;
 
 pub use bucket::{BucketToReceive, BucketToSend, ReceiveBucket};
 pub use calls::{CALL_NAMES, Portable};
@@ -64,8 +87,8 @@ pub use collect::{CollectEvent, CollectOptions, Collected, Found, LeftOver};
 pub use error::{Error, ErrorKind, Result};
 pub use etag::{ETag, EtagKind, EtagMatch, PutCondition, ReadCondition};
 pub use info::{
-    AccessTimes, BucketInfo, BucketUsage, ContentHeaders, IndexInfo, ObjectId, ObjectInfo, ObjectSummary, PartInfo,
-    Quota, SnapshotInfo, UploadId, UploadInfo,
+    AccessTimes, BucketInfo, BucketUsage, ContentHeaders, ObjectInfo, ObjectSummary, PartInfo, Quota, SnapshotInfo,
+    UploadInfo,
 };
 pub use local::RootKey;
 pub use object_name::ObjectName;
@@ -84,19 +107,23 @@ pub use request::{
 };
 pub use server::ObjectVerbs;
 
+pub use access_list::{AccessList, GRANTS_MAX, Grant, Grantee};
+pub use action::{Action, StandIns};
+pub use caller::{Asker, Caller, Circumstances, ExpectedOwner, Identity};
 pub use identity::{
-    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, Login, NameQuery, Password, Sealing,
-    SealingKeys, Secret, Token, TokenInfo, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
-    read_private_file,
+    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, Login, NameQuery, Password, Sealing, Secret,
+    Token, TokenInfo, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
 };
-pub use rights::{
-    AccessList, Action, Asker, Caller, Circumstances, Decision, ExpectedOwner, GRANTS_MAX, Grant, Grantee, Identity,
-    POLICY_LEN_MAX, Rule, StandIns,
-};
+pub use ids::{ObjectId, UploadId};
+pub use policy::POLICY_LEN_MAX;
+pub use private_file::read_private_file;
+pub use rights::{Decision, Rule};
+pub use sealing::SealingKeys;
 
-pub use search::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};
+pub use search_query::{INDEXES_MAX, IndexInfo, Indexed, SearchPage, SearchQuery, Wanted};
 pub use upgrade::CatalogueUpgrade;
-pub use version::{VersionId, VersionPage, VersionQuery, VersionSummary, Versioning};
+pub use version::{VersionPage, VersionQuery, VersionSummary};
+pub use version_id::{VersionId, Versioning};
 
 pub use transaction::TRANSACTION_CHANGES_MAX;
 

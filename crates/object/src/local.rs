@@ -6,18 +6,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use koine_env::{Clock, OsRandom, Random, SystemClock, Timestamp};
-use koine_kv::{
-    Batch, Condition, Durability, ErrorKind as KvErrorKind, KeyRange, Kv, Operation, SpaceId, Version, View,
-};
+use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, Kv, Operation, View};
 
-use crate::accessed::Reads;
+use crate::access_notes::Reads;
+use crate::action::StandIns;
+use crate::attempts::Attempts;
+use crate::caller::{Caller, Circumstances};
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::{Attempts, SealingKeys, founding_keys, keep_key_of_root, key_of_root};
 use crate::keys;
 use crate::lookup::read_value;
-use crate::quota::Sums;
 use crate::record::{CATALOGUE_FORMAT, HeadRecord};
-use crate::rights::{Action, Caller, Circumstances, Rights, StandIns, ownership};
+use crate::sealing::SealingKeys;
+use crate::sums::Sums;
 use crate::turns::Turns;
 
 /// The key that may do everything.
@@ -33,14 +33,6 @@ impl fmt::Debug for RootKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RootKey({:?})", self.access_key)
     }
-}
-
-/// So often a call reads anew whose version was taken back.
-pub(crate) const READ_ATTEMPTS_MAX: u32 = 8;
-
-/// Whether the version that was read is no longer there: the newest one does as well.
-pub(crate) fn is_taken_back(error: &Error) -> bool {
-    error.kind() == ErrorKind::Expired
 }
 
 /// Buckets and objects over a store below, as a caller sees them. Cheap to clone.
@@ -138,26 +130,9 @@ impl Local {
         }
     }
 
-    /// The keys that belong to a store itself and not to its buckets: a store without buckets has no others.
-    pub fn founding_keys() -> Vec<(SpaceId, KeyRange)> {
-        let head = KeyRange::single(keys::catalogue_head());
-        founding_keys().into_iter().chain([head]).map(|range| (keys::CATALOGUE, range)).collect()
-    }
-
     /// The store below.
     pub fn kv(&self) -> &Arc<dyn Kv> {
         &self.kv
-    }
-
-    /// The root key, when one was set, or made by a reset: the first of root's access keys that is live and for ever.
-    pub fn root_key(&self) -> Result<Option<RootKey>> {
-        key_of_root(self, self.kv.view()?)
-    }
-
-    /// Sets the root key unless there is one; gives the one that stands. Its secret is sealed where the store was given
-    /// sealing keys.
-    pub fn set_root_key_if_absent(&self, key: &RootKey) -> Result<RootKey> {
-        keep_key_of_root(self, key)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -228,16 +203,6 @@ impl Local {
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Local {
         Local { caller, ..self.clone() }
-    }
-
-    /// Whether this caller may do something to a bucket or to an object in it, by the rules of this moment. For doors, which
-    /// ask before they take in what belongs to a call; the call asks again. Where the calls run elsewhere only they ask.
-    pub fn may(&self, action: Action, bucket: &str, key: Option<&str>) -> Result<()> {
-        let asked = |rights: &mut Rights<'_>| match key {
-            Some(key) => rights.object(action, bucket, key),
-            None => rights.bucket(action, bucket),
-        };
-        self.read(asked, |_| Ok(()))
     }
 
     /// The same store and caller, for requests of which a door knows this.
@@ -315,66 +280,5 @@ impl Local {
     /// Who the calls of this are made by.
     pub fn caller(&self) -> &Caller {
         &self.caller
-    }
-
-    /// Reads at the newest version, or at the pinned one, once the caller was found to be allowed all that `needs`
-    /// asks for. What is judged are the buckets and objects of the view that is read; the rules are the newest ones.
-    /// Every read of this crate gets its view here; where that is taken back meanwhile, as with a connection that is lost, all
-    /// of it is read again at the newest version.
-    pub(crate) fn read<T>(
-        &self,
-        mut needs: impl FnMut(&mut Rights<'_>) -> Result<()>,
-        mut read: impl FnMut(&mut Arc<dyn View>) -> Result<T>,
-    ) -> Result<T> {
-        let mut attempts = 1;
-        loop {
-            match self.read_once(&mut needs, &mut read) {
-                Err(error) if self.pinned.is_none() && is_taken_back(&error) && attempts < READ_ATTEMPTS_MAX => {
-                    attempts += 1;
-                }
-                done => return done,
-            }
-        }
-    }
-
-    fn read_once<T>(
-        &self,
-        needs: &mut impl FnMut(&mut Rights<'_>) -> Result<()>,
-        read: &mut impl FnMut(&mut Arc<dyn View>) -> Result<T>,
-    ) -> Result<T> {
-        let newest = || self.kv.view();
-        let mut view = self.pinned.clone().map_or_else(newest, Ok)?;
-        ownership::check_expected(&mut view, &self.circumstances)?;
-        if self.caller.is_owner() {
-            return read(&mut view);
-        }
-        let mut rules = if self.pinned.is_some() { newest()? } else { Arc::clone(&view) };
-        let mut rights = Rights::new(&mut rules, self);
-        if let Some(pinned) = &self.pinned {
-            rights = rights.of_what_is_in(Arc::clone(pinned));
-        }
-        needs(&mut rights)?;
-        read(&mut view).map_err(|error| rights.hide(error))
-    }
-
-    /// Asks by the rules of this moment, for what goes on being read from `view`. `judged` is the version whose rules
-    /// were asked last: they are not asked again before there is a newer one.
-    pub(crate) fn ask_again(
-        &self,
-        view: &Arc<dyn View>,
-        judged: &mut Version,
-        needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
-    ) -> Result<()> {
-        if self.caller.is_owner() {
-            return Ok(());
-        }
-        let mut rules = self.kv.view()?;
-        if rules.version() == *judged {
-            return Ok(());
-        }
-        let newest = rules.version();
-        needs(&mut Rights::new(&mut rules, self).of_what_is_in(Arc::clone(view)))?;
-        *judged = newest;
-        Ok(())
     }
 }

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use koine_kv::{SpaceId, Transaction, Version, View};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::ids::UploadId;
 use crate::keys;
-use crate::record::{BucketRecord, ObjectRecord, SnapshotRecord};
+use crate::record::{BucketRecord, ObjectRecord, SnapshotRecord, UploadRecord};
 
 /// A record is never longer than this; a longer one is damage.
 const RECORD_LEN_MAX: u64 = 4 << 20;
@@ -106,4 +107,26 @@ pub(crate) fn find_object(from: &mut (impl Lookup + ?Sized), space: SpaceId, key
         return Ok(None);
     };
     Ok(Some(Standing { version, record: ObjectRecord::decode(&bytes)? }))
+}
+
+/// The value of a cursor's entry, which lies beside its key or must be read.
+pub(crate) fn value_of(view: &dyn View, space: SpaceId, key: &[u8], value: Option<Bytes>) -> Result<Bytes> {
+    if let Some(value) = value {
+        return Ok(value);
+    }
+    let read = read_value(view, space, key)?;
+    read.map(|(_, bytes)| bytes)
+        .ok_or_else(|| Error::damaged(format!("the key {} was listed and is not there", hex::encode(key))))
+}
+
+/// An upload's record; `NoSuchUpload` when it is not there.
+pub(crate) fn find_upload(
+    from: &mut (impl Lookup + ?Sized),
+    space: SpaceId,
+    key: &str,
+    id: UploadId,
+) -> Result<UploadRecord> {
+    let found = from.record(space, &keys::upload(key, id))?;
+    let (_, bytes) = found.ok_or_else(|| Error::no_such_upload(&id))?;
+    UploadRecord::decode(&bytes)
 }

@@ -8,18 +8,23 @@
 //!   old one and counted under the new, and one that is edited keeps its id and changes its size.
 //! - Whether what stood there is kept as an older version is decided here alone, by what the bucket's record says.
 
+mod keep;
+
 use bytes::Bytes;
 use koine_kv::{Batch, Condition, SpaceId, Transaction, Version};
 
-use crate::count::{NameCounts, Shard};
+pub(crate) use self::keep::drop_older;
+use self::keep::{Change, Fate};
+use crate::count::NameCounts;
+use crate::counter::Shard;
 use crate::error::Result;
+use crate::ids::ObjectId;
 use crate::index;
-use crate::info::ObjectId;
 use crate::keys;
 use crate::lookup::Standing;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::verb::Scope;
-use crate::version::{Change, Fate, VersionId, Versioning};
+use crate::version_id::{VersionId, Versioning};
 
 /// Puts `new` under a name where `old` stands, or takes the name away. The bytes of the old object go unless it is kept
 /// as an older version, or the new record has its id: then it is the same object, edited, and bytes that are kept are

@@ -7,6 +7,7 @@
 
 use koine_kv::{Commit, Direction, KeyRange, Operation, SpaceId, Transaction, View, after_prefix};
 
+use crate::action::Action;
 use crate::copy::Copy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index;
@@ -16,7 +17,7 @@ use crate::lookup::find_bucket;
 use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::request::{COPY_PREFIX_BATCH, CopiedPrefix, CopyOptions, CopyPrefixOptions, OBJECT_KEY_LEN_MAX};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::transaction::TRANSACTION_CHANGES_MAX;
 use crate::verb::{Applied, Scope, Verb, run};
 

@@ -4,25 +4,28 @@
 //! - The commit puts the name and the data, and deletes what stood under the name with its data.
 //! - The caller's condition is checked against what the same commit replaces.
 
-use std::collections::BTreeSet;
-
 use koine_kv::{Commit, Condition, Payload, RequestId, Transaction};
 
+use crate::access_list::AccessList;
+use crate::accounts::check_list;
+use crate::action::Action;
 use crate::body::{Body, Finished};
 use crate::checksum::{Digests, Expected};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::etag::{ETag, PutCondition};
-use crate::identity::check_list;
-use crate::info::{ContentHeaders, ObjectId, ObjectInfo};
+use crate::ids::ObjectId;
+use crate::info::ObjectInfo;
 use crate::keys;
+use crate::limits::{check_headers, check_metadata, check_tags};
 use crate::local::Local;
-use crate::lookup::{find_bucket, find_object, find_space};
+use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
+use crate::outcome::settle;
 use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::request::{METADATA_LEN_MAX, PutOptions, TAG_NAME_LEN_MAX, TAG_VALUE_LEN_MAX, TAGS_MAX};
-use crate::rights::{AccessList, Action, Rights};
+use crate::request::PutOptions;
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {
@@ -53,81 +56,6 @@ const UNDRAWN: ETag = ETag::Drawn(ObjectId(0), 0);
 fn named_by(request: RequestId) -> ETag {
     let name = u128::from_be_bytes(request.0);
     ETag::Drawn(ObjectId((name >> 64) as u64), name as u64)
-}
-
-/// `MetadataTooLarge` above the limit of S3.
-pub(crate) fn check_metadata(metadata: &[(String, String)]) -> Result<()> {
-    let length: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if length > METADATA_LEN_MAX {
-        let message = format!("the metadata has {length} bytes; {METADATA_LEN_MAX} are allowed");
-        return Err(Error::new(ErrorKind::MetadataTooLarge, message));
-    }
-    let mut names = BTreeSet::new();
-    for (name, value) in metadata {
-        if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control() || c == ':') {
-            let message = format!(
-                "{name:?} is no name of metadata: it goes into a header, which takes no spaces, colons and line ends"
-            );
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
-        if !names.insert(name.to_lowercase()) {
-            let message =
-                format!("the metadata {name:?} is there twice: names differ by more than upper and lower case");
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
-        check_line(&format!("the metadata {name:?}"), value)?;
-    }
-    Ok(())
-}
-
-/// What is told as one line of a header.
-fn check_line(what: &str, value: &str) -> Result<()> {
-    if value.contains(['\r', '\n', '\0']) {
-        let message = format!("{what} has a line end or a zero, which no header can have");
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
-    }
-    Ok(())
-}
-
-/// Whether headers can be told as they are given.
-pub(crate) fn check_headers(headers: &ContentHeaders) -> Result<()> {
-    let all = [
-        ("Content-Type", &headers.content_type),
-        ("Cache-Control", &headers.cache_control),
-        ("Content-Disposition", &headers.content_disposition),
-        ("Content-Encoding", &headers.content_encoding),
-        ("Content-Language", &headers.content_language),
-        ("Expires", &headers.expires),
-    ];
-    all.into_iter().try_for_each(|(name, value)| value.as_ref().map_or(Ok(()), |value| check_line(name, value)))
-}
-
-/// What S3 allows of tags: at most 10, each name once, of 128 characters and values of 256.
-fn invalid_tag(message: String) -> Error {
-    Error::new(ErrorKind::InvalidTag, message)
-}
-
-pub(crate) fn check_tags(tags: &[(String, String)]) -> Result<()> {
-    check_tags_of(TAGS_MAX, tags)
-}
-
-/// Tags of something that may have so many of them.
-pub(crate) fn check_tags_of(count_max: usize, tags: &[(String, String)]) -> Result<()> {
-    if tags.len() > count_max {
-        return Err(invalid_tag(format!("{} tags were given; {count_max} are allowed", tags.len())));
-    }
-    for (place, (name, value)) in tags.iter().enumerate() {
-        if name.is_empty() || name.chars().count() > TAG_NAME_LEN_MAX || value.chars().count() > TAG_VALUE_LEN_MAX {
-            let message = format!(
-                "the tag {name:?} is too long: a name has 1 to {TAG_NAME_LEN_MAX} characters, a value at most {TAG_VALUE_LEN_MAX}"
-            );
-            return Err(invalid_tag(message));
-        }
-        if tags.iter().take(place).any(|(other, _)| other == name) {
-            return Err(invalid_tag(format!("the tag {name:?} was given twice")));
-        }
-    }
-    Ok(())
 }
 
 /// An object on its way in.
@@ -261,30 +189,4 @@ impl Verb for Put {
     fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
         settle(objects, &self.bucket, self.key, self.record, commit)
     }
-}
-
-/// What a commit made of `record`. Where it answers a repeated request, that is what the first one recorded, as
-/// long as it still stands.
-pub(crate) fn settle(
-    objects: &Local,
-    bucket: &str,
-    key: String,
-    record: ObjectRecord,
-    commit: Commit,
-) -> Result<ObjectInfo> {
-    if commit.repeated {
-        let mut view = objects.kv().view()?;
-        let space = find_space(&mut view, bucket)?;
-        if let Some(standing) = find_object(&mut view, space, &key)?
-            && standing.version == commit.version
-        {
-            return Ok(standing.record.into_info(key, commit.version));
-        }
-    }
-    Ok(record.into_info(key, commit.version))
-}
-
-/// Refuses what no writer could have meant.
-pub(crate) fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

@@ -7,62 +7,21 @@
 //!   condition, as with a bucket's own quota.
 //! - A bucket counts for its owner and for its group, whoever puts something into it. Root and its group have no quota.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use koine_kv::{Direction, KeyRange, Operation, Payload, SpaceId, Transaction, View};
 
-use crate::count::{Count, sums};
+use crate::accounts::{group, keys as identity_keys, user};
+use crate::caller::ROOT;
+use crate::count::sums;
+use crate::counter::Count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::keys as identity_keys;
 use crate::keys::{self, CATALOGUE};
 use crate::local::Local;
 use crate::lookup::{find_bucket, read_value};
 use crate::record::BucketRecord;
-use crate::rights::{ROOT, group, user};
-
-/// How old a sum may be that lets something in.
-const AGE_MAX: Duration = Duration::from_secs(1);
-/// So many sums are kept; then all are forgotten, and found again.
-const SUMS_MAX: usize = 10_000;
-
-/// Who has a quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Holder {
-    /// A user, for the buckets that it owns.
-    User(u64),
-    /// A group, for its buckets.
-    Group(u64),
-}
-
-/// What buckets hold together, in the order of the kinds of counts; and their spaces.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sum {
-    pub counts: [i64; 5],
-    spaces: Vec<SpaceId>,
-}
-
-/// The sums that were found last.
-#[derive(Default)]
-pub(crate) struct Sums(Mutex<HashMap<Holder, (Duration, Arc<Sum>)>>);
-
-impl Sums {
-    fn young(&self, holder: Holder, now: Duration) -> Option<Arc<Sum>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&holder).filter(|(at, _)| now.saturating_sub(*at) < AGE_MAX).map(|(_, sum)| Arc::clone(sum))
-    }
-
-    fn keep(&self, holder: Holder, now: Duration, sum: Arc<Sum>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= SUMS_MAX {
-            known.clear();
-        }
-        if known.get(&holder).is_none_or(|(at, _)| *at <= now) {
-            known.insert(holder, (now, sum));
-        }
-    }
-}
+use crate::sums::{Holder, Sum};
 
 /// What the buckets of a user or of a group hold together.
 pub(crate) fn sum_of(view: &mut Arc<dyn View>, holder: Holder) -> Result<Sum> {

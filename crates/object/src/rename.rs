@@ -8,18 +8,21 @@
 
 use koine_kv::{Commit, Condition, Operation, Place, RequestId, Transaction};
 
-use crate::copy::check_source_condition;
-use crate::error::{Error, ErrorKind, Result};
+use crate::access_list::AccessList;
+use crate::action::Action;
+use crate::error::{Error, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
+use crate::outcome::{checked_names, info, made_by, told};
 use crate::pending::Pending;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::request::{ExchangeOptions, RenameOptions};
-use crate::rights::{AccessList, Action, Rights};
+use crate::rights::Rights;
+use crate::source::check_source_condition;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {
@@ -53,12 +56,6 @@ pub(crate) fn rename(from: ObjectName<'_>, to: ObjectName<'_>, options: RenameOp
 pub(crate) fn exchange(one: ObjectName<'_>, other: ObjectName<'_>, options: ExchangeOptions) -> Result<Exchange> {
     let (one, other) = checked_names(one, other)?;
     Ok(Exchange { one, other, options, records: None })
-}
-
-pub(crate) fn checked_names(one: ObjectName<'_>, other: ObjectName<'_>) -> Result<(Name, Name)> {
-    keys::check_object_key(one.key)?;
-    keys::check_object_key(other.key)?;
-    Ok((Name::new(one), Name::new(other)))
 }
 
 /// The verb.
@@ -216,30 +213,4 @@ fn move_content(
         rename(keys::part_table(from.id), keys::part_table(to.id));
     }
     txn.delete(source, keys::access_time(from.id));
-}
-
-/// What stands there, where this very request put it there and its answer was lost.
-pub(crate) fn made_by(there: Option<&Standing>, request: Option<RequestId>) -> Option<&Standing> {
-    there.filter(|there| request.is_some() && there.record.request == request)
-}
-
-pub(crate) fn info(standing: &Standing, name: &Name) -> ObjectInfo {
-    standing.record.clone().into_info(name.key.clone(), standing.version)
-}
-
-/// What a commit made of `record`. Where it answers a repeated request, that is what stands there now.
-pub(crate) fn told(objects: &Local, name: &Name, record: Option<ObjectRecord>, commit: Commit) -> Result<ObjectInfo> {
-    match record {
-        Some(record) if !commit.repeated => Ok(record.into_info(name.key.clone(), commit.version)),
-        _ => objects.head(&name.bucket, &name.key).map_err(|error| match error.kind() {
-            ErrorKind::NoSuchKey => {
-                let message = format!(
-                    "this request was carried out before (commit {}), and the object {:?} is not there any more",
-                    commit.version.0, name.key
-                );
-                Error::new(ErrorKind::NoSuchKey, message)
-            }
-            _ => error,
-        }),
-    }
 }

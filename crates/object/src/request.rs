@@ -5,9 +5,10 @@ use koine_kv::RequestId;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 use crate::etag::{EtagKind, PutCondition, ReadCondition};
-use crate::info::{AccessTimes, BucketInfo, ContentHeaders, ObjectId, ObjectSummary, PartInfo, UploadId, UploadInfo};
+use crate::ids::{ObjectId, UploadId};
+use crate::info::{AccessTimes, BucketInfo, ContentHeaders, ObjectSummary, PartInfo, UploadInfo};
 use crate::object_name::ObjectName;
-use crate::version::VersionId;
+use crate::version_id::VersionId;
 
 /// The largest body of one put or one part over S3, in bytes. The library takes what the store has room for.
 pub const BODY_LEN_MAX: u64 = 5 << 30;

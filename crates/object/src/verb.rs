@@ -20,12 +20,13 @@ use std::cell::RefCell;
 use koine_env::{Random, Timestamp, patience};
 use koine_kv::{Batch, Commit, ErrorKind as KvErrorKind, RequestId, Transaction, request_of_attempt};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::info::ObjectId;
-use crate::local::{Local, READ_ATTEMPTS_MAX, is_taken_back};
+use crate::caller::Caller;
+use crate::error::{Error, ErrorKind, READ_ATTEMPTS_MAX, Result, is_taken_back};
+use crate::ids::ObjectId;
+use crate::local::Local;
 use crate::pending::{Pending, Step};
 use crate::quota;
-use crate::rights::{self, Allowed, Caller, Removal, Rights, ownership};
+use crate::rights::{self, Allowed, Removal, Rights, ownership};
 use crate::turns::{Asked, Turn};
 
 /// After so many refusals the caller is told of a conflict. Each means that somebody else made progress.

@@ -7,16 +7,17 @@ use bytes::Bytes;
 use koine_kv::{Commit, Transaction};
 
 use super::info;
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::BucketInfo;
 use crate::keys;
+use crate::limits::{check_metadata, check_tags_of};
 use crate::local::Local;
 use crate::lookup::find_bucket;
 use crate::pending::Pending;
-use crate::put::{check_metadata, check_tags_of};
 use crate::record::BucketRecord;
 use crate::request::{BUCKET_TAGS_MAX, BucketChange, LOCATION_LEN_MAX};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {

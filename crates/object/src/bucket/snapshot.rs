@@ -9,15 +9,15 @@ use koine_env::Timestamp;
 use koine_kv::{Commit, Direction, KeyRange, Operation, SpaceId, Transaction, View};
 
 use super::draw_space;
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::SnapshotInfo;
 use crate::keys;
-use crate::list::value_of;
 use crate::local::Local;
-use crate::lookup::{find_bucket, find_snapshot};
+use crate::lookup::{find_bucket, find_snapshot, value_of};
 use crate::pending::Pending;
 use crate::record::{BucketRecord, SnapshotRecord};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {

@@ -10,14 +10,16 @@ use bytes::Bytes;
 use koine_kv::{Batch, Commit, SpaceId, Transaction, View};
 
 use super::{draw_space, snapshot};
+use crate::access_list::AccessList;
+use crate::accounts::find::owner as find_owner;
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::find_owner;
+use crate::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing};
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
-use crate::record::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing};
 use crate::record::{BucketRecord, SnapshotRecord};
-use crate::rights::{AccessList, Action, Rights, ownership};
+use crate::rights::{Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, plan};
 
 /// The version of the note.

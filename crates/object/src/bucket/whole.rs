@@ -11,6 +11,7 @@ use koine_env::Timestamp;
 use koine_kv::{Commit, Operation, SpaceId, Transaction};
 
 use super::{check_absent, draw_space, info};
+use crate::action::Action;
 use crate::error::Result;
 use crate::info::BucketInfo;
 use crate::keys;
@@ -18,9 +19,9 @@ use crate::local::Local;
 use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
 use crate::pending::Pending;
 use crate::record::{BucketRecord, IndexRecord};
-use crate::rights::{Action, Rights, ownership};
+use crate::rights::{Rights, ownership};
 use crate::verb::{Applied, Scope, Verb, run};
-use crate::version::Versioning;
+use crate::version_id::Versioning;
 
 impl Local {
     pub fn branch_bucket(&self, from: &str, to: &str) -> Pending<BucketInfo> {
@@ -71,7 +72,7 @@ impl Verb for BranchBucket {
             kept: source.kept,
             ..BucketRecord::new(self.space, self.created)
         };
-        let record = ownership::of_caller(txn, scope, record)?;
+        let record = ownership::of_caller(txn, scope.caller, record)?;
         txn.then(Operation::CloneSpace { from: source.space, to: self.space });
         ownership::put_bucket(txn, &self.to, &record);
         Ok(Applied::Changed)

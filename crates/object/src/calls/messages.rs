@@ -8,13 +8,14 @@ use koine_kv::Commit;
 use super::field::{Field, Taken, choices, malformed, structures};
 use crate::error::Result;
 use crate::etag::ReadCondition;
-use crate::info::{ObjectInfo, UploadId};
+use crate::ids::UploadId;
+use crate::info::ObjectInfo;
 use crate::object_name::Name;
 use crate::request::{
     AttributeChange, ByteRange, ComposeOptions, CopyOptions, DeleteOptions, Deleted, EditOptions, ListPage, ListQuery,
     PartOptions, PutOptions, RenameOptions, Segment, StageOptions,
 };
-use crate::version::VersionId;
+use crate::version_id::VersionId;
 
 /// How somebody logs in.
 pub(crate) enum Proof {

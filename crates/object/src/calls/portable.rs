@@ -6,8 +6,9 @@ use super::PROTOCOL;
 use super::field::{malformed, message, whole};
 use crate::error::Result;
 use crate::identity::{GroupInfo, UserInfo};
-use crate::info::{BucketInfo, IndexInfo, ObjectInfo, ObjectSummary, PartInfo, SnapshotInfo};
+use crate::info::{BucketInfo, ObjectInfo, ObjectSummary, PartInfo, SnapshotInfo};
 use crate::rights::Decision;
+use crate::search_query::IndexInfo;
 use crate::version::VersionSummary;
 
 /// Something that is told by calls, and can be written down as bytes. What is equal has equal bytes.
@@ -45,7 +46,7 @@ portable! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::Indexed;
+    use crate::search_query::Indexed;
 
     #[test]
     fn what_is_known_comes_out_of_its_bytes() {

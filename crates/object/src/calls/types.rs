@@ -8,9 +8,10 @@ use super::field::{Field, Taken, choices, malformed, structures, wrappers};
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, Expected};
 use crate::error::Result;
 use crate::etag::{ETag, EtagKind, EtagMatch, PutCondition, ReadCondition};
+use crate::ids::{ObjectId, UploadId};
 use crate::info::{
-    AccessTimes, BucketInfo, BucketUsage, ContentHeaders, IndexInfo, ObjectId, ObjectInfo, ObjectSummary, PartInfo,
-    Quota, SnapshotInfo, UploadId, UploadInfo,
+    AccessTimes, BucketInfo, BucketUsage, ContentHeaders, ObjectInfo, ObjectSummary, PartInfo, Quota, SnapshotInfo,
+    UploadInfo,
 };
 use crate::object_name::Name;
 use crate::request::{
@@ -19,8 +20,9 @@ use crate::request::{
     ListPage, ListQuery, MetadataChange, PartOptions, PartPage, PutOptions, RenameOptions, StageOptions, UploadOptions,
     UploadPage, UploadQuery,
 };
-use crate::search::{Indexed, SearchPage, SearchQuery, Wanted};
-use crate::version::{VersionId, VersionPage, VersionQuery, VersionSummary, Versioning};
+use crate::search_query::{IndexInfo, Indexed, SearchPage, SearchQuery, Wanted};
+use crate::version::{VersionPage, VersionQuery, VersionSummary};
+use crate::version_id::{VersionId, Versioning};
 
 wrappers! { Timestamp, Version, SpaceId, RequestId, ObjectId, UploadId }
 

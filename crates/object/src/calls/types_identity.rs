@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use super::field::{Field, Taken, choices, malformed, structures};
+use crate::access_list::{AccessList, Grant, Grantee};
+use crate::action::Action;
+use crate::caller::Asker;
 use crate::error::Result;
 use crate::identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, TokenInfo, UserChange,
     UserInfo, UserPage, UserQuery, UserState,
 };
-use crate::rights::{AccessList, Action, Asker, Decision, Grant, Grantee, Rule};
+use crate::rights::{Decision, Rule};
 
 structures! {
     UserInfo {

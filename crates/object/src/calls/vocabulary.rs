@@ -2,13 +2,17 @@
 
 pub(crate) use koine_kv::RequestId;
 
+pub(crate) use crate::access_list::AccessList;
+pub(crate) use crate::action::Action;
+pub(crate) use crate::caller::Asker;
 pub(crate) use crate::error::Result;
 pub(crate) use crate::etag::ReadCondition;
 pub(crate) use crate::identity::{
     DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, TokenInfo, UserChange,
     UserInfo, UserPage, UserQuery, Whose,
 };
-pub(crate) use crate::info::{BucketInfo, IndexInfo, ObjectInfo, PartInfo, SnapshotInfo, UploadId};
+pub(crate) use crate::ids::UploadId;
+pub(crate) use crate::info::{BucketInfo, ObjectInfo, PartInfo, SnapshotInfo};
 pub(crate) use crate::object_name::{Name, ObjectName};
 pub(crate) use crate::pending::Pending;
 pub(crate) use crate::request::{
@@ -16,6 +20,8 @@ pub(crate) use crate::request::{
     CopyPrefixOptions, DeleteOptions, Deleted, EditOptions, ExchangeOptions, ListPage, ListQuery, PartPage,
     RenameOptions, UploadOptions, UploadPage, UploadQuery,
 };
-pub(crate) use crate::rights::{AccessList, Action, Asker, Decision};
-pub(crate) use crate::search::{Indexed, SearchPage, SearchQuery};
-pub(crate) use crate::version::{VersionId, VersionPage, VersionQuery, Versioning};
+pub(crate) use crate::rights::Decision;
+pub(crate) use crate::search_query::IndexInfo;
+pub(crate) use crate::search_query::{Indexed, SearchPage, SearchQuery};
+pub(crate) use crate::version::{VersionPage, VersionQuery};
+pub(crate) use crate::version_id::{VersionId, Versioning};

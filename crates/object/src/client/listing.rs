@@ -6,10 +6,10 @@ use super::Remote;
 use crate::calls::ENTRIES_MAX;
 use crate::calls::verbs::{List, ListBuckets, ListParts, ListUploads, ListVersions, Search};
 use crate::error::Result;
-use crate::info::UploadId;
+use crate::ids::UploadId;
 use crate::object_name::{Name, ObjectName};
 use crate::request::{BucketPage, BucketQuery, ListPage, ListQuery, PartPage, UploadPage, UploadQuery};
-use crate::search::{SearchPage, SearchQuery};
+use crate::search_query::{SearchPage, SearchQuery};
 use crate::version::{VersionPage, VersionQuery};
 
 impl Remote {

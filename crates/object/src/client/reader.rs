@@ -9,13 +9,12 @@ use bytes::{Bytes, BytesMut};
 use koine_kv::wire::{Answer, Channel};
 
 use super::{Opened, Remote, lost, told};
-use crate::calls::Call;
 use crate::calls::verbs::{CloseReader, OpenReader, OpenVersion, Read, ReaderParts};
-use crate::calls::{FIRST_LEN, PIECE_LEN_MAX};
+use crate::calls::{Call, FIRST_LEN, PIECE_LEN_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::{ObjectInfo, PartInfo};
 use crate::object_name::Name;
-use crate::version::VersionId;
+use crate::version_id::VersionId;
 
 /// So many pieces are asked for at once.
 const PIECES_MAX: usize = 4;

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use koine_kv::wire::{BeginChannel, Channel};
 
 use super::{Remote, told};
-use crate::calls::PROTOCOL;
 use crate::calls::errors::below;
 use crate::calls::field::message;
 use crate::calls::verbs::{Greet, LogInBy};
-use crate::calls::{Call, LoggedIn, Proof};
+use crate::calls::{Call, LoggedIn, PROTOCOL, Proof};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Login, Token};
 

@@ -9,10 +9,9 @@ use koine_kv::wire::{Answer, Channel};
 use koine_kv::{Commit, RequestId};
 
 use super::{Remote, above, lost, message, told};
-use crate::calls::PIECE_LEN_MAX;
 use crate::calls::field::malformed;
 use crate::calls::verbs::{BeginTransaction, DropWriter, EndTransaction, StepInTransaction};
-use crate::calls::{Call, End, Ended, InTransaction, TransactionTold};
+use crate::calls::{Call, End, Ended, InTransaction, PIECE_LEN_MAX, TransactionTold};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::object_name::Name;

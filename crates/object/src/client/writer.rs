@@ -11,9 +11,8 @@ use koine_kv::wire::{Answer, Channel};
 
 use super::{Remote, RemoteBody, lost, message, pending, told};
 use crate::body::{check_length, check_uncut};
-use crate::calls::PIECE_LEN_MAX;
 use crate::calls::verbs::{DropWriter, FinishBody, OpenWriter, WritePiece};
-use crate::calls::{Call, Writing};
+use crate::calls::{Call, PIECE_LEN_MAX, Writing};
 use crate::checksum::Expected;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pending::Pending;

@@ -13,10 +13,9 @@ use super::counts::Counts;
 use super::ids::Ids;
 use super::{Found, LeftOver, Run};
 use crate::error::Result;
-use crate::info::ObjectId;
+use crate::ids::ObjectId;
 use crate::keys::{self, OfId};
-use crate::list::value_of;
-use crate::lookup::read_value;
+use crate::lookup::{read_value, value_of};
 use crate::record::{BucketRecord, OlderRecord};
 
 /// The rooms whose keys are ids of objects.

@@ -13,13 +13,12 @@ use koine_kv::{Batch, Condition, Direction, Entry, KeyRange, Operation, View};
 use super::ids::Ids;
 use super::removal::carried_out;
 use super::{Found, LeftOver, Run};
+use crate::accounts::{group, keys as identity_keys, read_id};
+use crate::caller::ROOT;
 use crate::error::{ErrorKind, Result};
-use crate::identity::keys as identity_keys;
 use crate::keys::{self, CATALOGUE};
-use crate::list::value_of;
-use crate::lookup::read_value;
+use crate::lookup::{read_value, value_of};
 use crate::record::{AccessKeyRecord, BucketRecord, GroupRecord, SnapshotRecord, State, TokenRecord, UserRecord};
-use crate::rights::{ROOT, group, read_id};
 
 /// The rooms of keys that lead to something: buckets of groups and owners, names of groups and users, memberships,
 /// access keys and tokens, each with what its user has them by, and users of the machine.

@@ -11,7 +11,8 @@ use koine_kv::{Batch, Condition, Operation, Place};
 use super::bucket::{Lead, Seen};
 use super::removal::carried_out;
 use super::{Found, LeftOver, Run};
-use crate::count::{self, Count, Shard};
+use crate::count;
+use crate::counter::{Count, Shard};
 use crate::error::Result;
 use crate::keys;
 

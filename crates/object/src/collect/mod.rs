@@ -24,9 +24,9 @@ use std::sync::Arc;
 
 use koine_kv::{SpaceId, Version, View};
 
+use crate::action::Action;
 use crate::error::Result;
 use crate::local::Local;
-use crate::rights::Action;
 use pace::Pace;
 use removal::Removal;
 
@@ -178,7 +178,7 @@ impl Local {
         self.check_not_pinned()?;
         self.read(|rights| rights.store(Action::Collect), |_| Ok(()))?;
         let pace = Pace::new(Arc::clone(self.clock()), options.bytes_per_second);
-        let owner = self.as_caller(crate::rights::Caller::Owner);
+        let owner = self.as_caller(crate::caller::Caller::Owner);
         let mut run = Run { objects: owner, options: *options, tell, collected: Collected::default(), pace, keys: 0 };
         run.buckets()?;
         run.catalogue()?;

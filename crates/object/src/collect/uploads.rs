@@ -9,9 +9,9 @@ use super::bucket::Seen;
 use super::ids::Ids;
 use super::{Found, LeftOver, Run};
 use crate::error::Result;
-use crate::info::UploadId;
+use crate::ids::UploadId;
 use crate::keys::{self, OfPart};
-use crate::list::value_of;
+use crate::lookup::value_of;
 use crate::record::PartRecord;
 
 impl Run<'_> {

@@ -10,24 +10,25 @@ use koine_kv::{Batch, Commit, Operation, Payload, Place, RequestId, Sources, Tra
 
 use super::share::check_range;
 use super::{crcs, drawn_etag, free, past_the_end};
+use crate::action::Action;
 use crate::checksum::{Checksum, combine};
-use crate::copy::{Source, find_source};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::etag::ReadCondition;
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::limits::{check_headers, check_metadata, check_tags};
 use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
+use crate::outcome::{info, made_by, told};
 use crate::pending::Pending;
-use crate::put::{check_headers, check_metadata, check_tags, invalid};
 use crate::record::{ObjectAccess, ObjectRecord};
-use crate::rename::{info, made_by, told};
 use crate::request::{ByteRange, COMPOSE_SEGMENTS_MAX, ComposeOptions, OBJECT_LEN_MAX, Segment};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
+use crate::source::{Source, find_source};
 use crate::verb::{Applied, Scope, Verb, run};
-use crate::version::VersionId;
+use crate::version_id::VersionId;
 
 impl Local {
     pub fn compose(&self, sources: &[Segment<'_>], to: ObjectName<'_>, options: ComposeOptions) -> Pending<ObjectInfo> {

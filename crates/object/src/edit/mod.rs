@@ -16,22 +16,24 @@ pub(crate) use share::write_copy;
 
 use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Transaction};
 
+use crate::action::Action;
 use crate::body::{Body, Finished};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Expected, combine};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::etag::{ETag, EtagKind};
-use crate::info::{ObjectId, ObjectInfo};
+use crate::ids::ObjectId;
+use crate::info::ObjectInfo;
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object, find_space};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
+use crate::outcome::{info, made_by, told};
 use crate::pending::Pending;
-use crate::put::{invalid, with_body};
+use crate::put::with_body;
 use crate::record::{BucketRecord, ObjectAccess, ObjectRecord};
-use crate::rename::{info, made_by, told};
 use crate::request::{EditOptions, OBJECT_LEN_MAX};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {

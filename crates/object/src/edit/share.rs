@@ -5,7 +5,7 @@
 use koine_kv::{Commit, Operation, Payload, Place, RequestId, Transaction};
 
 use super::{check, edited, past_the_end, put_edited};
-use crate::copy::find_source;
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::info::ObjectInfo;
@@ -14,11 +14,12 @@ use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::never;
 use crate::object_name::{Name, ObjectName};
+use crate::outcome::{checked_names, info, made_by, told};
 use crate::pending::Pending;
 use crate::record::ObjectRecord;
-use crate::rename::{checked_names, info, made_by, told};
 use crate::request::{ByteRange, EditOptions, OBJECT_LEN_MAX};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
+use crate::source::find_source;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {

@@ -7,15 +7,17 @@ use koine_env::Timestamp;
 use koine_kv::{Direction, KeyRange};
 
 use super::change::change;
-use super::find::{self, lasting_user};
 use super::secret::draw_access_key;
-use super::{LocalIdentities, Secret, keys};
+use super::{LocalIdentities, Secret};
+use crate::accounts::find::{self, lasting_user};
+use crate::accounts::keys;
+use crate::caller::{Caller, Credential, Identity, ROOT};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::{Lookup, read_value};
 use crate::pending::Pending;
+use crate::policy::Policy;
 use crate::record::AccessKeyRecord;
-use crate::rights::{Caller, Credential, Identity, Policy, ROOT};
 
 /// How an access key is made.
 #[derive(Clone, Debug, Default)]

@@ -1,18 +1,21 @@
 //! Whose buckets are: owners, groups, access lists and policies of buckets and objects.
 
 use bytes::Bytes;
-use koine_kv::Transaction;
 
+use super::LocalIdentities;
 use super::change::change;
-use super::{LocalIdentities, find, keys};
+use crate::access_list::AccessList;
+use crate::accounts::{check_list, check_public, find, group, keys, user};
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::{Lookup, find_bucket, find_bucket_to_read, find_object};
 use crate::name;
 use crate::object_name::ObjectName;
 use crate::pending::Pending;
-use crate::record::{BucketRecord, DocumentRecord, HeadRecord, NamedPrincipal};
-use crate::rights::{AccessList, Action, Grantee, Policy, group, ownership, principal, user};
+use crate::policy::Policy;
+use crate::record::{BucketRecord, DocumentRecord, NamedPrincipal};
+use crate::rights::{ownership, principal};
 
 impl LocalIdentities {
     pub fn change_owner(&self, bucket: &str, owner: &str, group: Option<&str>) -> Pending<()> {
@@ -163,29 +166,4 @@ impl LocalIdentities {
             },
         )
     }
-}
-
-/// Lists name users and groups that are there, and everybody or every user only where something may be open to those.
-pub(crate) fn check_list(txn: &mut Transaction, list: &AccessList) -> Result<()> {
-    for grant in list.grants() {
-        let there = match grant.to {
-            Grantee::User(id) => id == 0 || user(txn, id)?.is_some(),
-            Grantee::Group(id) => id == 0 || group(txn, id)?.is_some(),
-            Grantee::Everyone | Grantee::EveryUser => check_public(txn).map(|()| true)?,
-        };
-        if !there {
-            let message = format!("the access list grants to {:?}, who is not there", grant.to);
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
-    }
-    Ok(())
-}
-
-fn check_public(txn: &mut Transaction) -> Result<()> {
-    let head = txn.record(CATALOGUE, &crate::keys::catalogue_head())?;
-    if head.map(|(_, bytes)| HeadRecord::decode(&bytes)).transpose()?.is_some_and(|head| head.public) {
-        return Ok(());
-    }
-    let message = "public access to this store is off; root switches it on before anything is opened to everybody or to every user: koine identity public-access set on";
-    Err(Error::new(ErrorKind::InvalidRequest, message))
 }

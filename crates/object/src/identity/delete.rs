@@ -8,16 +8,18 @@
 use bytes::Bytes;
 use koine_kv::{Direction, KeyRange, Operation, Transaction};
 
+use super::LocalIdentities;
 use super::change::change;
-use super::find::{self, keys_of, put_group, put_user};
-use super::{LocalIdentities, keys};
+use crate::accounts::find::{self, keys_of, put_group, put_user};
+use crate::accounts::{find_group, keys, read_id, user};
 use crate::bucket::drop_snapshots;
+use crate::caller::ROOT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::local::Local;
 use crate::lookup::find_bucket;
 use crate::record::{BucketRecord, GroupRecord, State, UserRecord};
-use crate::rights::{ROOT, find_group, ownership, read_id, user};
+use crate::rights::ownership;
 use crate::verb::Scope;
 
 /// How many keys, tokens, members and buckets one batch takes.
@@ -145,7 +147,7 @@ fn step_of_group(txn: &mut Transaction, scope: &Scope<'_>, group: u64) -> Result
         };
     }
     // Both ranges were read to their end: that nothing is in them is a condition.
-    if let Some(record) = crate::rights::group(txn, group)? {
+    if let Some(record) = crate::accounts::group(txn, group)? {
         txn.delete(CATALOGUE, keys::group(group));
         txn.delete(CATALOGUE, keys::group_name(&record.name));
         scope.removes(|| format!("the group {}", record.name));

@@ -2,15 +2,15 @@
 
 use koine_env::Timestamp;
 
+use super::LocalIdentities;
 use super::change::change;
-use super::find::{self, live_group, page, put_group, take_name};
-use super::{LocalIdentities, keys};
+use crate::accounts::find::{self, live_group, page, put_group, take_name};
+use crate::accounts::{find_group, group, keys, read_id};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{GroupRecord, Limits};
-use crate::rights::{find_group, group, read_id};
 
 /// What is known of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]

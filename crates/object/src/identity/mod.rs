@@ -10,19 +10,14 @@
 //!   again, wherever it was interrupted.
 
 mod access;
-mod attempts;
 mod bucket;
 mod change;
 mod delete;
-mod find;
 mod groups;
-pub(crate) mod keys;
 mod password;
 mod policies;
-mod private_file;
 mod root;
 mod rotate;
-mod sealing;
 mod secret;
 mod sessions;
 mod tokens;
@@ -31,18 +26,13 @@ mod users;
 
 use std::sync::Arc;
 
+use crate::attempts::Attempts;
 use crate::local::Local;
 
 pub use access::{KeyInfo, KeyOptions};
-pub(crate) use attempts::{Attempts, LogInPeer};
-pub(crate) use bucket::check_list;
 pub use delete::DeletedGroup;
-pub(crate) use find::{is_root, owner as find_owner, owning_group};
 pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
-pub use private_file::read_private_file;
-pub(crate) use root::{founding_keys, keep_key_of_root, key_of_root};
 pub use rotate::Sealing;
-pub use sealing::SealingKeys;
 pub use secret::{Password, Secret, Token};
 pub use sessions::TokenInfo;
 pub use tokens::Login;

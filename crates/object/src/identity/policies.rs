@@ -3,15 +3,19 @@
 use bytes::Bytes;
 use koine_kv::{Direction, KeyRange, Transaction};
 
+use super::LocalIdentities;
 use super::access::caller_of_key;
 use super::change::change;
-use super::{LocalIdentities, find, keys};
+use crate::accounts::{find, keys};
+use crate::action::Action;
+use crate::caller::{Asker, Caller};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
+use crate::policy::Policy;
 use crate::record::{GroupRecord, HeadRecord, PolicyRecord, UserRecord};
-use crate::rights::{Action, Asker, Caller, Decision, Policy, Rights};
+use crate::rights::{Decision, Rights};
 
 fn no_such_policy(name: &str) -> Error {
     Error::new(ErrorKind::NoSuchPolicy, format!("there is no policy {name:?}"))

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::{Direction, KeyRange, Transaction, View};
+use koine_kv::{Direction, KeyRange, SpaceId, Transaction, View};
 
 use super::change::change;
-use super::find::{ROOT_NAME, keys_of, put_user};
 use super::secret::draw_access_key;
-use super::{LocalIdentities, Password, Secret, keys, password};
+use super::{LocalIdentities, Password, Secret, password};
+use crate::accounts::find::{ROOT_NAME, keys_of, put_user};
+use crate::accounts::{keys, user};
+use crate::caller::ROOT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::local::{Local, RootKey};
 use crate::lookup::Lookup;
 use crate::record::{AccessKeyRecord, KeptSecret, Limits, State, UserRecord};
-use crate::rights::{ROOT, user};
 
 /// Sets root's password. Its record is made when there is none.
 pub(super) fn put_password(txn: &mut Transaction, hash: String, now: Timestamp) -> Result<()> {
@@ -146,5 +147,24 @@ impl LocalIdentities {
         );
         reset.wait()?;
         Ok(made)
+    }
+}
+
+impl Local {
+    /// The root key, when one was set, or made by a reset: the first of root's access keys that is live and for ever.
+    pub fn root_key(&self) -> Result<Option<RootKey>> {
+        key_of_root(self, self.kv().view()?)
+    }
+
+    /// Sets the root key unless there is one; gives the one that stands. Its secret is sealed where the store was given
+    /// sealing keys.
+    pub fn set_root_key_if_absent(&self, key: &RootKey) -> Result<RootKey> {
+        keep_key_of_root(self, key)
+    }
+
+    /// The keys that belong to a store itself and not to its buckets: a store without buckets has no others.
+    pub fn founding_keys() -> Vec<(SpaceId, KeyRange)> {
+        let head = KeyRange::single(crate::keys::catalogue_head());
+        founding_keys().into_iter().chain([head]).map(|range| (CATALOGUE, range)).collect()
     }
 }

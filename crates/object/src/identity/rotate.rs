@@ -12,12 +12,14 @@ use koine_env::Timestamp;
 use koine_kv::{Direction, KeyRange, Transaction, View};
 
 use super::change::change;
-use super::find::keys_of;
-use super::{LocalIdentities, SealingKeys, Secret, keys};
+use super::{LocalIdentities, Secret};
+use crate::accounts::find::keys_of;
+use crate::accounts::keys;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::record::{AccessKeyRecord, KeptSecret, SealingKeyRecord};
+use crate::sealing::SealingKeys;
 
 /// How many secrets are sealed anew in one batch.
 const BATCH: usize = 1000;

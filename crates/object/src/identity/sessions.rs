@@ -9,17 +9,18 @@
 use koine_env::Timestamp;
 use koine_kv::{Direction, KeyRange, Transaction};
 
-use super::attempts::LogInPeer;
 use super::change::change;
-use super::find::{self, keys_of, lasting_user, put_user};
-use super::{LocalIdentities, keys, password};
+use super::{LocalIdentities, password};
+use crate::accounts::find::{self, keys_of, lasting_user, put_user};
+use crate::accounts::keys;
+use crate::attempts::LogInPeer;
+use crate::caller::{Caller, Credential, ROOT};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::local::Local;
 use crate::lookup::{Lookup, read_value};
 use crate::pending::Pending;
 use crate::record::TokenRecord;
-use crate::rights::{Caller, Credential, ROOT};
 
 /// The most tokens of a user; the one that ends first makes room for another.
 pub(super) const TOKENS_MAX: usize = 1_000;
@@ -124,7 +125,7 @@ impl LocalIdentities {
             |_| Ok(()),
             move |txn, scope| {
                 let known = if find::is_root(&name) {
-                    crate::rights::user(txn, ROOT)?.and_then(|record| record.password)
+                    crate::accounts::user(txn, ROOT)?.and_then(|record| record.password)
                 } else {
                     lasting_user(txn, &name)?.1.password
                 };

@@ -6,14 +6,16 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 
 use super::change::change;
-use super::keys::is_name;
-use super::{LocalIdentities, LogInPeer, Token, find, keys, password};
+use super::{LocalIdentities, Token, password};
+use crate::accounts::keys::is_name;
+use crate::accounts::{find, find_user, group, keys, read_id, user};
+use crate::attempts::LogInPeer;
+use crate::caller::{Caller, Credential, Identity, ROOT};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{State, TokenRecord};
-use crate::rights::{Caller, Credential, Identity, ROOT, find_user, group, read_id, user};
 
 /// The longest life of a token.
 const LIFE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);

@@ -1,10 +1,12 @@
 //! How much the buckets of users and groups hold.
 
-use super::{LocalIdentities, find};
+use super::LocalIdentities;
+use crate::accounts::find;
 use crate::count;
 use crate::error::Result;
 use crate::info::BucketUsage;
-use crate::quota::{Holder, sum_of};
+use crate::quota::sum_of;
+use crate::sums::Holder;
 
 /// Whose buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

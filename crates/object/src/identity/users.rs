@@ -7,15 +7,16 @@ use koine_env::Timestamp;
 use koine_kv::Transaction;
 
 use super::change::change;
-use super::find::{self, lasting_user, live_group, page, put_user, take_name};
 use super::groups::check_policies;
-use super::{LocalIdentities, NameQuery, keys, password, sessions};
+use super::{LocalIdentities, NameQuery, password, sessions};
+use crate::accounts::find::{self, lasting_user, live_group, page, put_user, take_name};
+use crate::accounts::{group, keys, read_id, user};
+use crate::caller::{Caller, ROOT};
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
 use crate::lookup::Lookup;
 use crate::pending::Pending;
 use crate::record::{Limits, MembershipRecord, State, UserRecord};
-use crate::rights::{Caller, ROOT, group, read_id, user};
 
 /// Whether a user gets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

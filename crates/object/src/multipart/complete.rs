@@ -11,23 +11,23 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_kv::{Commit, Condition, Direction, KeyRange, Operation, Place, RequestId, Sources, SpaceId, Transaction};
 
-use super::{drop_upload, find_upload};
+use super::drop_upload;
+use crate::action::Action;
 use crate::checksum::{Checksum, ChecksumKind, combine, composite, md5_of_md5s};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::etag::ETag;
-use crate::info::{ObjectInfo, UploadId};
+use crate::ids::UploadId;
+use crate::info::ObjectInfo;
 use crate::keys::{self, OfPart};
-use crate::list::value_of;
 use crate::local::Local;
-use crate::lookup::{find_bucket, find_object};
+use crate::lookup::{find_bucket, find_object, find_upload, value_of};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
+use crate::outcome::{settle, told};
 use crate::pending::Pending;
-use crate::put::{invalid, settle};
 use crate::record::{ObjectAccess, ObjectRecord, PartRecord, UploadRecord, encode_part_table};
-use crate::rename::told;
 use crate::request::{CompleteOptions, CompletedPart, PART_LEN_MIN};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
 impl Local {

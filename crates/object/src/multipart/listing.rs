@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use koine_kv::{Direction, KeyRange, SpaceId, View, after_prefix};
 
-use super::find_upload;
+use crate::action::Action;
 use crate::error::Result;
-use crate::info::UploadId;
+use crate::ids::UploadId;
 use crate::keys::{self, OfPart};
-use crate::list::{common_prefix, value_of};
 use crate::local::Local;
-use crate::lookup::find_space;
+use crate::lookup::{find_space, find_upload, value_of};
 use crate::object_name::ObjectName;
 use crate::record::{PartRecord, UploadRecord};
 use crate::request::{PartPage, UploadPage, UploadQuery};
-use crate::rights::Action;
+use crate::walk::common_prefix;
 
 impl Local {
     pub fn list_parts(&self, name: ObjectName<'_>, upload: UploadId, after: u32, limit: usize) -> Result<PartPage> {

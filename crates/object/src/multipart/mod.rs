@@ -12,21 +12,22 @@ mod part;
 
 use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::{Commit, Condition, KeyRange, Operation, SpaceId, Transaction};
+use koine_kv::{Commit, Condition, KeyRange, Operation, Transaction};
 
+use crate::action::Action;
 use crate::checksum::ChecksumAlgorithm;
 use crate::count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::UploadId;
+use crate::ids::UploadId;
 use crate::keys;
+use crate::limits::{check_headers, check_metadata};
 use crate::local::Local;
-use crate::lookup::{Lookup, find_bucket};
+use crate::lookup::{find_bucket, find_upload};
 use crate::object_name::ObjectName;
 use crate::pending::Pending;
-use crate::put::{check_headers, check_metadata};
 use crate::record::{BucketRecord, UploadRecord};
 use crate::request::UploadOptions;
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
 
 pub(crate) use part::LocalPartWriter;
@@ -71,18 +72,6 @@ impl Local {
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
         run(self, AbortUpload { bucket, key, id: upload })
     }
-}
-
-/// An upload's record; `NoSuchUpload` when it is not there.
-pub(crate) fn find_upload(
-    from: &mut (impl Lookup + ?Sized),
-    space: SpaceId,
-    key: &str,
-    id: UploadId,
-) -> Result<UploadRecord> {
-    let found = from.record(space, &keys::upload(key, id))?;
-    let (_, bytes) = found.ok_or_else(|| Error::no_such_upload(&id))?;
-    UploadRecord::decode(&bytes)
 }
 
 /// The upload goes, with every part that is left; `bytes` are those of all its parts.

@@ -3,25 +3,26 @@
 use bytes::Bytes;
 use koine_kv::{Commit, Payload, Place, Transaction, Version, View};
 
-use super::find_upload;
+use crate::action::Action;
 use crate::body::{Body, Finished};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Digests, Expected, Hasher};
-use crate::copy::{Source, find_source, hash_range, share};
 use crate::count;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::etag::{ETag, EtagKind, ReadCondition};
-use crate::info::{PartInfo, UploadId};
+use crate::ids::UploadId;
+use crate::info::PartInfo;
 use crate::keys::{self, OfPart};
 use crate::local::Local;
-use crate::lookup::{Lookup, find_bucket, find_object, find_space};
+use crate::lookup::{Lookup, find_bucket, find_object, find_space, find_upload};
 use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
-use crate::put::invalid;
 use crate::record::{PartRecord, UploadRecord};
 use crate::request::{BODY_LEN_MAX, ByteRange, PART_NUMBER_MAX, PartOptions};
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
+use crate::source::{Source, find_source, hash_range, share};
 use crate::verb::{Applied, Scope, Verb, run};
-use crate::version::{VersionId, find_object_version};
+use crate::version_id::VersionId;
+use crate::versions::find_object_version;
 
 /// Where a part belongs.
 struct Target {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Objects, Store, owner_alone};
+use crate::attempts::LogInPeer;
+use crate::caller::Caller;
 use crate::calls::IdentityCalls;
 use crate::client::Remote;
 use crate::error::Result;
-use crate::identity::{LocalIdentities, LogInPeer, Login, Password, Sealing, Secret, Token};
+use crate::identity::{LocalIdentities, Login, Password, Sealing, Secret, Token};
 use crate::pending::Pending;
-use crate::rights::Caller;
 
 /// Groups, users, and what they prove themselves with. Cheap to clone.
 #[derive(Clone)]

@@ -21,15 +21,16 @@ use std::sync::Arc;
 
 use koine_kv::Durability;
 
+use crate::action::{Action, StandIns};
+use crate::caller::{Caller, Circumstances};
 use crate::calls::ObjectCalls;
 use crate::client::{Remote, RemoteObjects};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::{BucketInfo, ObjectSummary};
-use crate::list::PAGE;
 use crate::local::Local;
 use crate::pending::Pending;
 use crate::request::{BucketQuery, ListQuery};
-use crate::rights::{Action, Caller, Circumstances, StandIns};
+use crate::walk::PAGE;
 
 pub use self::file::{FileMode, ObjectFile};
 pub use self::identities::Identities;

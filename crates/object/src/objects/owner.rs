@@ -12,8 +12,8 @@ use super::{Objects, Store};
 use crate::bucket::{BucketToReceive, BucketToSend, ReceiveBucket, only_the_owner};
 use crate::collect::{CollectEvent, CollectOptions, Collected};
 use crate::error::Result;
-use crate::identity::SealingKeys;
 use crate::local::{Local, RootKey};
+use crate::sealing::SealingKeys;
 use crate::upgrade::{self, CatalogueUpgrade};
 
 impl Objects {

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::get::LocalReader;
 use crate::info::{ObjectInfo, PartInfo};
 use crate::object_name::{Name, ObjectName};
-use crate::version::VersionId;
+use crate::version_id::VersionId;
 
 impl Objects {
     /// Opens an object as it is now.

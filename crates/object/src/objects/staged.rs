@@ -8,8 +8,7 @@ use crate::body::{Body, Finished};
 use crate::calls::Writing;
 use crate::checksum::Expected;
 use crate::client::{RemoteBody, RemoteWriter};
-use crate::error::Result;
-use crate::put::invalid;
+use crate::error::{Result, invalid};
 use crate::request::StageOptions;
 
 /// A body on its way in. Dropped before `finish`, it leaves nothing.

@@ -19,7 +19,7 @@ use crate::request::{
     PutOptions, RenameOptions, Segment,
 };
 use crate::transaction::LocalTransaction;
-use crate::version::VersionId;
+use crate::version_id::VersionId;
 
 /// Calls that are committed together.
 pub struct Transaction<'a> {

@@ -3,19 +3,20 @@
 use std::fmt;
 
 use super::{Objects, Store};
+use crate::access_list::AccessList;
 use crate::calls::verbs::{self, FinishObject, FinishPart};
 use crate::calls::{Source, Writing};
 use crate::checksum::Expected;
 use crate::client::RemoteWriter;
 use crate::edit::{EditPlace, LocalEditWriter, check_offset};
 use crate::error::{Error, ErrorKind, Result};
-use crate::info::{ObjectInfo, PartInfo, UploadId};
+use crate::ids::UploadId;
+use crate::info::{ObjectInfo, PartInfo};
 use crate::multipart::LocalPartWriter;
 use crate::object_name::{Name, ObjectName};
 use crate::pending::Pending;
 use crate::put::LocalWriter;
 use crate::request::{ComposeOptions, EditOptions, PartOptions, PutOptions, Segment};
-use crate::rights::AccessList;
 
 impl Objects {
     /// Begins to put an object.

@@ -3,13 +3,13 @@
 use koine_env::Timestamp;
 use koine_kv::SpaceId;
 
-use super::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u32, as_u64, missing, unknown};
 use super::index::{IndexRecord, TAG_INDEX, decode_index, encode_indexes};
 use super::object::{TAG_METADATA, TAG_TAG, decode_pair, put_pair};
+use crate::access_list::AccessList;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u32, as_u64, missing, unknown};
 use crate::info::{AccessTimes, Quota};
-use crate::rights::AccessList;
-use crate::version::Versioning;
+use crate::version_id::Versioning;
 
 /// The format of the catalogue and of all records that it leads to: kept for ever. Format 0 made no promise; what it
 /// lacked is told at [`Objects::upgrade`](crate::Objects::upgrade).

@@ -4,8 +4,8 @@ use std::fmt;
 
 use koine_env::Timestamp;
 
-use super::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u64, missing, unknown};
 use crate::error::{Error, Result};
+use crate::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u64, missing, unknown};
 
 /// Fields of newer programs.
 pub(crate) type Kept = Vec<(u64, Vec<u8>)>;

@@ -1,8 +1,8 @@
 //! An index of a bucket, as the bucket's record and those of its snapshots tell of it.
 
-use super::fields::{FieldWriter, Reader, as_text};
 use crate::error::{Error, Result};
-use crate::search::Indexed;
+use crate::fields::{FieldWriter, Reader, as_text};
+use crate::search_query::Indexed;
 
 /// The same field in the records of buckets and snapshots.
 pub(super) const TAG_INDEX: u64 = 11;

@@ -5,7 +5,6 @@
 //! - docs/format-object.md tells the same; changes are made in both.
 
 mod catalogue;
-pub(crate) mod fields;
 mod identity;
 mod index;
 mod object;

@@ -3,13 +3,14 @@
 use koine_env::Timestamp;
 use koine_kv::{RequestId, Version};
 
-use super::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing, put_varint, unknown};
+use crate::access_list::AccessList;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::{Error, Result};
 use crate::etag::ETag;
-use crate::info::{ContentHeaders, ObjectId, ObjectInfo, ObjectSummary, UploadId};
-use crate::rights::AccessList;
-use crate::search::Indexed;
+use crate::fields::{FieldWriter, Fields, Reader, as_text, as_u32, as_u64, missing, put_varint, unknown};
+use crate::ids::{ObjectId, UploadId};
+use crate::info::{ContentHeaders, ObjectInfo, ObjectSummary};
+use crate::search_query::Indexed;
 
 pub(super) const TAG_LAYOUT: u64 = 1;
 const TAG_ID: u64 = 3;

@@ -2,10 +2,10 @@
 
 use koine_env::Timestamp;
 
-use super::fields::{FieldWriter, Fields, as_u64, missing, unknown};
 use super::object::{ObjectRecord, TAG_CREATED, TAG_LAYOUT, TAG_MODIFIED, TAG_OWNER, TAG_VERSION_ID};
 use crate::error::Result;
-use crate::version::VersionId;
+use crate::fields::{FieldWriter, Fields, as_u64, missing, unknown};
+use crate::version_id::VersionId;
 
 /// There are no bytes.
 const LAYOUT_MARKER: u8 = 0;

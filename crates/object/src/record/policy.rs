@@ -2,9 +2,9 @@
 
 use koine_env::Timestamp;
 
-use super::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u64, missing, unknown};
 use super::identity::Kept;
 use crate::error::{Error, Result};
+use crate::fields::{FieldWriter, Fields, Reader, as_text, as_u8, as_u64, missing, unknown};
 
 /// A policy that users and groups name (`p`).
 #[derive(Clone, Debug, PartialEq, Eq)]

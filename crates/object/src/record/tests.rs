@@ -5,15 +5,16 @@ use koine_kv::{RequestId, SpaceId, Version};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::fields::{FieldWriter, Reader, TAG_FREE_MIN, put_varint};
 use super::*;
+use crate::access_list::{AccessList, Grant, Grantee};
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::ErrorKind;
 use crate::etag::{ETag, EtagKind};
-use crate::info::{AccessTimes, ContentHeaders, ObjectId, Quota, UploadId};
-use crate::rights::{AccessList, Grant, Grantee};
-use crate::search::Indexed;
-use crate::version::Versioning;
+use crate::fields::{FieldWriter, Reader, TAG_FREE_MIN, put_varint};
+use crate::ids::{ObjectId, UploadId};
+use crate::info::{AccessTimes, ContentHeaders, Quota};
+use crate::search_query::Indexed;
+use crate::version_id::Versioning;
 
 #[test]
 fn algorithms_have_the_codes_that_they_always_had() {

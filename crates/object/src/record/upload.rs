@@ -2,7 +2,6 @@
 
 use koine_env::Timestamp;
 
-use super::fields::{FieldWriter, Fields, RECORD_VERSION, Reader, as_u64, missing, put_varint, unknown};
 use super::object::{
     TAG_CHECKSUM, TAG_HEADER, TAG_METADATA, algorithm_code, algorithm_of, decode_checksum, decode_header, decode_pair,
     encode_checksums, encode_headers,
@@ -10,7 +9,9 @@ use super::object::{
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::{Error, Result};
 use crate::etag::{ETag, EtagKind};
-use crate::info::{ContentHeaders, PartInfo, UploadId, UploadInfo};
+use crate::fields::{FieldWriter, Fields, RECORD_VERSION, Reader, as_u64, missing, put_varint, unknown};
+use crate::ids::UploadId;
+use crate::info::{ContentHeaders, PartInfo, UploadInfo};
 
 const TAG_CREATED: u64 = 1;
 const TAG_WANTED: u64 = 2;

@@ -4,18 +4,18 @@
 use std::fmt;
 
 use super::Rights;
-use super::action::{Action, Class};
-use super::list::{AccessList, Grant, Grantee};
-use super::policy::{Policy, Request, Says};
-use super::who::{Known, Who, find_group, find_user};
+use super::who::{Known, Who};
+use crate::access_list::{AccessList, Grant, Grantee};
+use crate::accounts::{find_group, find_user, keys as identity_keys};
+use crate::action::{Action, Class};
 use crate::error::{ErrorKind, Result};
-use crate::identity::keys as identity_keys;
-use crate::info::UploadId;
+use crate::ids::UploadId;
 use crate::keys;
-use crate::lookup::{Lookup, find_bucket_to_read, find_object};
-use crate::multipart::find_upload;
+use crate::lookup::{Lookup, find_bucket_to_read, find_object, find_upload};
+use crate::policy::{Policy, Request, Says};
 use crate::record::{BucketRecord, DocumentRecord, HeadRecord, ObjectRecord};
-use crate::version::{VersionId, object_of_version};
+use crate::version_id::VersionId;
+use crate::versions::object_of_version;
 
 /// What an action is on.
 #[derive(Default)]

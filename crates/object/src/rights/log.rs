@@ -9,9 +9,9 @@ use std::fmt::Display;
 
 use tracing::Level;
 
-use super::caller::Caller;
 use super::who::Who;
 use super::{Rights, Rule};
+use crate::caller::Caller;
 
 /// Whether anybody listens.
 fn enabled() -> bool {

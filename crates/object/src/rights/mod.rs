@@ -10,13 +10,10 @@
 //!   rules of the very bucket and object that this version has: never by those of others that took their names since.
 //! - What is refused says so without telling whether the name is there; the log has the rule that refused it.
 
-mod action;
-mod caller;
 mod judge;
-mod list;
 mod log;
 pub(crate) mod ownership;
-mod policy;
+mod reading;
 mod who;
 
 use std::fmt;
@@ -26,28 +23,24 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Transaction, View};
 
+use crate::accounts::find::is_root;
+use crate::accounts::keys as identity_keys;
+use crate::action::{Action, StandIns};
+use crate::caller::{Caller, Circumstances};
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::{is_root, keys as identity_keys};
-use crate::info::UploadId;
+use crate::ids::UploadId;
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::Lookup;
 use crate::object_name::Name;
-use crate::version::VersionId;
+use crate::version_id::VersionId;
 
 use judge::On;
 use who::Who;
 
-pub use action::Action;
-pub use caller::{Asker, Caller, Circumstances, ExpectedOwner, Identity};
-pub(crate) use caller::{Credential, ROOT};
 pub(crate) use judge::principal;
 pub use judge::{Decision, Rule};
-pub use list::{AccessList, GRANTS_MAX, Grant, Grantee};
 pub(crate) use log::{Allowed, Removal};
-pub use policy::POLICY_LEN_MAX;
-pub(crate) use policy::Policy;
-pub(crate) use who::{find_group, find_user, group, read_id, user};
 
 /// Asks, for one call, whether its caller may do each thing that it needs.
 pub(crate) struct Rights<'a> {
@@ -67,10 +60,6 @@ pub(crate) struct Rights<'a> {
     /// What allowed the last thing that was asked for.
     rule: Option<Rule>,
 }
-
-/// Actions that a call of the library asks for, and what a door's call that is made of it asks for instead: as telling
-/// the tags of an object is reading what is known of it, and needs another right.
-pub type StandIns = &'static [(Action, &'static [Action])];
 
 impl<'a> Rights<'a> {
     /// Asks for the caller of `objects`, by what `from` has.

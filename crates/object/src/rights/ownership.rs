@@ -6,18 +6,16 @@
 use bytes::Bytes;
 use koine_kv::Transaction;
 
-use super::caller::{Circumstances, ROOT};
-use super::who::user;
+use crate::accounts::{keys as identity_keys, user};
+use crate::caller::{Caller, Circumstances, ROOT};
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::keys as identity_keys;
 use crate::keys;
 use crate::lookup::{Lookup, find_bucket_to_read};
 use crate::record::BucketRecord;
-use crate::verb::Scope;
 
 /// A bucket that the caller makes: it is the caller's, and its home group's.
-pub(crate) fn of_caller(txn: &mut Transaction, scope: &Scope<'_>, record: BucketRecord) -> Result<BucketRecord> {
-    let owner = scope.caller.user();
+pub(crate) fn of_caller(txn: &mut Transaction, caller: &Caller, record: BucketRecord) -> Result<BucketRecord> {
+    let owner = caller.user();
     let group = if owner == ROOT { ROOT } else { user(txn, owner)?.map_or(ROOT, |user| user.home) };
     Ok(BucketRecord { owner, group, ..record })
 }

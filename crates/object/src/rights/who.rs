@@ -3,13 +3,13 @@
 use koine_env::Timestamp;
 
 use super::Rights;
-use super::caller::{Caller, Credential, ROOT};
-use super::policy::Policy;
+use crate::accounts::{find_group, find_user, group, keys as identity_keys, read_id, user};
+use crate::caller::{Caller, Credential, ROOT};
 use crate::error::{Error, Result};
-use crate::identity::keys as identity_keys;
 use crate::keys;
 use crate::lookup::Lookup;
-use crate::record::{AccessKeyRecord, GroupRecord, MembershipRecord, PolicyRecord, State, TokenRecord, UserRecord};
+use crate::policy::Policy;
+use crate::record::{AccessKeyRecord, MembershipRecord, PolicyRecord, State, TokenRecord, UserRecord};
 
 /// Who a caller is.
 pub(super) enum Who {
@@ -32,39 +32,6 @@ pub(super) struct Known {
     pub policies: Vec<(String, Policy)>,
     /// What the key or token may be used for; `None` for all that the user may.
     pub narrowed: Option<Policy>,
-}
-
-/// A user by name.
-pub(crate) fn find_user(from: &mut dyn Lookup, name: &str) -> Result<Option<(u64, UserRecord)>> {
-    let Some((_, id)) = from.record(keys::CATALOGUE, &identity_keys::user_name(name))? else {
-        return Ok(None);
-    };
-    let id = read_id(&id)?;
-    Ok(user(from, id)?.map(|record| (id, record)))
-}
-
-/// A group by name.
-pub(crate) fn find_group(from: &mut dyn Lookup, name: &str) -> Result<Option<(u64, GroupRecord)>> {
-    let Some((_, id)) = from.record(keys::CATALOGUE, &identity_keys::group_name(name))? else {
-        return Ok(None);
-    };
-    let id = read_id(&id)?;
-    Ok(group(from, id)?.map(|record| (id, record)))
-}
-
-/// An id that is a value.
-pub(crate) fn read_id(bytes: &[u8]) -> Result<u64> {
-    bytes.try_into().map(u64::from_le_bytes).map_err(|_| Error::damaged("an id of the catalogue is not 8 bytes long"))
-}
-
-pub(crate) fn user(from: &mut dyn Lookup, id: u64) -> Result<Option<UserRecord>> {
-    let found = from.record(keys::CATALOGUE, &identity_keys::user(id))?;
-    found.map(|(_, bytes)| UserRecord::decode(&bytes)).transpose()
-}
-
-pub(crate) fn group(from: &mut dyn Lookup, id: u64) -> Result<Option<GroupRecord>> {
-    let found = from.record(keys::CATALOGUE, &identity_keys::group(id))?;
-    found.map(|(_, bytes)| GroupRecord::decode(&bytes)).transpose()
 }
 
 impl Rights<'_> {

@@ -19,15 +19,16 @@ use koine_kv::{Bytes, Error as KvError};
 
 use self::held::Held;
 use self::load::Loads;
+use crate::attempts::LogInPeer;
+use crate::caller::{Caller, Circumstances};
 use crate::calls::errors::below;
 use crate::calls::field::{Field, message, whole};
 use crate::calls::verbs::{Greet, LogInBy, LogOut, WhoAmI};
 use crate::calls::{Call, LoggedIn, PROTOCOL, Proof};
 use crate::error::{Error, ErrorKind, Result};
-use crate::identity::{LogInPeer, Token};
+use crate::identity::Token;
 use crate::objects::Objects;
 use crate::pending::Pending;
-use crate::rights::{Caller, Circumstances};
 
 /// The longest message that is told.
 const TOLD_LEN_MAX: usize = 16 << 20;

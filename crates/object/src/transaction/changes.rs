@@ -17,7 +17,8 @@ use crate::request::{
     PutOptions, RenameOptions, Segment,
 };
 use crate::verb::{Applied, Verb, perform};
-use crate::version::{DeleteVersion, VersionId};
+use crate::version::DeleteVersion;
+use crate::version_id::VersionId;
 
 impl LocalTransaction {
     pub fn put(&mut self, name: ObjectName<'_>, body: &Finished, options: &PutOptions) -> Result<()> {

@@ -11,8 +11,10 @@ mod reads;
 
 use std::thread;
 
-use koine_kv::{ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Commit, ErrorKind as KvErrorKind, RequestId, Version};
-use koine_kv::{Transaction as KvTransaction, pause_before_attempt, request_of_attempt};
+use koine_kv::{
+    ATTEMPTS_MAX, BATCH_OPERATIONS_MAX, Batch, Commit, ErrorKind as KvErrorKind, RequestId,
+    Transaction as KvTransaction, Version, pause_before_attempt, request_of_attempt,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::local::Local;

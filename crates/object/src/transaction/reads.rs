@@ -4,15 +4,16 @@ use bytes::Bytes;
 use koine_kv::{Direction, KeyRange, SpaceId};
 
 use super::LocalTransaction;
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
-use crate::list::{Names, Page};
 use crate::lookup::{find_object, find_space};
 use crate::object_name::ObjectName;
 use crate::record::summary;
 use crate::request::{ByteRange, ListPage, ListQuery};
-use crate::rights::{self, Action, Rights};
+use crate::rights::{self, Rights};
+use crate::walk::{Names, Page};
 
 impl LocalTransaction {
     pub fn head(&mut self, name: ObjectName<'_>) -> Result<Option<ObjectInfo>> {

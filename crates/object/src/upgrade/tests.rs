@@ -4,8 +4,8 @@ use koine_env::{SeededRandom, SystemClock};
 use koine_kv::{Batch, MemoryKv, Operation, Place};
 
 use super::*;
+use crate::accounts::keys as identity_keys;
 use crate::error::ErrorKind;
-use crate::identity::keys as identity_keys;
 use crate::{BucketQuery, CollectOptions, PutOptions, RootKey, UploadOptions, UploadQuery};
 
 fn upgrade(kv: &Arc<dyn Kv>, dry_run: bool) -> Result<Option<CatalogueUpgrade>> {

@@ -5,22 +5,24 @@
 
 use koine_kv::{Commit, SpaceId, Transaction};
 
-use super::find::{Found, Older, newest_older, older_below};
-use super::keep::drop_older;
-use super::{VersionId, find_version, no_such_version};
-use crate::count::{NameCounts, Shard};
+use crate::action::Action;
+use crate::count::NameCounts;
+use crate::counter::Shard;
 use crate::error::Result;
-use crate::info::ObjectId;
+use crate::ids::ObjectId;
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::{Standing, find_bucket, find_object};
 use crate::name;
+use crate::name::drop_older;
 use crate::object_name::ObjectName;
 use crate::pending::Pending;
 use crate::record::{BucketRecord, OlderRecord};
 use crate::request::Deleted;
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
+use crate::version_id::VersionId;
+use crate::versions::{Found, Older, find_version, newest_older, no_such_version, older_below};
 
 impl Local {
     pub fn delete_version(&self, name: ObjectName<'_>, version: VersionId) -> Pending<Deleted> {
@@ -95,7 +97,7 @@ impl DeleteVersion {
         if find_object(txn, space, &self.key)?.is_some() {
             return Ok(false);
         }
-        let newest = super::find::newest_older_number(txn, space, &self.key)?;
+        let newest = crate::versions::newest_older_number(txn, space, &self.key)?;
         Ok(newest == Some(number))
     }
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use koine_kv::{SpaceId, View};
 
-use super::{VersionId, Versions, find_version, no_such_version};
-use crate::error::{Error, ErrorKind, Result};
+use crate::action::Action;
+use crate::error::Result;
 use crate::get::LocalReader;
 use crate::info::ObjectInfo;
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::{Standing, find_space};
 use crate::object_name::ObjectName;
-use crate::rights::Action;
+use crate::version_id::VersionId;
+use crate::versions::find_object_version;
 
 impl Local {
     pub fn get_version(&self, name: ObjectName<'_>, version: VersionId) -> Result<LocalReader> {
@@ -44,21 +45,4 @@ impl Local {
             },
         )
     }
-}
-
-/// The object of a version; an error where there is none.
-pub(crate) fn find_object_version(
-    from: &mut impl Versions,
-    space: SpaceId,
-    key: &str,
-    version: VersionId,
-) -> Result<Standing> {
-    let found = find_version(from, space, key, version)?.ok_or_else(|| no_such_version(key, version))?;
-    found.object().ok_or_else(|| is_marker(key, version))
-}
-
-/// A delete marker has nothing that could be read.
-fn is_marker(key: &str, version: VersionId) -> Error {
-    let message = format!("version {version} of {key:?} is a delete marker, which has no bytes; name another version");
-    Error::new(ErrorKind::InvalidRequest, message)
 }

@@ -10,16 +10,16 @@ use koine_env::Timestamp;
 use koine_kv::{Cursor, Direction, KeyRange, SpaceId, View, after_prefix};
 use std::sync::Arc;
 
-use super::VersionId;
-use super::find::older_null;
+use crate::action::Action;
 use crate::error::Result;
 use crate::info::ObjectSummary;
 use crate::keys;
-use crate::list::{common_prefix, value_of};
 use crate::local::Local;
-use crate::lookup::{find_object, find_space};
+use crate::lookup::{find_object, find_space, value_of};
 use crate::record::OlderRecord;
-use crate::rights::Action;
+use crate::version_id::VersionId;
+use crate::versions::older_null;
+use crate::walk::common_prefix;
 
 /// Which versions are listed.
 #[derive(Clone, Debug, Default)]

@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use koine_kv::{Commit, Transaction};
 
-use super::Versioning;
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys;
 use crate::local::Local;
 use crate::lookup::find_bucket;
 use crate::pending::Pending;
-use crate::rights::{Action, Rights};
+use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb, run};
+use crate::version_id::Versioning;
 
 impl Local {
     pub fn set_versioning(&self, bucket: &str, versioning: Versioning) -> Pending<()> {

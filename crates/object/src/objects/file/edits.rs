@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use koine_kv::{Commit, Transaction};
 
 use crate::edit::{Edit, EditPlace};
-use crate::error::Result;
+use crate::error::{Result, invalid};
 use crate::info::ObjectInfo;
 use crate::local::Local;
 use crate::object_name::ObjectName;
 use crate::objects::{ObjectReader, Objects};
-use crate::put::invalid;
 use crate::request::{EditOptions, StageOptions};
 use crate::rights::Rights;
 use crate::verb::{Applied, Scope, Verb};

@@ -18,15 +18,16 @@ use koine_kv::BATCH_BYTES_MAX;
 use self::edits::Waiting;
 use super::Store;
 use crate::checksum::Expected;
-use crate::error::{Error, ErrorKind, Result};
-use crate::etag::{PutCondition, exists};
-use crate::info::{ObjectId, ObjectInfo};
+use crate::conditions::exists;
+use crate::error::{Error, ErrorKind, Result, invalid};
+use crate::etag::PutCondition;
+use crate::ids::ObjectId;
+use crate::info::ObjectInfo;
 use crate::object_name::ObjectName;
 use crate::objects::{EditWriter, ObjectReader, ObjectWriter, Objects};
-use crate::put::invalid;
 use crate::request::{EditOptions, OBJECT_LEN_MAX, PutOptions};
 use crate::verb::run;
-use crate::version::VersionId;
+use crate::version_id::VersionId;
 
 /// How much is read ahead for reads that are smaller; larger ones go straight to the caller's buffer.
 const READ_AHEAD: usize = 64 << 10;

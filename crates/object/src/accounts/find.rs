@@ -2,38 +2,37 @@
 
 use koine_kv::{Direction, KeyRange, Transaction, View};
 
-use super::keys;
+use crate::accounts::{find_group as group_of, find_user as user_of, keys};
+use crate::caller::ROOT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys::CATALOGUE;
-use crate::list::value_of;
-use crate::lookup::Lookup;
+use crate::lookup::{Lookup, value_of};
 use crate::record::{GroupRecord, State, UserRecord};
-use crate::rights::{ROOT, find_group as group_of, find_user as user_of};
 
 /// How many a page has where its query does not say.
 const PAGE_LEN: usize = 1000;
 
-pub(super) fn no_such_user(name: &str) -> Error {
+pub(crate) fn no_such_user(name: &str) -> Error {
     Error::new(ErrorKind::NoSuchUser, format!("there is no user {name:?}"))
 }
 
-pub(super) fn no_such_group(name: &str) -> Error {
+pub(crate) fn no_such_group(name: &str) -> Error {
     Error::new(ErrorKind::NoSuchGroup, format!("there is no group {name:?}"))
 }
 
 /// A user, whatever its state.
-pub(super) fn user(from: &mut dyn Lookup, name: &str) -> Result<(u64, UserRecord)> {
+pub(crate) fn user(from: &mut dyn Lookup, name: &str) -> Result<(u64, UserRecord)> {
     user_of(from, name)?.ok_or_else(|| no_such_user(name))
 }
 
 /// A user that can be given something: one that is not being deleted.
-pub(super) fn lasting_user(from: &mut dyn Lookup, name: &str) -> Result<(u64, UserRecord)> {
+pub(crate) fn lasting_user(from: &mut dyn Lookup, name: &str) -> Result<(u64, UserRecord)> {
     let (id, record) = user(from, name)?;
     if record.state == State::BeingDeleted { Err(no_such_user(name)) } else { Ok((id, record)) }
 }
 
 /// A group that is not being deleted.
-pub(super) fn live_group(from: &mut dyn Lookup, name: &str) -> Result<(u64, GroupRecord)> {
+pub(crate) fn live_group(from: &mut dyn Lookup, name: &str) -> Result<(u64, GroupRecord)> {
     let found = group_of(from, name)?.filter(|(_, record)| !record.being_deleted);
     found.ok_or_else(|| no_such_group(name))
 }
@@ -44,7 +43,7 @@ pub(crate) fn is_root(name: &str) -> bool {
 }
 
 /// Names root, as a user and as a group. No other can have it.
-pub(super) const ROOT_NAME: &str = "root";
+pub(crate) const ROOT_NAME: &str = "root";
 
 /// A user's or root's id, and its home group, as one that owns.
 pub(crate) fn owner(from: &mut dyn Lookup, name: &str) -> Result<(u64, u64)> {
@@ -61,7 +60,7 @@ pub(crate) fn owning_group(from: &mut dyn Lookup, name: &str) -> Result<u64> {
 }
 
 /// Up to `limit` keys of a range after `after`, with their values.
-pub(super) fn page(
+pub(crate) fn page(
     view: &dyn View,
     prefix: &[u8],
     after: Option<&[u8]>,
@@ -85,7 +84,7 @@ pub(super) fn page(
 }
 
 /// The keys of a range, at most `limit`. That these are the first is a condition.
-pub(super) fn keys_of(txn: &mut Transaction, prefix: &[u8], limit: usize) -> Result<Vec<bytes::Bytes>> {
+pub(crate) fn keys_of(txn: &mut Transaction, prefix: &[u8], limit: usize) -> Result<Vec<bytes::Bytes>> {
     let mut cursor = txn.cursor(CATALOGUE, KeyRange::prefix(prefix.to_vec()), Direction::Forward)?;
     let mut found = Vec::new();
     while found.len() < limit
@@ -97,17 +96,17 @@ pub(super) fn keys_of(txn: &mut Transaction, prefix: &[u8], limit: usize) -> Res
 }
 
 /// Puts a group's record.
-pub(super) fn put_group(txn: &mut Transaction, id: u64, record: &GroupRecord) {
+pub(crate) fn put_group(txn: &mut Transaction, id: u64, record: &GroupRecord) {
     txn.put(CATALOGUE, keys::group(id), bytes::Bytes::from(record.encode()));
 }
 
 /// Puts a user's record.
-pub(super) fn put_user(txn: &mut Transaction, id: u64, record: &UserRecord) {
+pub(crate) fn put_user(txn: &mut Transaction, id: u64, record: &UserRecord) {
     txn.put(CATALOGUE, keys::user(id), bytes::Bytes::from(record.encode()));
 }
 
 /// Gives a name to an id: `AlreadyExists` where it is another's.
-pub(super) fn take_name(txn: &mut Transaction, what: &str, key: bytes::Bytes, name: &str, id: u64) -> Result<()> {
+pub(crate) fn take_name(txn: &mut Transaction, what: &str, key: bytes::Bytes, name: &str, id: u64) -> Result<()> {
     keys::check_name(what, name)?;
     if is_root(name) || txn.stat(CATALOGUE, &key)?.is_some() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("there is a {what} {name:?} already")));

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::condition::Condition;
 use super::pattern::Pattern;
 use super::{POLICY_LEN_MAX, POLICY_SEARCHES_MAX, Policy, Principal, Statement};
+use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rights::Action;
 
 /// The most statements, values and patterns of each list: what is looked at in a request stays small.
 const ITEMS_MAX: usize = 200;

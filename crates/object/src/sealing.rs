@@ -24,8 +24,8 @@ use hmac::{Hmac, Mac};
 use koine_env::Random;
 use sha2::Sha256;
 
-use super::private_file::read_private_file;
 use crate::error::{Error, ErrorKind, Result};
+use crate::private_file::read_private_file;
 use crate::record::KeptSecret;
 
 /// Begins a line of the file; a number and the key follow.
@@ -99,7 +99,7 @@ impl SealingKeys {
     }
 
     /// Reads the file, as it is now. One that is not there has no keys.
-    pub(super) fn read_anew(&mut self) -> Result<()> {
+    pub(crate) fn read_anew(&mut self) -> Result<()> {
         if let Some(path) = &self.file {
             self.keys = read_file(path)?.map_or_else(|| Ok(BTreeMap::new()), |text| parse(&text, path))?;
         }
@@ -172,16 +172,16 @@ impl SealingKeys {
         self.keys.is_empty()
     }
 
-    pub(super) fn newest(&self) -> Option<u32> {
+    pub(crate) fn newest(&self) -> Option<u32> {
         self.keys.keys().next_back().copied()
     }
 
-    pub(super) fn has(&self, number: u32) -> bool {
+    pub(crate) fn has(&self, number: u32) -> bool {
         self.keys.contains_key(&number)
     }
 
     /// Adds a key, unless there is one of this number; it is in the file before it is used.
-    pub(super) fn add(&mut self, number: u32, random: &dyn Random) -> Result<()> {
+    pub(crate) fn add(&mut self, number: u32, random: &dyn Random) -> Result<()> {
         let mut key = [0; 32];
         random.fill(&mut key);
         self.change(|keys| {
@@ -190,7 +190,7 @@ impl SealingKeys {
     }
 
     /// Forgets all keys but one.
-    pub(super) fn keep(&mut self, number: u32) -> Result<()> {
+    pub(crate) fn keep(&mut self, number: u32) -> Result<()> {
         self.change(|keys| keys.retain(|known, _| *known == number))
     }
 
@@ -209,14 +209,14 @@ impl SealingKeys {
     }
 
     /// What tells a wrong file from a damaged record.
-    pub(super) fn check(&self, number: u32) -> Result<[u8; 32]> {
+    pub(crate) fn check(&self, number: u32) -> Result<[u8; 32]> {
         let mac = <Hmac<Sha256> as Mac>::new_from_slice(self.key(number)?);
         let mut mac = mac.map_err(|_| Error::damaged("a sealing key is not 32 bytes long"))?;
         mac.update(CHECKED);
         Ok(mac.finalize().into_bytes().into())
     }
 
-    pub(super) fn seal(&self, number: u32, of: (u64, &str), secret: &[u8], random: &dyn Random) -> Result<KeptSecret> {
+    pub(crate) fn seal(&self, number: u32, of: (u64, &str), secret: &[u8], random: &dyn Random) -> Result<KeptSecret> {
         let mut nonce = [0; 24];
         random.fill(&mut nonce);
         let payload = Payload { msg: secret, aad: &bound_to(number, of) };
@@ -225,7 +225,7 @@ impl SealingKeys {
         Ok(KeptSecret::Sealed { key: number, nonce, ciphertext })
     }
 
-    pub(super) fn open_secret(&self, of: (u64, &str), kept: &KeptSecret) -> Result<Vec<u8>> {
+    pub(crate) fn open_secret(&self, of: (u64, &str), kept: &KeptSecret) -> Result<Vec<u8>> {
         match kept {
             KeptSecret::Plain(secret) => Ok(secret.clone()),
             KeptSecret::Sealed { key, nonce, ciphertext } => {

@@ -177,3 +177,7 @@ actions! {
     /// Looking at users, groups, keys and policies, and changing them.
     Identities = "koine:Identities", Store;
 }
+
+/// Actions that a call of the library asks for, and what a door's call that is made of it asks for instead: as telling
+/// the tags of an object is reading what is known of it, and needs another right.
+pub type StandIns = &'static [(Action, &'static [Action])];

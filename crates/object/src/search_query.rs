@@ -90,3 +90,12 @@ pub struct SearchPage {
     /// `after` of the next page; `None` on the last.
     pub next: Option<(String, String)>,
 }
+
+/// What is known of an index of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexInfo {
+    /// What it is over.
+    pub of: Indexed,
+    /// Whether it is whole. Until then it is kept and not searched; building it was interrupted or goes on.
+    pub whole: bool,
+}

@@ -7,24 +7,21 @@
 //!   without one as much as lies under the prefix, in the memory of one page.
 //! - What is told was read from the object's own record.
 
-mod query;
-
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use koine_kv::{Cursor, Direction, Entry, KeyRange, SpaceId, Version, View, after_prefix};
 
+use crate::action::Action;
 use crate::error::{Error, Result};
 use crate::info::ObjectSummary;
 use crate::keys;
-use crate::list::{Names, value_of};
 use crate::local::Local;
-use crate::lookup::{find_bucket_to_read, read_value};
+use crate::lookup::{find_bucket_to_read, read_value, value_of};
 use crate::record::{IndexRecord, indexed_value, summary};
 use crate::request::ListQuery;
-use crate::rights::Action;
-
-pub use query::{INDEXES_MAX, Indexed, SearchPage, SearchQuery, Wanted};
+use crate::search_query::{Indexed, SearchPage, SearchQuery, Wanted};
+use crate::walk::Names;
 
 impl Local {
     pub fn search(&self, bucket: &str, query: &SearchQuery) -> Result<SearchPage> {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use koine_kv::{Direction, KeyRange, SpaceId, Transaction, Version, View};
 
-use super::VersionId;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::keys;
-use crate::list::Walk;
 use crate::lookup::{Lookup, Standing, find_object};
 use crate::record::{ObjectRecord, OlderRecord};
+use crate::version_id::VersionId;
+use crate::walk::Walk;
 
 /// What is done with a key of a walk, and its value where it is at hand.
 type Each<'a> = &'a mut dyn FnMut(Bytes, Option<Bytes>) -> ControlFlow<()>;
@@ -44,19 +44,19 @@ impl Versions for Transaction {
 }
 
 /// An older version, or a delete marker.
-pub(super) struct Older {
+pub(crate) struct Older {
     pub number: u64,
     pub version: Version,
     pub record: OlderRecord,
 }
 
 /// The number of the newest of the older versions of a name.
-pub(super) fn newest_older_number(from: &mut impl Versions, space: SpaceId, key: &str) -> Result<Option<u64>> {
+pub(crate) fn newest_older_number(from: &mut impl Versions, space: SpaceId, key: &str) -> Result<Option<u64>> {
     edge(from, space, keys::older_of(key), Direction::Forward)
 }
 
 /// The newest of the older versions of a name.
-pub(super) fn newest_older(from: &mut impl Versions, space: SpaceId, key: &str) -> Result<Option<Older>> {
+pub(crate) fn newest_older(from: &mut impl Versions, space: SpaceId, key: &str) -> Result<Option<Older>> {
     match newest_older_number(from, space, key)? {
         Some(number) => older(from, space, key, number),
         None => Ok(None),
@@ -64,7 +64,7 @@ pub(super) fn newest_older(from: &mut impl Versions, space: SpaceId, key: &str) 
 }
 
 /// The newest of those that are older than a number.
-pub(super) fn older_below(from: &mut impl Versions, space: SpaceId, key: &str, number: u64) -> Result<Option<Older>> {
+pub(crate) fn older_below(from: &mut impl Versions, space: SpaceId, key: &str, number: u64) -> Result<Option<Older>> {
     let KeyRange { end, .. } = keys::older_of(key);
     let after = KeyRange::single(keys::older(key, number)).end;
     let range = KeyRange { start: after.unwrap_or_default(), end };
@@ -75,7 +75,7 @@ pub(super) fn older_below(from: &mut impl Versions, space: SpaceId, key: &str, n
 }
 
 /// The older version of a number.
-pub(super) fn older(
+pub(crate) fn older(
     from: &mut (impl Lookup + ?Sized),
     space: SpaceId,
     key: &str,
@@ -89,7 +89,7 @@ pub(super) fn older(
 
 /// The older version that is `null`. It is the newest or the oldest of them unless versions were suspended for a while
 /// and enabled again, so that the others are looked at last.
-pub(super) fn older_null(from: &mut impl Versions, space: SpaceId, key: &str) -> Result<Option<Older>> {
+pub(crate) fn older_null(from: &mut impl Versions, space: SpaceId, key: &str) -> Result<Option<Older>> {
     let Some(newest) = newest_older(from, space, key)? else {
         return Ok(None);
     };
@@ -219,4 +219,25 @@ pub(crate) fn object_of_version(
         OlderRecord::Object(record) => Some(record),
         OlderRecord::Marker(_) => None,
     }))
+}
+
+/// The object of a version; an error where there is none.
+pub(crate) fn find_object_version(
+    from: &mut impl Versions,
+    space: SpaceId,
+    key: &str,
+    version: VersionId,
+) -> Result<Standing> {
+    let found = find_version(from, space, key, version)?.ok_or_else(|| no_such_version(key, version))?;
+    found.object().ok_or_else(|| is_marker(key, version))
+}
+
+/// A delete marker has nothing that could be read.
+fn is_marker(key: &str, version: VersionId) -> Error {
+    let message = format!("version {version} of {key:?} is a delete marker, which has no bytes; name another version");
+    Error::new(ErrorKind::InvalidRequest, message)
+}
+
+pub(crate) fn no_such_version(key: &str, version: VersionId) -> Error {
+    Error::new(ErrorKind::NoSuchVersion, format!("the object {key:?} has no version {version}; see its versions"))
 }

@@ -3,7 +3,7 @@
 //! Invariant: a list gives and never takes; what it does not know it refuses.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::fields::Reader;
+use crate::fields::Reader;
 
 /// The most grants of one list, as on AWS.
 pub const GRANTS_MAX: usize = 100;

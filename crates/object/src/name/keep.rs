@@ -8,17 +8,17 @@
 use bytes::Bytes;
 use koine_kv::{Condition, Operation, Place, SpaceId, Transaction};
 
-use super::find::{newest_older_number, older_null};
-use super::{VersionId, Versioning};
-use crate::copy::share;
 use crate::count::NameCounts;
 use crate::error::Result;
-use crate::info::ObjectId;
+use crate::ids::ObjectId;
 use crate::keys;
 use crate::lookup::Standing;
 use crate::record::{BucketRecord, MarkerRecord, ObjectRecord, OlderRecord};
 use crate::request::ByteRange;
+use crate::source::share;
 use crate::verb::Scope;
+use crate::version_id::{VersionId, Versioning};
+use crate::versions::{newest_older_number, older_null};
 
 /// What becomes of the bytes of the object that stood under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ fn after(last: u64, time: u64) -> u64 {
 }
 
 /// Takes away an older version, with what lies under its id.
-pub(super) fn drop_older(txn: &mut Transaction, space: SpaceId, key: &str, number: u64, record: &OlderRecord) {
+pub(crate) fn drop_older(txn: &mut Transaction, space: SpaceId, key: &str, number: u64, record: &OlderRecord) {
     txn.delete(space, keys::older(key, number));
     if let OlderRecord::Object(record) = record {
         crate::name::delete_content(txn, space, record);
