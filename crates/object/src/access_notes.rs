@@ -27,7 +27,7 @@ const KNOWN_MAX: usize = 4_096;
 const PARTS: usize = 16;
 
 /// An object of any bucket.
-pub(crate) type Whose = (SpaceId, ObjectId);
+pub(crate) type ObjectPlace = (SpaceId, ObjectId);
 
 /// A read that is not written down.
 #[derive(Clone, Copy)]
@@ -39,8 +39,8 @@ pub(crate) struct Noted {
 
 #[derive(Default)]
 pub(crate) struct Part {
-    pub noted: HashMap<Whose, Noted>,
-    pub known: HashMap<Whose, Timestamp>,
+    pub noted: HashMap<ObjectPlace, Noted>,
+    pub known: HashMap<ObjectPlace, Timestamp>,
 }
 
 /// The reads of a store by this process.
@@ -70,18 +70,18 @@ pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Reads {
     /// Where what is known of an object is.
-    pub fn part(&self, whose: Whose) -> Option<MutexGuard<'_, Part>> {
-        let part = self.parts.get((whose.1.0 % PARTS as u64) as usize)?;
+    pub fn part(&self, place: ObjectPlace) -> Option<MutexGuard<'_, Part>> {
+        let part = self.parts.get((place.1.0 % PARTS as u64) as usize)?;
         Some(held(part))
     }
 
     /// Notes a read.
-    pub fn note(&self, whose: Whose, changed: Timestamp, now: Timestamp) {
-        let Some(mut part) = self.part(whose) else { return };
-        if part.known.get(&whose).is_some_and(|known| !is_due(Some(*known), changed, now)) {
+    pub fn note(&self, place: ObjectPlace, changed: Timestamp, now: Timestamp) {
+        let Some(mut part) = self.part(place) else { return };
+        if part.known.get(&place).is_some_and(|known| !is_due(Some(*known), changed, now)) {
             return;
         }
-        let is_first = part.noted.insert(whose, Noted { at: now, changed }).is_none();
+        let is_first = part.noted.insert(place, Noted { at: now, changed }).is_none();
         drop(part);
         let before =
             if is_first { self.noted.fetch_add(1, Ordering::Relaxed) } else { self.noted.load(Ordering::Relaxed) };
@@ -94,18 +94,18 @@ impl Reads {
     }
 
     /// All that is to be written down.
-    pub fn take(&self) -> Vec<(Whose, Noted)> {
+    pub fn take(&self) -> Vec<(ObjectPlace, Noted)> {
         self.noted.store(0, Ordering::Relaxed);
         self.parts.iter().flat_map(|part| std::mem::take(&mut held(part).noted)).collect()
     }
 
     /// A time was written down.
-    pub fn know(&self, whose: Whose, stands: Timestamp) {
-        if let Some(mut part) = self.part(whose) {
+    pub fn know(&self, place: ObjectPlace, stands: Timestamp) {
+        if let Some(mut part) = self.part(place) {
             if part.known.len() >= KNOWN_MAX {
                 part.known.clear();
             }
-            part.known.insert(whose, stands);
+            part.known.insert(place, stands);
         }
     }
 

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use koine_env::Timestamp;
 use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, View};
 
-use crate::access_notes::{Noted, Whose, held, is_due};
+use crate::access_notes::{Noted, ObjectPlace, held, is_due};
 use crate::error::{Error, Result};
 use crate::info::AccessTimes;
 use crate::keys;
@@ -47,7 +47,7 @@ impl Local {
                 batch = batch.put(*space, keys::access_time(*id), time);
             }
             match self.kv().commit(batch, Durability::Memory) {
-                Ok(_) => due.iter().for_each(|(whose, noted)| self.reads().know(*whose, noted.at)),
+                Ok(_) => due.iter().for_each(|(place, noted)| self.reads().know(*place, noted.at)),
                 // One of them is gone: the others are tried without it.
                 Err(error) if error.kind() == KvErrorKind::Refused => continue,
                 Err(error) => return Err(error.into()),
@@ -72,11 +72,11 @@ impl Local {
     pub(crate) fn write_due_access_times(&self) {
         if self.reads().due.load(Ordering::Relaxed) && !self.reads().writing.swap(true, Ordering::AcqRel) {
             self.reads().due.store(false, Ordering::Relaxed);
-            let objects = self.clone();
+            let local = self.clone();
             let write = move || {
                 // What cannot be written is lost, as in a crash; the next read notes it again.
-                drop(objects.write_access_times());
-                objects.reads().writing.store(false, Ordering::Release);
+                drop(local.write_access_times());
+                local.reads().writing.store(false, Ordering::Release);
             };
             if thread::Builder::new().name("access-times".to_owned()).spawn(write).is_err() {
                 self.reads().writing.store(false, Ordering::Release);
@@ -103,24 +103,24 @@ impl Local {
 }
 
 /// Those of what was noted that are to be written: of objects that are there, and not as good as what stands.
-fn due(objects: &Local, noted: &mut Vec<(Whose, Noted)>) -> Result<Vec<(Whose, Noted)>> {
-    let view = objects.kv().view()?;
+fn due(local: &Local, noted: &mut Vec<(ObjectPlace, Noted)>) -> Result<Vec<(ObjectPlace, Noted)>> {
+    let view = local.kv().view()?;
     // Those that are left out are not looked at again.
     let all = std::mem::take(noted);
-    for (whose, read) in all {
-        let (space, id) = whose;
+    for (place, read) in all {
+        let (space, id) = place;
         if view.stat(space, &keys::data(id))?.is_none() {
             continue;
         }
-        match read_time(view.as_ref(), whose)? {
-            Some(stands) if !is_due(Some(stands), read.changed, read.at) => objects.reads().know(whose, stands),
-            _ => noted.push((whose, read)),
+        match read_time(view.as_ref(), place)? {
+            Some(stands) if !is_due(Some(stands), read.changed, read.at) => local.reads().know(place, stands),
+            _ => noted.push((place, read)),
         }
     }
     Ok(noted.clone())
 }
 
-fn read_time(view: &dyn View, (space, id): Whose) -> Result<Option<Timestamp>> {
+fn read_time(view: &dyn View, (space, id): ObjectPlace) -> Result<Option<Timestamp>> {
     let key = keys::access_time(id);
     let Some((_, bytes)) = read_value(view, space, &key)? else {
         return Ok(None);

@@ -23,7 +23,7 @@ use crate::pending::Pending;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::request::{AttributeChange, EditOptions, MetadataChange};
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn set_attributes(
@@ -128,35 +128,35 @@ impl Verb for SetAttributes {
         rights.object(Action::PutObject, bucket, key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let bucket = find_bucket(txn, &self.name.bucket)?;
-        let standing = find_object(txn, bucket.space, &self.name.key)?;
-        if let Some(standing) = made_by(standing.as_ref(), self.options.request) {
-            return Ok(Applied::Done(info(standing, &self.name)));
+        let current = find_object(txn, bucket.space, &self.name.key)?;
+        if let Some(current) = made_by(current.as_ref(), self.options.request) {
+            return Ok(Applied::Done(info(current, &self.name)));
         }
-        if let Err(error) = check(&self.options, self.name.as_name(), standing.as_ref()) {
-            return Ok(Applied::Doubtful(never(bucket.space, &self.name.key), error));
+        if let Err(error) = check(&self.options, self.name.as_name(), current.as_ref()) {
+            return Ok(Applied::MaybeReplayed(never(bucket.space, &self.name.key), error));
         }
-        let standing = standing.ok_or_else(|| Error::no_such_key(&self.name.bucket, &self.name.key))?;
-        let mut record = standing.record.clone();
+        let current = current.ok_or_else(|| Error::no_such_key(&self.name.bucket, &self.name.key))?;
+        let mut record = current.record.clone();
         self.change.apply(&mut record)?;
-        record.changed = scope.now;
+        record.changed = context.now;
         record.request = self.options.request.or(record.request);
         if let Some(accessed) = self.change.accessed {
             check_kept(&bucket, &self.name)?;
-            let time = accessed.min(scope.now).0.to_le_bytes();
+            let time = accessed.min(context.now).0.to_le_bytes();
             txn.put(bucket.space, keys::access_time(record.id), Bytes::copy_from_slice(&time));
             self.accessed = Some((bucket.space, record.id));
         }
-        name::amend(txn, &bucket, &self.name.key, &standing, &record);
+        name::amend(txn, &bucket, &self.name.key, &current, &record);
         self.record = Some(record);
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
         if let Some((space, id)) = self.accessed {
-            objects.reads().forget(space, id);
+            local.reads().forget(space, id);
         }
-        told(objects, &self.name, self.record, commit)
+        told(local, &self.name, self.record, commit)
     }
 }

@@ -33,7 +33,7 @@ use crate::pending::Pending;
 use crate::record::BucketRecord;
 use crate::request::{BucketPage, BucketQuery};
 use crate::rights::{Rights, ownership};
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 use crate::version_id::Versioning;
 
 impl Local {
@@ -157,12 +157,12 @@ fn info(name: String, record: &BucketRecord) -> BucketInfo {
 }
 
 /// A bucket can be made only where none has its name.
-fn check_absent(txn: &mut Transaction, scope: &Scope<'_>, bucket: &str) -> Result<()> {
+fn check_absent(txn: &mut Transaction, context: &CommandContext<'_>, bucket: &str) -> Result<()> {
     let record = match find_bucket(txn, bucket) {
         Err(error) if error.kind() == ErrorKind::NoSuchBucket => return Ok(()),
         found => found?,
     };
-    if !scope.caller.is_owner() && record.owner != scope.caller.user() {
+    if !context.caller.is_owner() && record.owner != context.caller.user() {
         let message = format!("the bucket {bucket:?} exists already and is somebody else's");
         return Err(Error::new(ErrorKind::BucketAlreadyExists, message));
     }
@@ -180,8 +180,8 @@ pub(crate) fn drop_snapshots(txn: &mut Transaction, bucket: &BucketRecord) -> Re
 }
 
 /// An id for the space of a bucket or a snapshot; the operation that makes it is refused where it is taken.
-fn draw_space(scope: &Scope<'_>) -> SpaceId {
-    SpaceId(scope.draw_u64() | keys::BUCKET_SPACE_MIN)
+fn draw_space(context: &CommandContext<'_>) -> SpaceId {
+    SpaceId(context.draw_u64() | keys::BUCKET_SPACE_MIN)
 }
 
 struct CreateBucket {
@@ -198,10 +198,10 @@ impl Verb for CreateBucket {
         rights.bucket(Action::CreateBucket, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
-        check_absent(txn, scope, &self.bucket)?;
-        self.space = draw_space(scope);
-        let record = ownership::of_caller(txn, scope.caller, BucketRecord::new(self.space, self.created))?;
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<BucketInfo>> {
+        check_absent(txn, context, &self.bucket)?;
+        self.space = draw_space(context);
+        let record = ownership::of_caller(txn, context.caller, BucketRecord::new(self.space, self.created))?;
         txn.then(Operation::CreateSpace { space: self.space });
         ownership::put_bucket(txn, &self.bucket, &record);
         Ok(Applied::Changed)
@@ -226,7 +226,7 @@ impl Verb for DeleteBucket {
         if self.snapshots { rights.bucket(Action::Snapshot, &self.bucket) } else { Ok(()) }
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<()>> {
         let record = find_bucket(txn, &self.bucket)?;
         let space = record.space;
         let names = KeyRange::prefix(keys::names_prefix(""));
@@ -244,7 +244,7 @@ impl Verb for DeleteBucket {
         drop_snapshots(txn, &record)?;
         ownership::delete_bucket(txn, &self.bucket, &record);
         txn.then(Operation::DropSpace { space });
-        scope.removes(|| format!("the bucket {}", self.bucket));
+        context.removes(|| format!("the bucket {}", self.bucket));
         Ok(Applied::Changed)
     }
 

@@ -3,12 +3,12 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::{PutCondition, ReadCondition};
 use crate::info::ObjectInfo;
-use crate::lookup::Standing;
+use crate::lookup::CurrentObject;
 use crate::object_name::ObjectName;
 
 impl PutCondition {
     /// `PreconditionFailed` where it does not hold of what is there; `NoSuchKey` where something has to be there.
-    pub(crate) fn check(&self, name: ObjectName<'_>, there: Option<&Standing>) -> Result<()> {
+    pub(crate) fn check(&self, name: ObjectName<'_>, there: Option<&CurrentObject>) -> Result<()> {
         let ObjectName { bucket, key } = name;
         if self.if_absent && there.is_some() {
             return Err(exists(name));

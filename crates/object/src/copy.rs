@@ -13,7 +13,7 @@ use crate::info::ObjectInfo;
 use crate::keys;
 use crate::limits::{check_headers, check_metadata, check_tags};
 use crate::local::Local;
-use crate::lookup::{Standing, find_bucket, find_object};
+use crate::lookup::{CurrentObject, find_bucket, find_object};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
 use crate::outcome::settle;
@@ -22,7 +22,7 @@ use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions};
 use crate::rights::Rights;
 use crate::source::{find_source, hash_range, share};
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn copy(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: CopyOptions) -> Pending<ObjectInfo> {
@@ -70,24 +70,24 @@ impl Copy {
         Copy { from, to, options, computed: None, record: None }
     }
 
-    fn compute_checksum(&mut self, objects: &Local) -> Result<()> {
+    fn compute_checksum(&mut self, local: &Local) -> Result<()> {
         let Some(algorithm) = self.options.checksum else {
             return Ok(());
         };
         let Copy { from, options, .. } = self;
-        let computed = objects.read(
+        let computed = local.read(
             |rights| rights.read_source(from, options.source_version),
             |view| {
                 let source =
                     find_source(view, (&from.bucket, &from.key), options.source_version, &options.source_condition)?;
-                let record = &source.standing.record;
+                let record = &source.current.record;
                 if has_full(&record.checksums, algorithm).is_some() {
                     return Ok(None);
                 }
                 let range = ByteRange { offset: 0, length: record.size };
                 let digests =
                     hash_range(view.as_ref(), source.space, record.id, range, Hasher::new(false, [algorithm]))?;
-                Ok(digests.checksums.into_iter().next().map(|checksum| (source.standing.version, checksum)))
+                Ok(digests.checksums.into_iter().next().map(|checksum| (source.current.version, checksum)))
             },
         )?;
         self.computed = computed;
@@ -104,7 +104,7 @@ impl Copy {
         rights.object(Action::PutObjectTagging, &self.to.bucket, &self.to.key)
     }
 
-    fn checksums(&self, source: &Standing) -> Result<Vec<Checksum>> {
+    fn checksums(&self, source: &CurrentObject) -> Result<Vec<Checksum>> {
         let Some(algorithm) = self.options.checksum else {
             return Ok(source.record.checksums.clone());
         };
@@ -117,23 +117,23 @@ impl Copy {
         }
     }
 
-    fn record_from(&self, source: &Standing, scope: &Scope<'_>) -> Result<ObjectRecord> {
+    fn record_from(&self, source: &CurrentObject, context: &CommandContext<'_>) -> Result<ObjectRecord> {
         let (headers, metadata) = match &self.options.metadata {
             CopiedMetadata::Copy => (source.record.headers.clone(), source.record.metadata.clone()),
             CopiedMetadata::Replace { headers, metadata } => (headers.clone(), metadata.clone()),
         };
         Ok(ObjectRecord {
-            id: scope.draw_id(),
+            id: context.draw_id(),
             mode: source.record.mode,
             checksums: self.checksums(source)?,
             headers,
             metadata,
-            access: ObjectAccess { owner: scope.caller.user(), ..ObjectAccess::default() },
+            access: ObjectAccess { owner: context.caller.user(), ..ObjectAccess::default() },
             tags: self.options.tags.clone().unwrap_or_else(|| source.record.tags.clone()),
             posix_owner: source.record.posix_owner,
             request: self.options.request,
             kept: source.record.kept.clone(),
-            ..ObjectRecord::new(source.record.size, source.record.etag.clone(), scope.now)
+            ..ObjectRecord::new(source.record.size, source.record.etag.clone(), context.now)
         })
     }
 }
@@ -158,7 +158,7 @@ impl Verb for Copy {
         Ok(())
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let bucket = find_bucket(txn, &self.to.bucket)?;
         let space = bucket.space;
         let there = find_object(txn, space, &self.to.key)?;
@@ -174,26 +174,26 @@ impl Verb for Copy {
             self.options.source_version,
             &self.options.source_condition,
         )?;
-        let has_tags = self.options.tags.is_none() && !source.standing.record.tags.is_empty();
+        let has_tags = self.options.tags.is_none() && !source.current.record.tags.is_empty();
         if has_tags {
-            scope.may(txn, |rights| self.needs_of_tags(rights))?;
+            context.may(txn, |rights| self.needs_of_tags(rights))?;
         }
-        let record = self.record.insert(self.record_from(&source.standing, scope)?);
+        let record = self.record.insert(self.record_from(&source.current, context)?);
         if let Err(error) = self.options.condition.check(self.to.as_name(), there.as_ref()) {
-            return Ok(Applied::Doubtful(never(space, &self.to.key), error));
+            return Ok(Applied::MaybeReplayed(never(space, &self.to.key), error));
         }
         let data = keys::data(record.id);
         let range = ByteRange { offset: 0, length: record.size };
-        let from = Place::new(source.space, keys::data(source.standing.record.id));
+        let from = Place::new(source.space, keys::data(source.current.record.id));
         txn.when(Condition::Absent { space, key: data.clone() });
         // The data is shared before what stands under the target's name goes: that may be the source.
         txn.then(share(from, range, Place::new(space, data)));
-        name::set(txn, scope, &bucket, &self.to.key, there.as_ref(), Some(record))?;
+        name::set(txn, context, &bucket, &self.to.key, there.as_ref(), Some(record))?;
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
         let record = self.record.ok_or_else(|| Error::new(ErrorKind::Conflict, "a copy ended before it began"))?;
-        settle(objects, &self.to.bucket, self.to.key, record, commit)
+        settle(local, &self.to.bucket, self.to.key, record, commit)
     }
 }

@@ -8,14 +8,14 @@ use crate::action::Action;
 use crate::error::{Result, invalid};
 use crate::keys;
 use crate::local::Local;
-use crate::lookup::{Standing, find_bucket, find_object};
+use crate::lookup::{CurrentObject, find_bucket, find_object};
 use crate::name;
 use crate::object_name::ObjectName;
 use crate::pending::Pending;
 use crate::record::BucketRecord;
 use crate::request::{DELETE_MANY_MAX, DeleteOptions, Deleted};
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn delete(&self, bucket: &str, key: &str, options: DeleteOptions) -> Pending<Deleted> {
@@ -70,13 +70,13 @@ impl Verb for Delete {
         rights.object(Action::DeleteObject, &self.bucket, &self.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Deleted>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<Deleted>> {
         let bucket = find_bucket(txn, &self.bucket)?;
-        let standing = find_object(txn, bucket.space, &self.key)?;
-        self.options.condition.check(ObjectName::new(&self.bucket, &self.key), standing.as_ref())?;
-        self.deleted = delete(txn, scope, (&bucket, &self.key), standing.as_ref())?;
+        let current = find_object(txn, bucket.space, &self.key)?;
+        self.options.condition.check(ObjectName::new(&self.bucket, &self.key), current.as_ref())?;
+        self.deleted = delete(txn, context, (&bucket, &self.key), current.as_ref())?;
         if self.deleted.existed {
-            scope.removes(|| format!("the object {}/{}", self.bucket, self.key));
+            context.removes(|| format!("the object {}/{}", self.bucket, self.key));
         }
         Ok(if self.deleted.changed() { Applied::Changed } else { Applied::Done(self.deleted) })
     }
@@ -89,11 +89,11 @@ impl Verb for Delete {
 /// Takes a name away, whether anything stands under it or not: a bucket that keeps versions gets a marker.
 fn delete(
     txn: &mut Transaction,
-    scope: &Scope<'_>,
+    context: &CommandContext<'_>,
     (bucket, key): (&BucketRecord, &str),
-    old: Option<&Standing>,
+    old: Option<&CurrentObject>,
 ) -> Result<Deleted> {
-    let marker = name::set(txn, scope, bucket, key, old, None)?;
+    let marker = name::set(txn, context, bucket, key, old, None)?;
     Ok(Deleted { existed: old.is_some(), marker: marker.is_some(), version: marker })
 }
 
@@ -113,21 +113,22 @@ impl Verb for DeleteMany {
         Ok(())
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Self::Outcome>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<Self::Outcome>> {
         let bucket = find_bucket(txn, &self.bucket)?;
-        let mut found: HashMap<&str, Result<Option<Standing>>> = HashMap::new();
+        let mut found: HashMap<&str, Result<Option<CurrentObject>>> = HashMap::new();
         for key in &self.keys {
             if found.contains_key(key.as_str()) {
                 continue;
             }
-            let may =
-                |txn: &mut Transaction| scope.may(txn, |rights| rights.object(Action::DeleteObject, &self.bucket, key));
+            let may = |txn: &mut Transaction| {
+                context.may(txn, |rights| rights.object(Action::DeleteObject, &self.bucket, key))
+            };
             let one = keys::check_object_key(key).and_then(|()| may(txn));
-            let standing = one.and_then(|()| find_object(txn, bucket.space, key));
-            if matches!(standing, Ok(Some(_))) {
-                scope.removes(|| format!("the object {}/{key}", self.bucket));
+            let current = one.and_then(|()| find_object(txn, bucket.space, key));
+            if matches!(current, Ok(Some(_))) {
+                context.removes(|| format!("the object {}/{key}", self.bucket));
             }
-            found.insert(key, standing);
+            found.insert(key, current);
         }
         let mut outcomes: HashMap<&str, Result<Deleted>> = HashMap::new();
         for key in &self.keys {
@@ -135,7 +136,7 @@ impl Verb for DeleteMany {
                 continue; // given twice, and deleted already
             };
             let outcome = match found {
-                Ok(old) => Ok(delete(txn, scope, (&bucket, key), old.as_ref())?),
+                Ok(old) => Ok(delete(txn, context, (&bucket, key), old.as_ref())?),
                 Err(error) => Err(error),
             };
             outcomes.insert(key, outcome);

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
 use crate::keys;
 use crate::local::Local;
-use crate::lookup::{Standing, find_bucket_to_read, find_object, read_value};
+use crate::lookup::{CurrentObject, find_bucket_to_read, find_object, read_value};
 use crate::object_name::{Name, ObjectName};
 use crate::record::{BucketRecord, decode_part_table};
 use crate::rights::Rights;
@@ -24,17 +24,17 @@ use crate::version_id::VersionId;
 impl Local {
     pub fn get(&self, bucket: &str, key: &str) -> Result<LocalReader> {
         let name = ObjectName::new(bucket, key);
-        let reader = self.find(bucket, key, |view, bucket, standing| {
-            self.was_read(bucket, &standing.record);
-            Ok(LocalReader::new(Arc::clone(view), bucket.space, key, standing))
+        let reader = self.find(bucket, key, |view, bucket, current| {
+            self.was_read(bucket, &current.record);
+            Ok(LocalReader::new(Arc::clone(view), bucket.space, key, current))
         })?;
         Ok(reader.asked_as(self, Action::GetObject, name, None))
     }
 
     pub fn head(&self, bucket: &str, key: &str) -> Result<ObjectInfo> {
-        self.find(bucket, key, |view, bucket, standing| {
-            let accessed = self.last_read(view, bucket, &standing.record)?;
-            Ok(ObjectInfo { accessed, ..standing.record.into_info(key.to_owned(), standing.version) })
+        self.find(bucket, key, |view, bucket, current| {
+            let accessed = self.last_read(view, bucket, &current.record)?;
+            Ok(ObjectInfo { accessed, ..current.record.into_info(key.to_owned(), current.version) })
         })
     }
 
@@ -42,14 +42,14 @@ impl Local {
         &self,
         bucket: &str,
         key: &str,
-        tell: impl Fn(&Arc<dyn View>, &BucketRecord, Standing) -> Result<T>,
+        tell: impl Fn(&Arc<dyn View>, &BucketRecord, CurrentObject) -> Result<T>,
     ) -> Result<T> {
         self.read(
             |rights| rights.object(Action::GetObject, bucket, key),
             |view| {
                 let record = find_bucket_to_read(view, bucket)?;
-                let standing = find_object(view, record.space, key_or_absent(key)?)?;
-                tell(view, &record, standing.ok_or_else(|| Error::no_such_key(bucket, key))?)
+                let current = find_object(view, record.space, key_or_absent(key)?)?;
+                tell(view, &record, current.ok_or_else(|| Error::no_such_key(bucket, key))?)
             },
         )
     }
@@ -102,9 +102,9 @@ impl Asking {
 
 impl LocalReader {
     /// Of what was found in a view.
-    pub fn new(view: Arc<dyn View>, space: SpaceId, key: &str, standing: Standing) -> Self {
-        let data = keys::data(standing.record.id);
-        let info = standing.record.into_info(key.to_owned(), standing.version);
+    pub fn new(view: Arc<dyn View>, space: SpaceId, key: &str, current: CurrentObject) -> Self {
+        let data = keys::data(current.record.id);
+        let info = current.record.into_info(key.to_owned(), current.version);
         LocalReader { view, space, data, info, asking: None }
     }
 

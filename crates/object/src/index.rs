@@ -14,7 +14,7 @@ use koine_kv::{Direction, KeyRange, Transaction};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys;
-use crate::lookup::{Standing, value_of};
+use crate::lookup::{CurrentObject, value_of};
 use crate::record::{BucketRecord, ObjectRecord, indexed_value};
 
 /// The most entries that a prefix moves in one commit.
@@ -25,7 +25,7 @@ pub(crate) fn name_changed(
     txn: &mut Transaction,
     bucket: &BucketRecord,
     key: &str,
-    old: Option<&Standing>,
+    old: Option<&CurrentObject>,
     new: Option<&ObjectRecord>,
 ) {
     for index in &bucket.indexes {

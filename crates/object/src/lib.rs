@@ -41,7 +41,7 @@ mod get;
 mod identity;
 mod ids;
 mod index;
-mod index_calls;
+mod indexing;
 mod info;
 mod keys;
 mod limits;
@@ -53,6 +53,7 @@ mod name;
 mod object_name;
 mod objects;
 mod outcome;
+mod owners;
 mod pending;
 mod policy;
 mod prefix;
@@ -96,6 +97,7 @@ pub use objects::{
     BodyWriter, EditWriter, FileMode, Identities, ObjectFile, ObjectReader, ObjectWriter, Objects, PartWriter, Pinned,
     StagedBody, Transaction,
 };
+pub use owners::{DeletedGroup, Whose};
 pub use pending::Pending;
 pub use request::{
     AttributeChange, BODY_LEN_MAX, BucketChange, BucketPage, BucketQuery, ByteRange, COMPOSE_SEGMENTS_MAX,
@@ -111,8 +113,8 @@ pub use access_list::{AccessList, GRANTS_MAX, Grant, Grantee};
 pub use action::{Action, StandIns};
 pub use caller::{Asker, Caller, Circumstances, ExpectedOwner, Identity};
 pub use identity::{
-    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, Login, NameQuery, Password, Sealing, Secret,
-    Token, TokenInfo, UserChange, UserInfo, UserPage, UserQuery, UserState, Whose,
+    GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, Login, NameQuery, Password, Sealing, Secret, Token,
+    TokenInfo, UserChange, UserInfo, UserPage, UserQuery, UserState,
 };
 pub use ids::{ObjectId, UploadId};
 pub use policy::POLICY_LEN_MAX;

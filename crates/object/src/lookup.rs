@@ -96,17 +96,21 @@ pub(crate) fn find_space(from: &mut (impl Lookup + ?Sized), bucket: &str) -> Res
 }
 
 /// What stands under a name.
-pub(crate) struct Standing {
+pub(crate) struct CurrentObject {
     pub version: Version,
     pub record: ObjectRecord,
 }
 
 /// What stands under a name in a bucket's space.
-pub(crate) fn find_object(from: &mut (impl Lookup + ?Sized), space: SpaceId, key: &str) -> Result<Option<Standing>> {
+pub(crate) fn find_object(
+    from: &mut (impl Lookup + ?Sized),
+    space: SpaceId,
+    key: &str,
+) -> Result<Option<CurrentObject>> {
     let Some((version, bytes)) = from.record(space, &keys::name(key))? else {
         return Ok(None);
     };
-    Ok(Some(Standing { version, record: ObjectRecord::decode(&bytes)? }))
+    Ok(Some(CurrentObject { version, record: ObjectRecord::decode(&bytes)? }))
 }
 
 /// The value of a cursor's entry, which lies beside its key or must be read.

@@ -14,16 +14,16 @@ use bytes::Bytes;
 use koine_kv::{Batch, Condition, SpaceId, Transaction, Version};
 
 pub(crate) use self::keep::drop_older;
-use self::keep::{Change, Fate};
+use self::keep::{Change, OldData};
 use crate::count::NameCounts;
 use crate::counter::Shard;
 use crate::error::Result;
 use crate::ids::ObjectId;
 use crate::index;
 use crate::keys;
-use crate::lookup::Standing;
+use crate::lookup::CurrentObject;
 use crate::record::{BucketRecord, ObjectRecord};
-use crate::verb::Scope;
+use crate::verb::CommandContext;
 use crate::version_id::{VersionId, Versioning};
 
 /// Puts `new` under a name where `old` stands, or takes the name away. The bytes of the old object go unless it is kept
@@ -34,32 +34,32 @@ use crate::version_id::{VersionId, Versioning};
 /// was left.
 pub(crate) fn set(
     txn: &mut Transaction,
-    scope: &Scope<'_>,
+    context: &CommandContext<'_>,
     bucket: &BucketRecord,
     key: &str,
-    old: Option<&Standing>,
+    old: Option<&CurrentObject>,
     new: Option<&mut ObjectRecord>,
 ) -> Result<Option<VersionId>> {
     let same = old.zip(new.as_deref()).is_some_and(|(old, new)| old.record.id == new.id);
-    let fate = if same { Fate::Edited } else { Fate::Left };
-    change(txn, scope, (bucket, key), (old, fate), new)
+    let old_data = if same { OldData::Edited } else { OldData::Unreferenced };
+    change(txn, context, (bucket, key), (old, old_data), new)
 }
 
 /// The same where another name takes the old object with its bytes. The verb puts that name, and moves the bytes where
 /// that is in another space, in the same transaction after this: a version that is kept here shares them first.
 pub(crate) fn set_moving(
     txn: &mut Transaction,
-    scope: &Scope<'_>,
+    context: &CommandContext<'_>,
     bucket: &BucketRecord,
     key: &str,
-    old: &Standing,
+    old: &CurrentObject,
     new: Option<&mut ObjectRecord>,
 ) -> Result<Option<VersionId>> {
-    change(txn, scope, (bucket, key), (Some(old), Fate::Moved), new)
+    change(txn, context, (bucket, key), (Some(old), OldData::Moved), new)
 }
 
 /// Changes what is recorded of the object under a name beside its bytes and its version id: no version is made.
-pub(crate) fn amend(txn: &mut Transaction, bucket: &BucketRecord, key: &str, old: &Standing, new: &ObjectRecord) {
+pub(crate) fn amend(txn: &mut Transaction, bucket: &BucketRecord, key: &str, old: &CurrentObject, new: &ObjectRecord) {
     put_record(txn, bucket, key, Some(old), Some(new));
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn replace_newest(
     txn: &mut Transaction,
     bucket: &BucketRecord,
     key: &str,
-    old: Option<&Standing>,
+    old: Option<&CurrentObject>,
     new: Option<&ObjectRecord>,
 ) {
     if let Some(old) = old {
@@ -80,9 +80,9 @@ pub(crate) fn replace_newest(
 
 fn change(
     txn: &mut Transaction,
-    scope: &Scope<'_>,
+    context: &CommandContext<'_>,
     (bucket, key): (&BucketRecord, &str),
-    (old, fate): (Option<&Standing>, Fate),
+    (old, old_data): (Option<&CurrentObject>, OldData),
     mut new: Option<&mut ObjectRecord>,
 ) -> Result<Option<VersionId>> {
     let mut counts = NameCounts::default();
@@ -90,9 +90,9 @@ fn change(
     if bucket.versioning == Versioning::Never {
         new.iter_mut().for_each(|new| new.version_id = None);
     } else {
-        let mut versions = Change { txn, scope, bucket, key, counts: &mut counts };
+        let mut versions = Change { txn, context, bucket, key, counts: &mut counts };
         let number;
-        (kept, number) = versions.keep(old, fate)?;
+        (kept, number) = versions.keep(old, old_data)?;
         shard = ObjectId(number);
         match &mut new {
             Some(new) => new.version_id = versions.id_of(number),
@@ -106,7 +106,7 @@ fn change(
         counts.check_quota(txn, bucket)?;
     }
     if let Some(old) = old {
-        drop_content(txn, bucket.space, &old.record, new, (kept, fate));
+        drop_content(txn, bucket.space, &old.record, new, (kept, old_data));
     }
     counts.add(txn, bucket.space, Shard::of(new.or(old_record).map_or(shard, |record| record.id)));
     put_record(txn, bucket, key, old, new);
@@ -119,7 +119,7 @@ fn put_record(
     txn: &mut Transaction,
     bucket: &BucketRecord,
     key: &str,
-    old: Option<&Standing>,
+    old: Option<&CurrentObject>,
     new: Option<&ObjectRecord>,
 ) {
     index::name_changed(txn, bucket, key, old, new);
@@ -136,15 +136,15 @@ fn drop_content(
     space: SpaceId,
     old: &ObjectRecord,
     new: Option<&ObjectRecord>,
-    (kept, fate): (bool, Fate),
+    (kept, old_data): (bool, OldData),
 ) {
-    match fate {
-        Fate::Left if !kept => delete_content(txn, space, old),
+    match old_data {
+        OldData::Unreferenced if !kept => delete_content(txn, space, old),
         // What an edit changes has no parts; an older version has a table of its own.
-        Fate::Edited if old.part_count.is_some() && new.is_none_or(|new| new.part_count.is_none()) => {
+        OldData::Edited if old.part_count.is_some() && new.is_none_or(|new| new.part_count.is_none()) => {
             txn.delete(space, keys::part_table(old.id));
         }
-        Fate::Left | Fate::Edited | Fate::Moved => {}
+        OldData::Unreferenced | OldData::Edited | OldData::Moved => {}
     }
 }
 

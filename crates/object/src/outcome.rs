@@ -6,26 +6,26 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
 use crate::local::Local;
-use crate::lookup::{Standing, find_object, find_space};
+use crate::lookup::{CurrentObject, find_object, find_space};
 use crate::object_name::{Name, ObjectName};
 use crate::record::ObjectRecord;
 
 /// What a commit made of `record`. Where it answers a repeated request, that is what the first one recorded, as
 /// long as it still stands.
 pub(crate) fn settle(
-    objects: &Local,
+    local: &Local,
     bucket: &str,
     key: String,
     record: ObjectRecord,
     commit: Commit,
 ) -> Result<ObjectInfo> {
     if commit.repeated {
-        let mut view = objects.kv().view()?;
+        let mut view = local.kv().view()?;
         let space = find_space(&mut view, bucket)?;
-        if let Some(standing) = find_object(&mut view, space, &key)?
-            && standing.version == commit.version
+        if let Some(current) = find_object(&mut view, space, &key)?
+            && current.version == commit.version
         {
-            return Ok(standing.record.into_info(key, commit.version));
+            return Ok(current.record.into_info(key, commit.version));
         }
     }
     Ok(record.into_info(key, commit.version))
@@ -38,20 +38,20 @@ pub(crate) fn checked_names(one: ObjectName<'_>, other: ObjectName<'_>) -> Resul
 }
 
 /// What stands there, where this very request put it there and its answer was lost.
-pub(crate) fn made_by(there: Option<&Standing>, request: Option<RequestId>) -> Option<&Standing> {
+pub(crate) fn made_by(there: Option<&CurrentObject>, request: Option<RequestId>) -> Option<&CurrentObject> {
     there.filter(|there| request.is_some() && there.record.request == request)
 }
 
 /// What is known of what stands there.
-pub(crate) fn info(standing: &Standing, name: &Name) -> ObjectInfo {
-    standing.record.clone().into_info(name.key.clone(), standing.version)
+pub(crate) fn info(current: &CurrentObject, name: &Name) -> ObjectInfo {
+    current.record.clone().into_info(name.key.clone(), current.version)
 }
 
 /// What a commit made of `record`. Where it answers a repeated request, that is what stands there now.
-pub(crate) fn told(objects: &Local, name: &Name, record: Option<ObjectRecord>, commit: Commit) -> Result<ObjectInfo> {
+pub(crate) fn told(local: &Local, name: &Name, record: Option<ObjectRecord>, commit: Commit) -> Result<ObjectInfo> {
     match record {
         Some(record) if !commit.repeated => Ok(record.into_info(name.key.clone(), commit.version)),
-        _ => objects.head(&name.bucket, &name.key).map_err(|error| match error.kind() {
+        _ => local.head(&name.bucket, &name.key).map_err(|error| match error.kind() {
             ErrorKind::NoSuchKey => {
                 let message = format!(
                     "this request was carried out before (commit {}), and the object {:?} is not there any more",

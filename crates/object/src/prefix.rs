@@ -19,7 +19,7 @@ use crate::pending::Pending;
 use crate::request::{COPY_PREFIX_BATCH, CopiedPrefix, CopyOptions, CopyPrefixOptions, OBJECT_KEY_LEN_MAX};
 use crate::rights::Rights;
 use crate::transaction::TRANSACTION_CHANGES_MAX;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 /// No copy is begun past so many changes of one commit; one changes less than a hundred things.
 const CHANGES_MAX: usize = TRANSACTION_CHANGES_MAX - 100;
@@ -78,7 +78,7 @@ impl Verb for RenamePrefix {
         Ok(())
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &CommandContext<'_>) -> Result<Applied<()>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let space = bucket.space;
         let (from, to) = (keys::names_prefix(&self.from), keys::names_prefix(&self.to));
@@ -141,7 +141,7 @@ impl Verb for CopyPrefix {
         rights.prefix(Action::PutObject, &self.to.bucket, &self.to.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<CopiedPrefix>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<CopiedPrefix>> {
         let space = find_bucket(txn, &self.from.bucket)?.space;
         find_bucket(txn, &self.to.bucket)?;
         let view = std::sync::Arc::clone(txn.view());
@@ -159,8 +159,8 @@ impl Verb for CopyPrefix {
             }
             last = Some(name.clone());
             let mut copy = self.copy_of(name)?;
-            scope.may(txn, |rights| copy.needs(rights))?;
-            if let Applied::Doubtful(_, error) = copy.apply(txn, scope)? {
+            context.may(txn, |rights| copy.needs(rights))?;
+            if let Applied::MaybeReplayed(_, error) = copy.apply(txn, context)? {
                 return Err(error);
             }
         }

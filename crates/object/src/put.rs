@@ -26,7 +26,7 @@ use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::PutOptions;
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn put(&self, bucket: &str, key: &str, options: PutOptions) -> Result<LocalWriter> {
@@ -106,7 +106,7 @@ pub(crate) struct Put {
 
 impl Put {
     fn new(
-        objects: &Local,
+        local: &Local,
         name: ObjectName<'_>,
         Finished { payload, size, digests }: Finished,
         options: PutOptions,
@@ -118,10 +118,10 @@ impl Put {
             checksums: digests.checksums,
             headers: options.headers,
             metadata: options.metadata,
-            access: ObjectAccess { owner: objects.caller().user(), ..ObjectAccess::default() },
+            access: ObjectAccess { owner: local.caller().user(), ..ObjectAccess::default() },
             tags: options.tags,
             request,
-            ..ObjectRecord::new(size, etag, objects.now())
+            ..ObjectRecord::new(size, etag, local.now())
         };
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
         Put { bucket, key, condition: options.condition, record, payload }
@@ -133,12 +133,12 @@ impl Put {
     }
 
     /// Of a body that is staged already.
-    pub fn staged(objects: &Local, name: ObjectName<'_>, body: &Finished, options: PutOptions) -> Result<Self> {
+    pub fn staged(local: &Local, name: ObjectName<'_>, body: &Finished, options: PutOptions) -> Result<Self> {
         keys::check_object_key(name.key)?;
         check_metadata(&options.metadata)?;
         check_headers(&options.headers)?;
         check_tags(&options.tags)?;
-        Ok(Put::new(objects, name, body.clone(), options))
+        Ok(Put::new(local, name, body.clone(), options))
     }
 }
 
@@ -160,33 +160,33 @@ impl Verb for Put {
         rights.object(Action::PutObjectAcl, &self.bucket, &self.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let space = bucket.space;
-        let standing = find_object(txn, space, &self.key)?;
-        if let Some(standing) = &standing
+        let current = find_object(txn, space, &self.key)?;
+        if let Some(current) = &current
             && self.record.request.is_some()
-            && standing.record.request == self.record.request
+            && current.record.request == self.record.request
         {
             // The same request put this and its answer was lost.
-            return Ok(Applied::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
+            return Ok(Applied::Done(current.record.clone().into_info(self.key.clone(), current.version)));
         }
-        if let Err(error) = self.condition.check(ObjectName::new(&self.bucket, &self.key), standing.as_ref()) {
-            return Ok(Applied::Doubtful(never(space, &self.key), error));
+        if let Err(error) = self.condition.check(ObjectName::new(&self.bucket, &self.key), current.as_ref()) {
+            return Ok(Applied::MaybeReplayed(never(space, &self.key), error));
         }
         check_list(txn, &self.record.access.list)?;
-        self.record.id = scope.draw_id();
+        self.record.id = context.draw_id();
         if self.record.etag == UNDRAWN {
-            self.record.etag = ETag::Drawn(self.record.id, scope.draw_u64());
+            self.record.etag = ETag::Drawn(self.record.id, context.draw_u64());
         }
         let data = keys::data(self.record.id);
         txn.when(Condition::Absent { space, key: data.clone() });
-        name::set(txn, scope, &bucket, &self.key, standing.as_ref(), Some(&mut self.record))?;
+        name::set(txn, context, &bucket, &self.key, current.as_ref(), Some(&mut self.record))?;
         txn.put(space, data, self.payload.clone());
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
-        settle(objects, &self.bucket, self.key, self.record, commit)
+    fn committed(self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
+        settle(local, &self.bucket, self.key, self.record, commit)
     }
 }

@@ -114,7 +114,7 @@ fn buckets_of(txn: &Transaction) -> Result<BTreeMap<SpaceId, BucketRecord>> {
 }
 
 /// `QuotaExceeded` where what was added to a transaction since `before` goes past a quota of a user or of a group.
-pub(crate) fn check(objects: &Local, txn: &Transaction, before: usize) -> Result<()> {
+pub(crate) fn check(local: &Local, txn: &Transaction, before: usize) -> Result<()> {
     let view = Arc::clone(txn.view());
     let new = txn.operations().get(before..).unwrap_or_default();
     // Nearly every change that adds has one counter of these, and one that adds nothing ends here.
@@ -131,11 +131,11 @@ pub(crate) fn check(objects: &Local, txn: &Transaction, before: usize) -> Result
             }
         }
     }
-    holders.into_iter().try_for_each(|(holder, spaces)| check_holder(objects, &view, holder, (&spaces, &all)))
+    holders.into_iter().try_for_each(|(holder, spaces)| check_holder(local, &view, holder, (&spaces, &all)))
 }
 
 fn check_holder(
-    objects: &Local,
+    local: &Local,
     view: &Arc<dyn View>,
     holder: Holder,
     (spaces, added): (&[SpaceId], &BTreeMap<SpaceId, Added>),
@@ -162,14 +162,14 @@ fn check_holder(
         let bytes = past(limits.bytes, more.bytes, held.bytes, "bytes");
         bytes.or_else(|| past(limits.objects, more.objects, held.objects, "objects"))
     };
-    let now = objects.clock().monotonic();
-    if let Some(sum) = objects.sums().young(holder, now)
+    let now = local.clock().monotonic();
+    if let Some(sum) = local.sums().young(holder, now)
         && refused(&sum).is_none()
     {
         return Ok(());
     }
     // The view of the transaction may be as old as the transaction, so the sum is taken from one that begins here.
-    let sum = Arc::new(sum_of(&mut objects.kv().view()?, holder)?);
-    objects.sums().keep(holder, now, Arc::clone(&sum));
+    let sum = Arc::new(sum_of(&mut local.kv().view()?, holder)?);
+    local.sums().keep(holder, now, Arc::clone(&sum));
     refused(&sum).map_or(Ok(()), Err)
 }

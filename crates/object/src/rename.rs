@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
 use crate::local::Local;
-use crate::lookup::{Standing, find_bucket, find_object};
+use crate::lookup::{CurrentObject, find_bucket, find_object};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
 use crate::outcome::{checked_names, info, made_by, told};
@@ -23,7 +23,7 @@ use crate::record::{BucketRecord, ObjectRecord};
 use crate::request::{ExchangeOptions, RenameOptions};
 use crate::rights::Rights;
 use crate::source::check_source_condition;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn rename(&self, from: ObjectName<'_>, to: ObjectName<'_>, options: RenameOptions) -> Pending<ObjectInfo> {
@@ -78,7 +78,7 @@ impl Verb for Rename {
         rights_on_both(rights, &self.from, &self.to)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let to = find_bucket(txn, &self.to.bucket)?;
         let there = find_object(txn, to.space, &self.to.key)?;
         if let Some(there) = made_by(there.as_ref(), self.options.request) {
@@ -88,25 +88,30 @@ impl Verb for Rename {
         let source = match self.find_source(txn, &from, there.as_ref()) {
             Ok(source) => source,
             // An earlier submission of this request may have taken the source away.
-            Err(error) => return Ok(Applied::Doubtful(never(to.space, &self.to.key), error)),
+            Err(error) => return Ok(Applied::MaybeReplayed(never(to.space, &self.to.key), error)),
         };
         if self.from == self.to {
             return Ok(Applied::Done(info(&source, &self.to)));
         }
-        let record = self.record.insert(moved(&source, from.space != to.space, self.options.request, scope));
-        name::set_moving(txn, scope, &from, &self.from.key, &source, None)?;
+        let record = self.record.insert(moved(&source, from.space != to.space, self.options.request, context));
+        name::set_moving(txn, context, &from, &self.from.key, &source, None)?;
         move_content(txn, &source.record, &from, record, &to);
-        name::set(txn, scope, &to, &self.to.key, there.as_ref(), Some(record))?;
+        name::set(txn, context, &to, &self.to.key, there.as_ref(), Some(record))?;
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
-        told(objects, &self.to, self.record, commit)
+    fn committed(self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
+        told(local, &self.to, self.record, commit)
     }
 }
 
 impl Rename {
-    fn find_source(&self, txn: &mut Transaction, from: &BucketRecord, there: Option<&Standing>) -> Result<Standing> {
+    fn find_source(
+        &self,
+        txn: &mut Transaction,
+        from: &BucketRecord,
+        there: Option<&CurrentObject>,
+    ) -> Result<CurrentObject> {
         let source = find_object(txn, from.space, &self.from.key)?;
         let source = source.ok_or_else(|| Error::no_such_key(&self.from.bucket, &self.from.key))?;
         check_source_condition(&self.options.source_condition, &self.from.key, &source)?;
@@ -135,7 +140,7 @@ impl Verb for Exchange {
         rights_on_both(rights, &self.one, &self.other)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Self::Outcome>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<Self::Outcome>> {
         let first = find_bucket(txn, &self.one.bucket)?;
         let second = find_bucket(txn, &self.other.bucket)?;
         let one = find_object(txn, first.space, &self.one.key)?;
@@ -145,7 +150,7 @@ impl Verb for Exchange {
             (one, _) => {
                 let missing = if one.is_none() { &self.one } else { &self.other };
                 let error = Error::no_such_key(&missing.bucket, &missing.key);
-                return Ok(Applied::Doubtful(never(first.space, &self.one.key), error));
+                return Ok(Applied::MaybeReplayed(never(first.space, &self.one.key), error));
             }
         };
         let again = made_by(Some(&one), self.options.request).is_some()
@@ -154,19 +159,19 @@ impl Verb for Exchange {
             return Ok(Applied::Done((info(&one, &self.one), info(&other, &self.other))));
         }
         let between = first.space != second.space;
-        let mut to_one = moved(&other, between, self.options.request, scope);
-        let mut to_other = moved(&one, between, self.options.request, scope);
-        name::set_moving(txn, scope, &first, &self.one.key, &one, Some(&mut to_one))?;
-        name::set_moving(txn, scope, &second, &self.other.key, &other, Some(&mut to_other))?;
+        let mut to_one = moved(&other, between, self.options.request, context);
+        let mut to_other = moved(&one, between, self.options.request, context);
+        name::set_moving(txn, context, &first, &self.one.key, &one, Some(&mut to_one))?;
+        name::set_moving(txn, context, &second, &self.other.key, &other, Some(&mut to_other))?;
         move_content(txn, &other.record, &second, &to_one, &first);
         move_content(txn, &one.record, &first, &to_other, &second);
         self.records = Some((to_one, to_other));
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<Self::Outcome> {
+    fn committed(self, local: &Local, commit: Commit) -> Result<Self::Outcome> {
         let (one, other) = self.records.unzip();
-        Ok((told(objects, &self.one, one, commit)?, told(objects, &self.other, other, commit)?))
+        Ok((told(local, &self.one, one, commit)?, told(local, &self.other, other, commit)?))
     }
 }
 
@@ -181,12 +186,17 @@ fn rights_on_both(rights: &mut Rights<'_>, one: &Name, other: &Name) -> Result<(
 }
 
 /// The record of an object that is moved.
-fn moved(from: &Standing, to_another_space: bool, request: Option<RequestId>, scope: &Scope<'_>) -> ObjectRecord {
+fn moved(
+    from: &CurrentObject,
+    to_another_space: bool,
+    request: Option<RequestId>,
+    context: &CommandContext<'_>,
+) -> ObjectRecord {
     let mut record = from.record.clone();
-    record.changed = scope.now;
+    record.changed = context.now;
     record.request = request.or(record.request);
     if to_another_space {
-        record.id = scope.draw_id();
+        record.id = context.draw_id();
         record.access.list = AccessList::default();
     }
     record

@@ -1,15 +1,16 @@
 //! Objects that others are made of: found, checked, hashed and shared.
 
+use koine_kv::{Operation, Payload, Place, SpaceId, View};
+
 use crate::checksum::{Digests, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::ids::ObjectId;
 use crate::keys;
-use crate::lookup::{Standing, find_object, find_space};
+use crate::lookup::{CurrentObject, find_object, find_space};
 use crate::request::ByteRange;
 use crate::version_id::VersionId;
 use crate::versions::{Versions, find_object_version};
-use koine_kv::{Operation, Payload, Place, SpaceId, View};
 
 /// How much is read at once to compute a checksum.
 const READ_LEN: usize = 1 << 20;
@@ -17,7 +18,7 @@ const READ_LEN: usize = 1 << 20;
 /// What a copy is made from, at one version.
 pub(crate) struct Source {
     pub space: SpaceId,
-    pub standing: Standing,
+    pub current: CurrentObject,
 }
 
 /// Finds a source, the newest version unless one is given, and checks the caller's condition on it.
@@ -28,16 +29,16 @@ pub(crate) fn find_source(
     condition: &ReadCondition,
 ) -> Result<Source> {
     let space = find_space(from, bucket)?;
-    let standing = match version {
+    let current = match version {
         None => find_object(from, space, key)?.ok_or_else(|| Error::no_such_key(bucket, key))?,
         Some(version) => find_object_version(from, space, key, version)?,
     };
-    check_source_condition(condition, key, &standing)?;
-    Ok(Source { space, standing })
+    check_source_condition(condition, key, &current)?;
+    Ok(Source { space, current })
 }
 
 /// `PreconditionFailed` where the caller's condition on a source does not hold.
-pub(crate) fn check_source_condition(condition: &ReadCondition, key: &str, source: &Standing) -> Result<()> {
+pub(crate) fn check_source_condition(condition: &ReadCondition, key: &str, source: &CurrentObject) -> Result<()> {
     let info = source.record.clone().into_info(key.to_owned(), source.version);
     condition.check(&info).map_err(|error| Error::new(ErrorKind::PreconditionFailed, error.message()))
 }

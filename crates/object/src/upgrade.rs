@@ -46,16 +46,16 @@ pub(crate) fn upgrade(
     if !kv.view()?.has_space(CATALOGUE)? {
         return Ok(None);
     }
-    let objects = Local::over(kv, clock, random);
-    let Some(head) = objects.read_head()? else {
+    let local = Local::over(kv, clock, random);
+    let Some(head) = local.read_head()? else {
         return Ok(None);
     };
     let mut told = CatalogueUpgrade { from: head.format, to: CATALOGUE_FORMAT, buckets: 0, counters: 0 };
     if head.format < CATALOGUE_FORMAT {
-        (told.buckets, told.counters) = recount_all(&objects, !dry_run)?;
+        (told.buckets, told.counters) = recount_all(&local, !dry_run)?;
         if !dry_run {
-            list_buckets(&objects)?;
-            end(&objects)?;
+            list_buckets(&local)?;
+            end(&local)?;
         }
     }
     Ok(Some(told))
@@ -65,11 +65,11 @@ pub(crate) fn upgrade(
 const BATCH: usize = 1000;
 
 /// Puts the keys by which owners and groups find their buckets.
-fn list_buckets(objects: &Local) -> Result<()> {
+fn list_buckets(local: &Local) -> Result<()> {
     let mut after = keys::bucket("");
     loop {
-        let mut txn = Transaction::begin(&**objects.kv())?;
-        let view = objects.kv().view()?;
+        let mut txn = Transaction::begin(&**local.kv())?;
+        let view = local.kv().view()?;
         let mut cursor = view.cursor(CATALOGUE, KeyRange::prefix(keys::bucket("")), Direction::Forward)?;
         cursor.seek(&after)?;
         let mut count = 0;
@@ -81,7 +81,7 @@ fn list_buckets(objects: &Local) -> Result<()> {
             after = Bytes::from([&entry.key, &[0][..]].concat());
             count += 1;
         }
-        objects.kv().commit(txn.into_batch(), Durability::Sync)?;
+        local.kv().commit(txn.into_batch(), Durability::Sync)?;
         if count < BATCH {
             return Ok(());
         }
@@ -89,17 +89,17 @@ fn list_buckets(objects: &Local) -> Result<()> {
 }
 
 /// Makes the root key one of root's access keys, and writes the format.
-fn end(objects: &Local) -> Result<()> {
-    let mut txn = Transaction::begin(&**objects.kv())?;
+fn end(local: &Local) -> Result<()> {
+    let mut txn = Transaction::begin(&**local.kv())?;
     if let Some((_, bytes)) = txn.record(CATALOGUE, &keys::root_key())? {
         let RootKeyRecord { access_key, secret } = RootKeyRecord::decode(&bytes)?;
-        objects.identities().put_key_of_root(&mut txn, &access_key, &Secret::new(secret), objects.now())?;
+        local.identities().put_key_of_root(&mut txn, &access_key, &Secret::new(secret), local.now())?;
         txn.delete(CATALOGUE, keys::root_key());
     }
     let found = txn.record(CATALOGUE, &keys::catalogue_head())?;
     let (_, bytes) = found.ok_or_else(|| Error::damaged("the catalogue has no record of its own"))?;
     let head = HeadRecord { format: CATALOGUE_FORMAT, ..HeadRecord::decode(&bytes)? };
     txn.put(CATALOGUE, keys::catalogue_head(), Bytes::from(head.encode()));
-    objects.kv().commit(txn.into_batch(), Durability::Sync)?;
+    local.kv().commit(txn.into_batch(), Durability::Sync)?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use koine_kv::{Direction, KeyRange, SpaceId, Transaction, Version, View};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::keys;
-use crate::lookup::{Lookup, Standing, find_object};
+use crate::lookup::{CurrentObject, Lookup, find_object};
 use crate::record::{ObjectRecord, OlderRecord};
 use crate::version_id::VersionId;
 use crate::walk::Walk;
@@ -151,7 +151,7 @@ fn edge(from: &mut impl Versions, space: SpaceId, range: KeyRange, direction: Di
 /// One version of a name, wherever it stands.
 pub(crate) enum Found {
     /// Under the name itself.
-    Newest(Standing),
+    Newest(CurrentObject),
     /// Behind it.
     Older {
         /// Of its key.
@@ -165,10 +165,12 @@ pub(crate) enum Found {
 
 impl Found {
     /// The object; `None` for a delete marker.
-    pub fn object(self) -> Option<Standing> {
+    pub fn object(self) -> Option<CurrentObject> {
         match self {
-            Found::Newest(standing) => Some(standing),
-            Found::Older { version, record: OlderRecord::Object(record), .. } => Some(Standing { version, record }),
+            Found::Newest(current) => Some(current),
+            Found::Older { version, record: OlderRecord::Object(record), .. } => {
+                Some(CurrentObject { version, record })
+            }
             Found::Older { record: OlderRecord::Marker(_), .. } => None,
         }
     }
@@ -193,7 +195,7 @@ pub(crate) fn find_version(
         return Ok(Some(older.into()));
     }
     match find_object(from, space, key)? {
-        Some(standing) if VersionId::from(standing.record.version_id) == id => Ok(Some(Found::Newest(standing))),
+        Some(current) if VersionId::from(current.record.version_id) == id => Ok(Some(Found::Newest(current))),
         _ if id == VersionId::Null => Ok(older_null(from, space, key)?.map(Found::from)),
         _ => Ok(None),
     }
@@ -206,10 +208,10 @@ pub(crate) fn object_of_version(
     key: &str,
     id: VersionId,
 ) -> Result<Option<ObjectRecord>> {
-    if let Some(standing) = find_object(from, space, key)?
-        && VersionId::from(standing.record.version_id) == id
+    if let Some(current) = find_object(from, space, key)?
+        && VersionId::from(current.record.version_id) == id
     {
-        return Ok(Some(standing.record));
+        return Ok(Some(current.record));
     }
     let VersionId::Number(number) = id else {
         return Ok(None);
@@ -227,7 +229,7 @@ pub(crate) fn find_object_version(
     space: SpaceId,
     key: &str,
     version: VersionId,
-) -> Result<Standing> {
+) -> Result<CurrentObject> {
     let found = find_version(from, space, key, version)?.ok_or_else(|| no_such_version(key, version))?;
     found.object().ok_or_else(|| is_marker(key, version))
 }

@@ -18,7 +18,7 @@ use crate::pending::Pending;
 use crate::record::BucketRecord;
 use crate::request::{BUCKET_TAGS_MAX, BucketChange, LOCATION_LEN_MAX};
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn set_bucket(&self, bucket: &str, change: BucketChange) -> Pending<BucketInfo> {
@@ -56,13 +56,13 @@ impl Verb for SetBucket {
         rights.bucket(Action::SetBucket, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &CommandContext<'_>) -> Result<Applied<BucketInfo>> {
         let mut record = find_bucket(txn, &self.bucket)?;
         if let Some(bytes) = self.change.quota_bytes {
             record.quota.bytes = bytes;
         }
-        if let Some(objects) = self.change.quota_objects {
-            record.quota.objects = objects;
+        if let Some(local) = self.change.quota_objects {
+            record.quota.objects = local;
         }
         record.access_times = self.change.access_times.unwrap_or(record.access_times);
         if let Some(change) = &self.change.metadata {
@@ -82,10 +82,10 @@ impl Verb for SetBucket {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, _commit: Commit) -> Result<BucketInfo> {
+    fn committed(self, local: &Local, _commit: Commit) -> Result<BucketInfo> {
         match self.record {
             Some(record) => Ok(info(self.bucket, &record)),
-            None => objects.head_bucket(&self.bucket),
+            None => local.head_bucket(&self.bucket),
         }
     }
 }

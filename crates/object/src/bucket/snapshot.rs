@@ -18,7 +18,7 @@ use crate::lookup::{find_bucket, find_snapshot, value_of};
 use crate::pending::Pending;
 use crate::record::{BucketRecord, SnapshotRecord};
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn snapshot_bucket(&self, bucket: &str, snapshot: &str) -> Pending<SnapshotInfo> {
@@ -84,14 +84,14 @@ impl Verb for Snapshot {
         rights.bucket(Action::Snapshot, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<SnapshotInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<SnapshotInfo>> {
         let record = find_bucket(txn, &self.bucket)?;
         let key = keys::snapshot(record.id(), &self.snapshot);
         if txn.stat(keys::CATALOGUE, &key)?.is_some() {
             let message = format!("the bucket {:?} has a snapshot {:?} already", self.bucket, self.snapshot);
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
-        self.space = draw_space(scope);
+        self.space = draw_space(context);
         let (space, created, indexes) = (self.space, self.created, record.indexes);
         let snapshot = SnapshotRecord { space, created, indexes, kept: Vec::new() };
         txn.then(Operation::SnapshotSpace { from: record.space, to: self.space });
@@ -116,12 +116,12 @@ impl Verb for DeleteSnapshot {
         rights.bucket(Action::Snapshot, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<()>> {
         let record = find_bucket(txn, &self.bucket)?;
         let space = find_snapshot(txn, &record, &self.snapshot)?.space;
         txn.delete(keys::CATALOGUE, keys::snapshot(record.id(), &self.snapshot));
         txn.then(Operation::DropSpace { space });
-        scope.removes(|| format!("the snapshot {}@{}", self.bucket, self.snapshot));
+        context.removes(|| format!("the snapshot {}@{}", self.bucket, self.snapshot));
         Ok(Applied::Changed)
     }
 

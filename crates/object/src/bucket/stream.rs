@@ -20,7 +20,7 @@ use crate::local::Local;
 use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
 use crate::record::{BucketRecord, SnapshotRecord};
 use crate::rights::{Rights, ownership};
-use crate::verb::{Applied, Scope, Verb, plan};
+use crate::verb::{Applied, CommandContext, Verb, plan};
 
 /// The version of the note.
 const NOTE_FORMAT: u32 = 0;
@@ -235,7 +235,7 @@ impl Verb for Receive {
         rights.bucket(Action::CreateBucket, self.how.name.as_deref().unwrap_or(&self.note.name))
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<()>> {
         let bucket = self.how.name.clone().unwrap_or_else(|| self.note.name.clone());
         keys::check_bucket_name(&bucket)?;
         let there = self.there(txn, &bucket)?;
@@ -245,7 +245,7 @@ impl Verb for Receive {
             Some(record) => record,
             None => {
                 let (owner, group) = find_owner(txn, self.how.owner.as_deref().unwrap_or("root"))?;
-                let space = draw_space(scope);
+                let space = draw_space(context);
                 let snapshot = self.note.snapshots.first().map(|(_, snapshot)| snapshot);
                 let from = self.note.live.or(snapshot.map(|snapshot| snapshot.space));
                 spaces.push((from.ok_or_else(|| missing("space"))?, space, false));
@@ -259,7 +259,7 @@ impl Verb for Receive {
             }
         };
         for (name, snapshot) in &self.note.snapshots {
-            let space = draw_space(scope);
+            let space = draw_space(context);
             spaces.push((snapshot.space, space, true));
             let record_of = SnapshotRecord { space, ..snapshot.clone() };
             txn.put(keys::CATALOGUE, keys::snapshot(record.id(), name), Bytes::from(record_of.encode()));

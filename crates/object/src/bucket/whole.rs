@@ -20,7 +20,7 @@ use crate::lookup::{find_bucket, find_bucket_to_read, find_snapshot};
 use crate::pending::Pending;
 use crate::record::{BucketRecord, IndexRecord};
 use crate::rights::{Rights, ownership};
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 use crate::version_id::Versioning;
 
 impl Local {
@@ -59,10 +59,10 @@ impl Verb for BranchBucket {
         rights.bucket(Action::CreateBucket, &self.to)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<BucketInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<BucketInfo>> {
         let source = find_bucket_to_read(txn, &self.from)?;
-        check_absent(txn, scope, &self.to)?;
-        self.space = draw_space(scope);
+        check_absent(txn, context, &self.to)?;
+        self.space = draw_space(context);
         self.versioning = source.versioning;
         let record = BucketRecord {
             origin: Some((source.id(), source.space)),
@@ -72,7 +72,7 @@ impl Verb for BranchBucket {
             kept: source.kept,
             ..BucketRecord::new(self.space, self.created)
         };
-        let record = ownership::of_caller(txn, scope.caller, record)?;
+        let record = ownership::of_caller(txn, context.caller, record)?;
         txn.then(Operation::CloneSpace { from: source.space, to: self.space });
         ownership::put_bucket(txn, &self.to, &record);
         Ok(Applied::Changed)
@@ -97,9 +97,9 @@ impl Verb for ReplaceContent {
         rights.bucket(action, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<()>> {
         let record = find_bucket(txn, &self.bucket)?;
-        let space = draw_space(scope);
+        let space = draw_space(context);
         let (make, indexes) = match &self.snapshot {
             // Nothing is left that could miss its entry.
             None => {
@@ -113,7 +113,7 @@ impl Verb for ReplaceContent {
         };
         txn.then(Operation::DropSpace { space: record.space });
         txn.then(make);
-        scope.removes(|| match &self.snapshot {
+        context.removes(|| match &self.snapshot {
             None => format!("all that the bucket {} held", self.bucket),
             Some(name) => format!("what the bucket {} held, for its snapshot {name}", self.bucket),
         });

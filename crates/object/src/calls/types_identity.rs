@@ -8,9 +8,10 @@ use crate::action::Action;
 use crate::caller::Asker;
 use crate::error::Result;
 use crate::identity::{
-    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, TokenInfo, UserChange,
-    UserInfo, UserPage, UserQuery, UserState,
+    GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, TokenInfo, UserChange, UserInfo,
+    UserPage, UserQuery, UserState,
 };
+use crate::owners::DeletedGroup;
 use crate::rights::{Decision, Rule};
 
 structures! {

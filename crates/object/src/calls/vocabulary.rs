@@ -8,12 +8,13 @@ pub(crate) use crate::caller::Asker;
 pub(crate) use crate::error::Result;
 pub(crate) use crate::etag::ReadCondition;
 pub(crate) use crate::identity::{
-    DeletedGroup, GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, TokenInfo, UserChange,
-    UserInfo, UserPage, UserQuery, Whose,
+    GroupChange, GroupInfo, GroupPage, KeyInfo, KeyOptions, NameQuery, Secret, TokenInfo, UserChange, UserInfo,
+    UserPage, UserQuery,
 };
 pub(crate) use crate::ids::UploadId;
 pub(crate) use crate::info::{BucketInfo, ObjectInfo, PartInfo, SnapshotInfo};
 pub(crate) use crate::object_name::{Name, ObjectName};
+pub(crate) use crate::owners::{DeletedGroup, Whose};
 pub(crate) use crate::pending::Pending;
 pub(crate) use crate::request::{
     AttributeChange, BucketChange, BucketPage, BucketQuery, ByteRange, CompleteOptions, CopiedPrefix, CopyOptions,

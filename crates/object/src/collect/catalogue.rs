@@ -117,12 +117,12 @@ impl Run<'_> {
         // What goes with groups and users is not told twice.
         self.deletions()?;
         for letter in ROOMS {
-            let catalogue = Catalogue { view: self.view()?, now: self.objects.now() };
+            let catalogue = Catalogue { view: self.view()?, now: self.local.now() };
             self.room_of_catalogue(&catalogue, *letter)?;
         }
         let mut first = Some(0);
         while let Some(from) = first {
-            let catalogue = Catalogue { view: self.view()?, now: self.objects.now() };
+            let catalogue = Catalogue { view: self.view()?, now: self.local.now() };
             first = self.of_buckets(&catalogue, from)?;
         }
         Ok(())
@@ -154,7 +154,7 @@ impl Run<'_> {
             let unchanged = Condition::VersionIs { space: CATALOGUE, key: key.clone(), version: entry.stat.version };
             let of_user = identity_keys::token_of(TokenRecord::decode(value)?.user, &digest);
             let batch = Batch::new().when(unchanged).delete(CATALOGUE, key).delete(CATALOGUE, of_user);
-            self.collected.removed += u64::from(carried_out(&self.objects, batch)?);
+            self.collected.removed += u64::from(carried_out(&self.local, batch)?);
         }
         Ok(())
     }
@@ -198,18 +198,18 @@ impl Run<'_> {
                 batch = batch.then(Operation::DropSpace { space });
             }
         }
-        carried_out(&self.objects, batch)
+        carried_out(&self.local, batch)
     }
 
     /// Deletions of groups and users that were begun, and are brought to their end.
     fn deletions(&mut self) -> Result<()> {
-        let catalogue = Catalogue { view: self.view()?, now: self.objects.now() };
+        let catalogue = Catalogue { view: self.view()?, now: self.local.now() };
         let mut cursor = catalogue.room(b'g')?;
         while let Some(entry) = cursor.next()? {
             let record = GroupRecord::decode(&catalogue.value(&entry)?)?;
             self.read(entry.key.len());
             if record.being_deleted {
-                self.go_on(&record.name, |run, name| run.objects.identities().delete_group(name).map(drop))?;
+                self.go_on(&record.name, |run, name| run.local.identities().delete_group(name).map(drop))?;
             }
         }
         let mut cursor = catalogue.room(b'u')?;
@@ -220,7 +220,7 @@ impl Run<'_> {
             let home = group(&mut Arc::clone(&catalogue.view), record.home)?;
             let goes_with_home = home.is_some_and(|home| home.being_deleted);
             if record.state == State::BeingDeleted && !goes_with_home {
-                self.go_on(&record.name, |run, name| run.objects.identities().delete_user(name))?;
+                self.go_on(&record.name, |run, name| run.local.identities().delete_user(name))?;
             }
         }
         Ok(())

@@ -66,6 +66,6 @@ impl Run<'_> {
             None => Condition::Absent { space, key: key.clone() },
         };
         let add = Operation::AddCounter { at: Place::new(space, key), delta };
-        carried_out(&self.objects, Batch::new().when(unchanged).then(add))
+        carried_out(&self.local, Batch::new().when(unchanged).then(add))
     }
 }

@@ -40,7 +40,7 @@ impl Run<'_> {
             let found = Found { bucket: Some(name), what: LeftOver::Index, key: over.as_bytes(), bytes: 0 };
             self.tell_of(&found);
             if self.options.remove {
-                match self.objects.add_index(name, index.of.clone()) {
+                match self.local.add_index(name, index.of.clone()) {
                     Ok(_) => self.collected.removed += 1,
                     // Who builds it was faster, or it is gone, or its bucket is.
                     Err(error) => match error.kind() {

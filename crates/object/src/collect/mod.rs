@@ -179,7 +179,7 @@ impl Local {
         self.read(|rights| rights.store(Action::Collect), |_| Ok(()))?;
         let pace = Pace::new(Arc::clone(self.clock()), options.bytes_per_second);
         let owner = self.as_caller(crate::caller::Caller::Owner);
-        let mut run = Run { objects: owner, options: *options, tell, collected: Collected::default(), pace, keys: 0 };
+        let mut run = Run { local: owner, options: *options, tell, collected: Collected::default(), pace, keys: 0 };
         run.buckets()?;
         run.catalogue()?;
         Ok(run.collected)
@@ -188,11 +188,11 @@ impl Local {
 
 /// Counts every bucket anew and puts wrong counts right; tells how many buckets there are, and how many counts were
 /// wrong. In a store that nobody else has open.
-pub(crate) fn recount_all(objects: &Local, remove: bool) -> Result<(u64, u64)> {
-    let pace = Pace::new(Arc::clone(objects.clock()), None);
+pub(crate) fn recount_all(local: &Local, remove: bool) -> Result<(u64, u64)> {
+    let pace = Pace::new(Arc::clone(local.clock()), None);
     let options = CollectOptions { remove, ..CollectOptions::default() };
     let mut run =
-        Run { objects: objects.clone(), options, tell: &mut |_| {}, collected: Collected::default(), pace, keys: 0 };
+        Run { local: local.clone(), options, tell: &mut |_| {}, collected: Collected::default(), pace, keys: 0 };
     let mut after = String::new();
     while let Some(name) = bucket::next_after(run.view()?.as_ref(), &after)? {
         run.count_bucket(&name)?;
@@ -207,7 +207,7 @@ const KEYS_AN_EVENT: u64 = 4096;
 
 /// A collection under way.
 struct Run<'a> {
-    objects: Local,
+    local: Local,
     options: CollectOptions,
     tell: &'a mut dyn FnMut(CollectEvent<'_>),
     collected: Collected,
@@ -217,7 +217,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn view(&self) -> Result<Arc<dyn View>> {
-        Ok(self.objects.kv().view()?)
+        Ok(self.local.kv().view()?)
     }
 
     /// A key with so many bytes was read.
@@ -236,7 +236,7 @@ impl Run<'_> {
         if self.options.remove {
             removal.add(found.key, version);
             if removal.is_full() {
-                self.collected.removed += removal.carry_out(&self.objects)?;
+                self.collected.removed += removal.carry_out(&self.local)?;
             }
         }
         Ok(())
@@ -249,12 +249,12 @@ impl Run<'_> {
     }
 
     fn finish(&mut self, mut removal: Removal) -> Result<()> {
-        self.collected.removed += removal.carry_out(&self.objects)?;
+        self.collected.removed += removal.carry_out(&self.local)?;
         Ok(())
     }
 
     fn removal(&self, space: SpaceId) -> Removal {
-        Removal::new(space, self.objects.kv().profile())
+        Removal::new(space, self.local.kv().profile())
     }
 
     /// Every bucket in the order of names; one that comes or goes meanwhile is looked at or not.

@@ -33,20 +33,20 @@ impl Removal {
     }
 
     /// Removes them; how many went.
-    pub fn carry_out(&mut self, objects: &Local) -> Result<u64> {
+    pub fn carry_out(&mut self, local: &Local) -> Result<u64> {
         let keys = std::mem::take(&mut self.keys);
-        if self.remove(objects, &keys)? {
+        if self.remove(local, &keys)? {
             return Ok(keys.len() as u64);
         }
         let mut removed = 0;
         for one in keys.chunks(1) {
-            removed += u64::from(self.remove(objects, one)?);
+            removed += u64::from(self.remove(local, one)?);
         }
         Ok(removed)
     }
 
     /// Whether these are gone; all of them or none.
-    fn remove(&self, objects: &Local, keys: &[(Bytes, Version)]) -> Result<bool> {
+    fn remove(&self, local: &Local, keys: &[(Bytes, Version)]) -> Result<bool> {
         if keys.is_empty() {
             return Ok(true);
         }
@@ -54,13 +54,13 @@ impl Removal {
             let unchanged = Condition::VersionIs { space: self.space, key: key.clone(), version: *version };
             batch.when(unchanged).delete(self.space, key.clone())
         });
-        carried_out(objects, batch)
+        carried_out(local, batch)
     }
 }
 
 /// Commits a batch; whether what it was built on was still so.
-pub(super) fn carried_out(objects: &Local, batch: Batch) -> Result<bool> {
-    match objects.kv().commit(batch, Durability::Sync) {
+pub(super) fn carried_out(local: &Local, batch: Batch) -> Result<bool> {
+    match local.kv().commit(batch, Durability::Sync) {
         Ok(_) => Ok(true),
         // What was found is gone, or its whole space.
         Err(error) if matches!(error.kind(), KvErrorKind::Refused | KvErrorKind::NotFound) => Ok(false),

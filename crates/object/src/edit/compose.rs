@@ -27,7 +27,7 @@ use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::{ByteRange, COMPOSE_SEGMENTS_MAX, ComposeOptions, OBJECT_LEN_MAX, Segment};
 use crate::rights::Rights;
 use crate::source::{Source, find_source};
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 use crate::version_id::VersionId;
 
 impl Local {
@@ -77,11 +77,11 @@ struct Found {
 
 impl Found {
     fn is_whole(&self) -> bool {
-        self.range == ByteRange { offset: 0, length: self.source.standing.record.size }
+        self.range == ByteRange { offset: 0, length: self.source.current.record.size }
     }
 
     fn place(&self) -> Place {
-        Place::new(self.source.space, keys::data(self.source.standing.record.id))
+        Place::new(self.source.space, keys::data(self.source.current.record.id))
     }
 }
 
@@ -111,7 +111,7 @@ impl Verb for Compose {
         rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let bucket = find_bucket(txn, &self.to.bucket)?;
         let there = find_object(txn, bucket.space, &self.to.key)?;
         if let Some(there) = made_by(there.as_ref(), self.options.put.request) {
@@ -120,18 +120,18 @@ impl Verb for Compose {
         let found = self.options.put.condition.check(self.to.as_name(), there.as_ref()).and_then(|()| self.find(txn));
         let found = match found {
             Ok(found) => found,
-            Err(error) => return Ok(Applied::Doubtful(self.never(&bucket), error)),
+            Err(error) => return Ok(Applied::MaybeReplayed(self.never(&bucket), error)),
         };
-        let mut record = self.composed(&found, scope)?;
+        let mut record = self.composed(&found, context)?;
         free(txn, bucket.space, record.id);
         join(txn, &found, &Place::new(bucket.space, keys::data(record.id)));
-        name::set(txn, scope, &bucket, &self.to.key, there.as_ref(), Some(&mut record))?;
+        name::set(txn, context, &bucket, &self.to.key, there.as_ref(), Some(&mut record))?;
         self.record = Some(record);
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
-        told(objects, &self.to, self.record, commit)
+    fn committed(self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
+        told(local, &self.to, self.record, commit)
     }
 }
 
@@ -144,7 +144,7 @@ impl Compose {
         let find = |segment: &KeptSegment| {
             let name = &segment.name;
             let source = find_source(txn, (&name.bucket, &name.key), segment.version, &segment.condition)?;
-            let size = source.standing.record.size;
+            let size = source.current.record.size;
             let range = segment.range.unwrap_or(ByteRange { offset: 0, length: size });
             check_range(range, size)?;
             Ok(Found { source, range })
@@ -152,7 +152,7 @@ impl Compose {
         self.sources.iter().map(find).collect()
     }
 
-    fn composed(&self, found: &[Found], scope: &Scope<'_>) -> Result<ObjectRecord> {
+    fn composed(&self, found: &[Found], context: &CommandContext<'_>) -> Result<ObjectRecord> {
         let put = &self.options.put;
         let size = found.iter().try_fold(0u64, |sum, found| sum.checked_add(found.range.length));
         let size = size.filter(|size| *size <= OBJECT_LEN_MAX).ok_or_else(|| past_the_end(u64::MAX))?;
@@ -162,8 +162,8 @@ impl Compose {
             return Err(Error::new(ErrorKind::IncompleteBody, message));
         }
         verify(&checksums, &put.expected.checksums)?;
-        let id = scope.draw_id();
-        let first = found.first().filter(|_| self.options.source_metadata).map(|found| &found.source.standing.record);
+        let id = context.draw_id();
+        let first = found.first().filter(|_| self.options.source_metadata).map(|found| &found.source.current.record);
         let (headers, metadata, tags) = match first {
             Some(first) => (&first.headers, &first.metadata, &first.tags),
             None => (&put.headers, &put.metadata, &put.tags),
@@ -174,9 +174,9 @@ impl Compose {
             headers: headers.clone(),
             metadata: metadata.clone(),
             tags: tags.clone(),
-            access: ObjectAccess { owner: scope.caller.user(), ..ObjectAccess::default() },
+            access: ObjectAccess { owner: context.caller.user(), ..ObjectAccess::default() },
             request: put.request,
-            ..ObjectRecord::new(size, drawn_etag(id, scope), scope.now)
+            ..ObjectRecord::new(size, drawn_etag(id, context), context.now)
         })
     }
 }
@@ -188,13 +188,13 @@ fn joined_checksums(found: &[Found]) -> Vec<Checksum> {
     };
     let join = |algorithm| {
         let value = |found: &Found| {
-            let record = &found.source.standing.record;
+            let record = &found.source.current.record;
             let of_all = |of: &&Checksum| of.algorithm == algorithm && of.composite_parts.is_none();
             record.checksums.iter().find(of_all).map(|checksum| (checksum.value.clone(), record.size))
         };
         combine(algorithm, &found.iter().map(value).collect::<Option<Vec<_>>>()?)
     };
-    crcs(&first.source.standing.record).filter_map(join).collect()
+    crcs(&first.source.current.record).filter_map(join).collect()
 }
 
 fn verify(checksums: &[Checksum], expected: &[Checksum]) -> Result<()> {

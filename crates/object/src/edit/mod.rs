@@ -25,7 +25,7 @@ use crate::ids::ObjectId;
 use crate::info::ObjectInfo;
 use crate::keys;
 use crate::local::Local;
-use crate::lookup::{Standing, find_bucket, find_object, find_space};
+use crate::lookup::{CurrentObject, find_bucket, find_object, find_space};
 use crate::name::{self, never};
 use crate::object_name::{Name, ObjectName};
 use crate::outcome::{info, made_by, told};
@@ -34,7 +34,7 @@ use crate::put::with_body;
 use crate::record::{BucketRecord, ObjectAccess, ObjectRecord};
 use crate::request::{EditOptions, OBJECT_LEN_MAX};
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn truncate(&self, name: ObjectName<'_>, length: u64, options: EditOptions) -> Pending<ObjectInfo> {
@@ -230,45 +230,45 @@ impl Verb for Edit {
         rights.object(Action::PutObject, &self.name.bucket, &self.name.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let bucket = find_bucket(txn, &self.name.bucket)?;
-        let standing = find_object(txn, bucket.space, &self.name.key)?;
-        if let Some(standing) = made_by(standing.as_ref(), self.options.request) {
-            return Ok(Applied::Done(info(standing, &self.name)));
+        let current = find_object(txn, bucket.space, &self.name.key)?;
+        if let Some(current) = made_by(current.as_ref(), self.options.request) {
+            return Ok(Applied::Done(info(current, &self.name)));
         }
-        if let Err(error) = check(&self.options, self.name.as_name(), standing.as_ref()) {
-            return Ok(Applied::Doubtful(never(bucket.space, &self.name.key), error));
+        if let Err(error) = check(&self.options, self.name.as_name(), current.as_ref()) {
+            return Ok(Applied::MaybeReplayed(never(bucket.space, &self.name.key), error));
         }
-        if let Some(standing) = standing.as_ref().filter(|_| self.change.writes_nothing()) {
-            return Ok(Applied::Done(info(standing, &self.name)));
+        if let Some(current) = current.as_ref().filter(|_| self.change.writes_nothing()) {
+            return Ok(Applied::Done(info(current, &self.name)));
         }
-        let before = standing.as_ref().map(|standing| &standing.record);
+        let before = current.as_ref().map(|current| &current.record);
         let size = self.change.size_after(before.map_or(0, |before| before.size))?;
         let checksums = self.change.checksums_after(before);
-        let mut record = edited(before, size, checksums, self.options.request, scope);
-        let data = put_edited(txn, scope, (&bucket, &self.name.key), standing.as_ref(), &mut record)?;
+        let mut record = edited(before, size, checksums, self.options.request, context);
+        let data = put_edited(txn, context, (&bucket, &self.name.key), current.as_ref(), &mut record)?;
         txn.then(self.change.operation(data));
         self.record = Some(record);
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
-        told(objects, &self.name, self.record, commit)
+    fn committed(self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
+        told(local, &self.name, self.record, commit)
     }
 }
 
 /// Whether the object there may be edited, by what the caller said.
-pub(crate) fn check(options: &EditOptions, name: ObjectName<'_>, standing: Option<&Standing>) -> Result<()> {
+pub(crate) fn check(options: &EditOptions, name: ObjectName<'_>, current: Option<&CurrentObject>) -> Result<()> {
     let ObjectName { bucket, key } = name;
     if let Some(only) = options.only {
-        let there = standing.ok_or_else(|| Error::no_such_key(bucket, key))?.record.id;
+        let there = current.ok_or_else(|| Error::no_such_key(bucket, key))?.record.id;
         if there != only {
             let message = format!("the object {key:?} is another one by now: it has the id {there}, not {only}");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
     }
-    options.condition.check(name, standing)?;
-    if standing.is_none() && !options.create {
+    options.condition.check(name, current)?;
+    if current.is_none() && !options.create {
         return Err(Error::no_such_key(bucket, key));
     }
     Ok(())
@@ -280,18 +280,18 @@ fn edited(
     size: u64,
     checksums: Vec<Checksum>,
     request: Option<RequestId>,
-    scope: &Scope<'_>,
+    context: &CommandContext<'_>,
 ) -> ObjectRecord {
-    let id = before.map_or_else(|| scope.draw_id(), |before| before.id);
-    let etag = drawn_etag(id, scope);
+    let id = before.map_or_else(|| context.draw_id(), |before| before.id);
+    let etag = drawn_etag(id, context);
     let Some(before) = before else {
-        let access = ObjectAccess { owner: scope.caller.user(), ..ObjectAccess::default() };
-        return ObjectRecord { id, checksums, access, request, ..ObjectRecord::new(size, etag, scope.now) };
+        let access = ObjectAccess { owner: context.caller.user(), ..ObjectAccess::default() };
+        return ObjectRecord { id, checksums, access, request, ..ObjectRecord::new(size, etag, context.now) };
     };
     ObjectRecord {
         size,
-        modified: scope.now,
-        changed: scope.now,
+        modified: context.now,
+        changed: context.now,
         etag,
         checksums,
         part_count: None,
@@ -301,23 +301,23 @@ fn edited(
 }
 
 /// An ETag that nothing had before.
-pub(crate) fn drawn_etag(id: ObjectId, scope: &Scope<'_>) -> ETag {
-    ETag::Drawn(id, scope.draw_u64())
+pub(crate) fn drawn_etag(id: ObjectId, context: &CommandContext<'_>) -> ETag {
+    ETag::Drawn(id, context.draw_u64())
 }
 
 /// Puts the record of an object that is edited, or made by an edit, and tells where its bytes are.
 fn put_edited(
     txn: &mut Transaction,
-    scope: &Scope<'_>,
+    context: &CommandContext<'_>,
     (bucket, key): (&BucketRecord, &str),
-    standing: Option<&Standing>,
+    current: Option<&CurrentObject>,
     record: &mut ObjectRecord,
 ) -> Result<Place> {
     let data = Place::new(bucket.space, keys::data(record.id));
-    if standing.is_none() {
+    if current.is_none() {
         free(txn, bucket.space, record.id);
     }
-    name::set(txn, scope, bucket, key, standing, Some(record))?;
+    name::set(txn, context, bucket, key, current, Some(record))?;
     Ok(data)
 }
 

@@ -20,7 +20,7 @@ use crate::record::ObjectRecord;
 use crate::request::{ByteRange, EditOptions, OBJECT_LEN_MAX};
 use crate::rights::Rights;
 use crate::source::find_source;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn write_copy(
@@ -91,31 +91,31 @@ impl Verb for WriteCopy {
         rights.object(Action::PutObject, &self.to.bucket, &self.to.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let bucket = find_bucket(txn, &self.to.bucket)?;
-        let standing = find_object(txn, bucket.space, &self.to.key)?;
-        if let Some(standing) = made_by(standing.as_ref(), self.options.request) {
-            return Ok(Applied::Done(info(standing, &self.to)));
+        let current = find_object(txn, bucket.space, &self.to.key)?;
+        if let Some(current) = made_by(current.as_ref(), self.options.request) {
+            return Ok(Applied::Done(info(current, &self.to)));
         }
-        let doubtful = |error| Ok(Applied::Doubtful(never(bucket.space, &self.to.key), error));
-        if let Err(error) = check(&self.options, self.to.as_name(), standing.as_ref()) {
-            return doubtful(error);
+        let maybe_replayed = |error| Ok(Applied::MaybeReplayed(never(bucket.space, &self.to.key), error));
+        if let Err(error) = check(&self.options, self.to.as_name(), current.as_ref()) {
+            return maybe_replayed(error);
         }
         let source = find_source(txn, (&self.from.bucket, &self.from.key), None, &ReadCondition::default());
-        let source = match source.and_then(|source| self.check_source(&source.standing.record).map(|()| source)) {
+        let source = match source.and_then(|source| self.check_source(&source.current.record).map(|()| source)) {
             Ok(source) => source,
-            Err(error) => return doubtful(error),
+            Err(error) => return maybe_replayed(error),
         };
         let ByteRange { offset: from_offset, length } = self.range;
-        if let Some(standing) = standing.as_ref().filter(|_| length == 0) {
-            return Ok(Applied::Done(info(standing, &self.to)));
+        if let Some(current) = current.as_ref().filter(|_| length == 0) {
+            return Ok(Applied::Done(info(current, &self.to)));
         }
-        let before = standing.as_ref().map(|standing| &standing.record);
+        let before = current.as_ref().map(|current| &current.record);
         let end = if length == 0 { 0 } else { self.offset.saturating_add(length) };
         let size = before.map_or(0, |before| before.size).max(end);
-        let mut record = edited(before, size, Vec::new(), self.options.request, scope);
-        let to = put_edited(txn, scope, (&bucket, &self.to.key), standing.as_ref(), &mut record)?;
-        let from = Place::new(source.space, keys::data(source.standing.record.id));
+        let mut record = edited(before, size, Vec::new(), self.options.request, context);
+        let to = put_edited(txn, context, (&bucket, &self.to.key), current.as_ref(), &mut record)?;
+        let from = Place::new(source.space, keys::data(source.current.record.id));
         txn.then(match length {
             0 => Operation::Put { at: to, value: Payload::Bytes(bytes::Bytes::new()) },
             _ => Operation::CloneRange { from, from_offset, length, to, to_offset: self.offset },
@@ -124,8 +124,8 @@ impl Verb for WriteCopy {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
-        told(objects, &self.to, self.record, commit)
+    fn committed(self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
+        told(local, &self.to, self.record, commit)
     }
 }
 

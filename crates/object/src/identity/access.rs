@@ -69,25 +69,25 @@ impl LocalIdentities {
         if let Err(error) = checked.and(given) {
             return Pending::ready(Err(error));
         }
-        let random = self.objects.random();
+        let random = self.local.random();
         let (access_key, secret) = options.given.unwrap_or_else(|| (draw_access_key(random), Secret::draw(random)));
         let (user, needed, identities) = (user.to_owned(), user.to_owned(), self.clone());
         change(
-            &self.objects,
+            &self.local,
             move |rights| rights.speak_for_user(&needed),
-            move |txn, scope| {
+            move |txn, context| {
                 let id = if find::is_root(&user) { ROOT } else { lasting_user(txn, &user)?.0 };
                 if txn.stat(CATALOGUE, &keys::access_key(&access_key))?.is_some() {
                     return Err(Error::new(ErrorKind::AlreadyExists, "there is an access key of this name already"));
                 }
-                let secret_kept = identities.keep_secret(txn, (id, &access_key), &secret, scope.now)?;
+                let secret_kept = identities.keep_secret(txn, (id, &access_key), &secret, context.now)?;
                 let life = options.life.map(|life| u64::try_from(life.as_nanos()).unwrap_or(u64::MAX));
                 let record = AccessKeyRecord {
                     user: id,
-                    created: scope.now,
+                    created: context.now,
                     disabled: false,
                     secret: secret_kept,
-                    expires: life.map(|life| Timestamp(scope.now.0.saturating_add(life))),
+                    expires: life.map(|life| Timestamp(context.now.0.saturating_add(life))),
                     policy: options.policy.clone(),
                     description: options.description.clone(),
                     kept: Vec::new(),
@@ -100,7 +100,7 @@ impl LocalIdentities {
     }
 
     pub fn keys_of(&self, user: &str) -> Result<Vec<KeyInfo>> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.administer_user(user, true),
             |view| {
                 let id = if find::is_root(user) { ROOT } else { find::user(view, user)?.0 };
@@ -131,27 +131,27 @@ impl LocalIdentities {
     pub fn delete_key(&self, user: &str, access_key: &str) -> Pending<()> {
         let (user, needed, access_key) = (user.to_owned(), user.to_owned(), access_key.to_owned());
         change(
-            &self.objects,
+            &self.local,
             move |rights| rights.administer_user(&needed, true),
-            move |txn, scope| {
+            move |txn, context| {
                 let id = if find::is_root(&user) { ROOT } else { find::user(txn, &user)?.0 };
                 if txn.stat(CATALOGUE, &keys::access_key_of(id, &access_key))?.is_none() {
                     return Err(no_such_key(&access_key));
                 }
                 txn.delete(CATALOGUE, keys::access_key(&access_key));
                 txn.delete(CATALOGUE, keys::access_key_of(id, &access_key));
-                scope.removes(|| format!("an access key of the user {user}"));
+                context.removes(|| format!("an access key of the user {user}"));
                 Ok(())
             },
         )
     }
 
     pub fn by_access_key(&self, access_key: &str) -> Result<(Caller, Secret)> {
-        let mut view = self.objects.kv().view()?;
+        let mut view = self.local.kv().view()?;
         let found = view.record(CATALOGUE, &keys::access_key(access_key))?;
         let (_, bytes) = found.ok_or_else(|| no_such_key(access_key))?;
         let record = AccessKeyRecord::decode(&bytes)?;
-        let secret = self.objects.with_sealing(|keys| keys.open_secret((record.user, access_key), &record.secret))?;
+        let secret = self.local.with_sealing(|keys| keys.open_secret((record.user, access_key), &record.secret))?;
         let secret = String::from_utf8(secret).map_err(|_| Error::damaged("the secret of an access key is no text"))?;
         Ok((caller(record.user, access_key), Secret::new(secret)))
     }

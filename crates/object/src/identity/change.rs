@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::local::Local;
 use crate::pending::Pending;
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 /// A verb of two functions: what it needs, and what it does and tells.
 struct Change<N, A, T> {
@@ -16,20 +16,20 @@ struct Change<N, A, T> {
 }
 
 /// Begins a change.
-pub(super) fn change<T, N, A>(objects: &Local, needs: N, apply: A) -> Pending<T>
+pub(crate) fn change<T, N, A>(local: &Local, needs: N, apply: A) -> Pending<T>
 where
     T: Send + 'static,
     N: Fn(&mut Rights<'_>) -> Result<()> + Send + 'static,
-    A: FnMut(&mut Transaction, &Scope<'_>) -> Result<T> + Send + 'static,
+    A: FnMut(&mut Transaction, &CommandContext<'_>) -> Result<T> + Send + 'static,
 {
-    run(objects, Change { needs, apply, outcome: None })
+    run(local, Change { needs, apply, outcome: None })
 }
 
 impl<T, N, A> Verb for Change<N, A, T>
 where
     T: Send + 'static,
     N: Fn(&mut Rights<'_>) -> Result<()> + Send + 'static,
-    A: FnMut(&mut Transaction, &Scope<'_>) -> Result<T> + Send + 'static,
+    A: FnMut(&mut Transaction, &CommandContext<'_>) -> Result<T> + Send + 'static,
 {
     type Outcome = T;
 
@@ -37,12 +37,12 @@ where
         (self.needs)(rights)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<T>> {
-        self.outcome = Some((self.apply)(txn, scope)?);
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<T>> {
+        self.outcome = Some((self.apply)(txn, context)?);
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Local, _commit: Commit) -> Result<T> {
+    fn committed(self, _local: &Local, _commit: Commit) -> Result<T> {
         self.outcome.ok_or_else(|| Error::damaged("a change ended before it began"))
     }
 }

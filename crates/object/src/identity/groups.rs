@@ -95,10 +95,10 @@ impl LocalIdentities {
     pub fn create_group(&self, name: &str, description: &str) -> Pending<GroupInfo> {
         let (name, description) = (name.to_owned(), description.to_owned());
         change(
-            &self.objects,
+            &self.local,
             |rights| rights.administer(),
-            move |txn, scope| {
-                let id = scope.draw_u64() | 1;
+            move |txn, context| {
+                let id = context.draw_u64() | 1;
                 if group(txn, id)?.is_some() {
                     return Err(Error::new(ErrorKind::Conflict, "the id that was drawn is taken; try again"));
                 }
@@ -106,7 +106,7 @@ impl LocalIdentities {
                 let record = GroupRecord {
                     name: name.clone(),
                     description: description.clone(),
-                    created: scope.now,
+                    created: context.now,
                     being_deleted: false,
                     policies: Vec::new(),
                     limits: Limits::default(),
@@ -121,7 +121,7 @@ impl LocalIdentities {
     pub fn set_group(&self, name: &str, wanted: GroupChange) -> Pending<GroupInfo> {
         let name = name.to_owned();
         change(
-            &self.objects,
+            &self.local,
             |rights| rights.administer(),
             move |txn, _| {
                 let (id, mut record) = live_group(txn, &name)?;
@@ -146,7 +146,7 @@ impl LocalIdentities {
     }
 
     pub fn group(&self, name: &str) -> Result<GroupInfo> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.see_group(name),
             |view| {
                 let (id, record) = find_group(view, name)?.ok_or_else(|| find::no_such_group(name))?;
@@ -156,7 +156,7 @@ impl LocalIdentities {
     }
 
     pub fn groups(&self, query: &NameQuery) -> Result<GroupPage> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.administer(),
             |view| {
                 let (mut found, mut inner) = (Vec::new(), std::sync::Arc::clone(view));

@@ -10,9 +10,7 @@
 //!   again, wherever it was interrupted.
 
 mod access;
-mod bucket;
-mod change;
-mod delete;
+pub(crate) mod change;
 mod groups;
 mod password;
 mod policies;
@@ -21,7 +19,6 @@ mod rotate;
 mod secret;
 mod sessions;
 mod tokens;
-mod usage;
 mod users;
 
 use std::sync::Arc;
@@ -30,30 +27,28 @@ use crate::attempts::Attempts;
 use crate::local::Local;
 
 pub use access::{KeyInfo, KeyOptions};
-pub use delete::DeletedGroup;
 pub use groups::{GroupChange, GroupInfo, GroupPage, NameQuery};
 pub use rotate::Sealing;
 pub use secret::{Password, Secret, Token};
 pub use sessions::TokenInfo;
 pub use tokens::Login;
-pub use usage::Whose;
 pub use users::{UserChange, UserInfo, UserPage, UserQuery, UserState};
 
 /// Groups and users of the local store, as its caller may see and change them.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalIdentities {
-    objects: Local,
+    pub(crate) local: Local,
 }
 
 impl Local {
     /// Groups and users of this store.
     pub fn identities(&self) -> LocalIdentities {
-        LocalIdentities { objects: self.clone() }
+        LocalIdentities { local: self.clone() }
     }
 }
 
 impl LocalIdentities {
     fn attempts(&self) -> &Arc<Attempts> {
-        self.objects.attempts()
+        self.local.attempts()
     }
 }

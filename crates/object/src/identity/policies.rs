@@ -29,20 +29,20 @@ impl LocalIdentities {
         }
         let (name, document) = (name.to_owned(), document.map(str::to_owned));
         change(
-            &self.objects,
+            &self.local,
             |rights| rights.administer(),
-            move |txn, scope| {
+            move |txn, context| {
                 let key = keys::policy(&name);
                 let there = txn.record(CATALOGUE, &key)?.map(|(_, bytes)| PolicyRecord::decode(&bytes)).transpose()?;
                 let Some(document) = document.clone() else {
                     there.ok_or_else(|| no_such_policy(&name))?;
                     check_unused(txn, &name)?;
                     txn.delete(CATALOGUE, key);
-                    scope.removes(|| format!("the policy {name}"));
+                    context.removes(|| format!("the policy {name}"));
                     return Ok(());
                 };
-                let (created, kept) = there.map_or((scope.now, Vec::new()), |there| (there.created, there.kept));
-                let record = PolicyRecord { document, created, changed: scope.now, kept };
+                let (created, kept) = there.map_or((context.now, Vec::new()), |there| (there.created, there.kept));
+                let record = PolicyRecord { document, created, changed: context.now, kept };
                 txn.put(CATALOGUE, key, Bytes::from(record.encode()));
                 Ok(())
             },
@@ -50,7 +50,7 @@ impl LocalIdentities {
     }
 
     pub fn policy(&self, name: &str) -> Result<String> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.administer(),
             |view| {
                 let found = view.record(CATALOGUE, &keys::policy(name))?;
@@ -61,7 +61,7 @@ impl LocalIdentities {
 
     pub fn set_public_access(&self, public: bool) -> Pending<()> {
         change(
-            &self.objects,
+            &self.local,
             |rights| rights.own_the_store(),
             move |txn, _| {
                 let key = crate::keys::catalogue_head();
@@ -75,7 +75,7 @@ impl LocalIdentities {
     }
 
     pub fn public_access(&self) -> Result<bool> {
-        self.objects.read(
+        self.local.read(
             |_| Ok(()),
             |view| {
                 let head = view.record(CATALOGUE, &crate::keys::catalogue_head())?;
@@ -85,7 +85,7 @@ impl LocalIdentities {
     }
 
     pub fn explain(&self, asker: &Asker, action: Action, bucket: &str, key: Option<&str>) -> Result<Decision> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.administer(),
             |view| {
                 let caller = match asker {
@@ -93,10 +93,10 @@ impl LocalIdentities {
                     Asker::AccessKey(key) => caller_of_key(view, key)?,
                     Asker::User(name) => {
                         let id = find::owner(view, name)?.0;
-                        return Rights::new(view, &self.objects).of_user(id)?.explain(action, bucket, key);
+                        return Rights::new(view, &self.local).of_user(id)?.explain(action, bucket, key);
                     }
                 };
-                let asked = self.objects.as_caller(caller);
+                let asked = self.local.as_caller(caller);
                 Rights::new(view, &asked).explain(action, bucket, key)
             },
         )

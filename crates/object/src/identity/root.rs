@@ -47,12 +47,12 @@ pub(crate) fn founding_keys() -> Vec<KeyRange> {
 }
 
 /// The key that root signs with: the first of its keys that is live and for ever.
-pub(crate) fn key_of_root(objects: &Local, mut view: Arc<dyn View>) -> Result<Option<RootKey>> {
+pub(crate) fn key_of_root(local: &Local, mut view: Arc<dyn View>) -> Result<Option<RootKey>> {
     let range = KeyRange::prefix(keys::access_key_of(ROOT, ""));
     let listed = Arc::clone(&view);
     let mut cursor = listed.cursor(CATALOGUE, range, Direction::Forward)?;
     while let Some(entry) = cursor.next()? {
-        if let Some(found) = for_ever(objects, &mut view, &keys::text_after_id(&entry.key)?)? {
+        if let Some(found) = for_ever(local, &mut view, &keys::text_after_id(&entry.key)?)? {
             return Ok(Some(found));
         }
     }
@@ -60,19 +60,19 @@ pub(crate) fn key_of_root(objects: &Local, mut view: Arc<dyn View>) -> Result<Op
 }
 
 /// Keeps a key as root's unless it has one; gives the one that stands.
-pub(crate) fn keep_key_of_root(objects: &Local, key: &RootKey) -> Result<RootKey> {
-    let (identities, wanted) = (objects.identities(), key.clone());
+pub(crate) fn keep_key_of_root(local: &Local, key: &RootKey) -> Result<RootKey> {
+    let (identities, wanted) = (local.identities(), key.clone());
     let kept = change(
-        objects,
+        local,
         |rights| rights.own_the_device(),
-        move |txn, scope| {
+        move |txn, context| {
             for key in keys_of(txn, &keys::access_key_of(ROOT, ""), usize::MAX)? {
-                if let Some(found) = for_ever(&identities.objects, txn, &keys::text_after_id(&key)?)? {
+                if let Some(found) = for_ever(&identities.local, txn, &keys::text_after_id(&key)?)? {
                     return Ok(found);
                 }
             }
             let secret = Secret::new(wanted.secret.clone());
-            identities.put_key_of_root(txn, &wanted.access_key, &secret, scope.now)?;
+            identities.put_key_of_root(txn, &wanted.access_key, &secret, context.now)?;
             Ok(wanted.clone())
         },
     );
@@ -80,7 +80,7 @@ pub(crate) fn keep_key_of_root(objects: &Local, key: &RootKey) -> Result<RootKey
 }
 
 /// A key of root as it signs, when it is live and does not expire.
-fn for_ever(objects: &Local, from: &mut dyn Lookup, access_key: &str) -> Result<Option<RootKey>> {
+fn for_ever(local: &Local, from: &mut dyn Lookup, access_key: &str) -> Result<Option<RootKey>> {
     let Some((_, bytes)) = from.record(CATALOGUE, &keys::access_key(access_key))? else {
         return Ok(None);
     };
@@ -88,7 +88,7 @@ fn for_ever(objects: &Local, from: &mut dyn Lookup, access_key: &str) -> Result<
     if record.disabled || record.expires.is_some() {
         return Ok(None);
     }
-    let secret = objects.with_sealing(|keys| keys.open_secret((ROOT, access_key), &record.secret))?;
+    let secret = local.with_sealing(|keys| keys.open_secret((ROOT, access_key), &record.secret))?;
     let secret = String::from_utf8(secret).map_err(|_| Error::damaged("the secret of root's key is no text"))?;
     Ok(Some(RootKey { access_key: access_key.to_owned(), secret }))
 }
@@ -125,14 +125,14 @@ impl LocalIdentities {
     }
 
     pub fn reset_root(&self) -> Result<(String, Secret, Password)> {
-        let random = self.objects.random();
+        let random = self.local.random();
         let made = (draw_access_key(random), Secret::draw(random), Password::draw(random));
         let hash = password::hash(made.2.expose(), random)?;
         let (access_key, secret, identities) = (made.0.clone(), made.1.clone(), self.clone());
         let reset = change(
-            &self.objects,
+            &self.local,
             |rights| rights.own_the_device(),
-            move |txn, scope| {
+            move |txn, context| {
                 for key in keys_of(txn, &keys::access_key_of(ROOT, ""), usize::MAX)? {
                     txn.delete(CATALOGUE, keys::access_key(&keys::text_after_id(&key)?));
                     txn.delete(CATALOGUE, key);
@@ -141,8 +141,8 @@ impl LocalIdentities {
                     txn.delete(CATALOGUE, keys::token(&keys::token_digest(&key)?));
                     txn.delete(CATALOGUE, key);
                 }
-                put_password(txn, hash.clone(), scope.now)?;
-                identities.put_key_of_root(txn, &access_key, &secret, scope.now)
+                put_password(txn, hash.clone(), context.now)?;
+                identities.put_key_of_root(txn, &access_key, &secret, context.now)
             },
         );
         reset.wait()?;

@@ -76,13 +76,13 @@ impl LocalIdentities {
     fn key_in_use(&self, txn: &mut Transaction, now: Timestamp) -> Result<Option<u32>> {
         let in_use = known(txn)?.into_iter().find(|(_, record)| !record.being_left);
         if let Some((number, record)) = in_use {
-            return self.objects.with_sealing(|sealing| check(sealing, number, &record)).map(|()| Some(number));
+            return self.local.with_sealing(|sealing| check(sealing, number, &record)).map(|()| Some(number));
         }
-        let mut sealing = self.objects.sealing_to_change();
+        let mut sealing = self.local.sealing_to_change();
         if sealing.file().is_some() {
             sealing.read_anew()?;
             if sealing.is_empty() {
-                sealing.add(1, self.objects.random())?;
+                sealing.add(1, self.local.random())?;
             }
         }
         if let Some(number) = sealing.newest() {
@@ -101,16 +101,16 @@ impl LocalIdentities {
     ) -> Result<KeptSecret> {
         let secret = secret.expose().as_bytes();
         match self.key_in_use(txn, now)? {
-            Some(number) => self.objects.sealing()?.seal(number, of, secret, self.objects.random()),
+            Some(number) => self.local.sealing()?.seal(number, of, secret, self.local.random()),
             None => Ok(KeptSecret::Plain(secret.to_vec())),
         }
     }
 
     pub fn sealing(&self) -> Result<Sealing> {
         let find = |_: &mut Arc<dyn View>| {
-            let mut txn = Transaction::begin(self.objects.kv().as_ref())?;
+            let mut txn = Transaction::begin(self.local.kv().as_ref())?;
             let in_use = known(&mut txn)?.into_iter().find(|(_, record)| !record.being_left);
-            let mut keys = self.objects.sealing_to_change();
+            let mut keys = self.local.sealing_to_change();
             keys.read_anew()?;
             Ok(match in_use {
                 Some((number, record)) if keys.has(number) => {
@@ -122,15 +122,15 @@ impl LocalIdentities {
                 None => Sealing::AsTheyAre,
             })
         };
-        self.objects.read(|rights| rights.own_the_device(), find)
+        self.local.read(|rights| rights.own_the_device(), find)
     }
 
     pub fn make_sealing_key(&self) -> Result<u32> {
         let identities = self.clone();
         let made = change(
-            &self.objects,
+            &self.local,
             |rights| rights.own_the_device(),
-            move |txn, scope| identities.key_in_use(txn, scope.now)?.ok_or_else(no_file),
+            move |txn, context| identities.key_in_use(txn, context.now)?.ok_or_else(no_file),
         );
         made.wait()
     }
@@ -140,11 +140,8 @@ impl LocalIdentities {
         let (mut sealed, mut after) = (0, keys::all_of(b'a'));
         loop {
             let (identities, from) = (self.clone(), after.clone());
-            let step = change(
-                &self.objects,
-                |rights| rights.own_the_device(),
-                move |txn, _| identities.reseal(txn, &from, new),
-            );
+            let step =
+                change(&self.local, |rights| rights.own_the_device(), move |txn, _| identities.reseal(txn, &from, new));
             let (count, next) = step.wait()?;
             sealed += count;
             match next {
@@ -153,7 +150,7 @@ impl LocalIdentities {
             }
         }
         let ended = change(
-            &self.objects,
+            &self.local,
             |rights| rights.own_the_device(),
             move |txn, _| {
                 for (number, _) in known(txn)?.into_iter().filter(|(number, _)| *number != new) {
@@ -163,7 +160,7 @@ impl LocalIdentities {
             },
         );
         ended.wait()?;
-        self.objects.sealing_to_change().keep(new)?;
+        self.local.sealing_to_change().keep(new)?;
         Ok(sealed)
     }
 
@@ -171,13 +168,13 @@ impl LocalIdentities {
     fn begin_rotation(&self) -> Result<u32> {
         let identities = self.clone();
         let begun = change(
-            &self.objects,
+            &self.local,
             |rights| rights.own_the_device(),
-            move |txn, scope| {
+            move |txn, context| {
                 let there = known(txn)?;
                 let in_use = there.iter().find(|(_, record)| !record.being_left).map(|(number, _)| *number);
                 let left = there.iter().any(|(_, record)| record.being_left);
-                let mut sealing = identities.objects.sealing_to_change();
+                let mut sealing = identities.local.sealing_to_change();
                 sealing.read_anew()?;
                 // Nothing is begun that could not be ended.
                 there.iter().try_for_each(|(number, record)| check(&sealing, *number, record))?;
@@ -193,14 +190,14 @@ impl LocalIdentities {
                     Some(number) if newest > number => newest,
                     _ => {
                         let next = newest.max(in_use.unwrap_or(0)).saturating_add(1);
-                        sealing.add(next, identities.objects.random())?;
+                        sealing.add(next, identities.local.random())?;
                         next
                     }
                 };
                 for (number, old) in there {
                     put(txn, number, &SealingKeyRecord { being_left: true, ..old });
                 }
-                put(txn, new, &record(&sealing, new, scope.now)?);
+                put(txn, new, &record(&sealing, new, context.now)?);
                 Ok(new)
             },
         );
@@ -219,7 +216,7 @@ impl LocalIdentities {
             found.push(entry.key);
         }
         drop(cursor);
-        let (sealing, mut sealed) = (self.objects.sealing()?, 0);
+        let (sealing, mut sealed) = (self.local.sealing()?, 0);
         let next =
             found.last().filter(|_| found.len() == BATCH).map(|last| Bytes::from([last.as_ref(), &[0]].concat()));
         for key in found {
@@ -232,7 +229,7 @@ impl LocalIdentities {
             }
             let name = String::from_utf8_lossy(key.get(1..).unwrap_or_default()).into_owned();
             let of = (old.user, name.as_str());
-            let secret = sealing.seal(new, of, &sealing.open_secret(of, &old.secret)?, self.objects.random())?;
+            let secret = sealing.seal(new, of, &sealing.open_secret(of, &old.secret)?, self.local.random())?;
             txn.put(CATALOGUE, key, Bytes::from(AccessKeyRecord { secret, ..old }.encode()));
             sealed += 1;
         }
@@ -242,10 +239,10 @@ impl LocalIdentities {
     pub fn forget_lost_secrets(&self) -> Result<u64> {
         let identities = self.clone();
         let forgotten = change(
-            &self.objects,
+            &self.local,
             |rights| rights.own_the_device(),
             move |txn, _| {
-                let mut sealing = identities.objects.sealing_to_change();
+                let mut sealing = identities.local.sealing_to_change();
                 sealing.read_anew()?;
                 let (there, mut lost) = (known(txn)?, 0);
                 let is_lost = |number: u32| {

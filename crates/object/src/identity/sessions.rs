@@ -96,34 +96,34 @@ pub(super) fn make_room(txn: &mut Transaction, user: u64, now: Timestamp) -> Res
 /// Sets the hash of a user's password and takes its tokens back.
 pub(super) fn put_password(
     txn: &mut Transaction,
-    objects: &Local,
+    local: &Local,
     name: &str,
     hash: String,
     now: Timestamp,
 ) -> Result<()> {
     if find::is_root(name) {
         super::root::put_password(txn, hash, now)?;
-        return take_all(txn, ROOT, objects.caller());
+        return take_all(txn, ROOT, local.caller());
     }
     let (id, mut record) = lasting_user(txn, name)?;
     record.password = Some(hash);
     record.password_changed = Some(now);
     put_user(txn, id, &record);
-    take_all(txn, id, objects.caller())
+    take_all(txn, id, local.caller())
 }
 
 impl LocalIdentities {
     pub fn change_password(&self, name: &str, old: &str, new: &str) -> Result<()> {
-        let address = self.objects.circumstances().address;
+        let address = self.local.circumstances().address;
         let peer = address.map_or(LogInPeer::Here, LogInPeer::Address);
         let (_, kept) = self.prove(peer, name, old)?;
-        let hash = password::hash(new, self.objects.random())?;
-        let (objects, name) = (self.objects.clone(), name.to_owned());
+        let hash = password::hash(new, self.local.random())?;
+        let (local, name) = (self.local.clone(), name.to_owned());
         let changed = change(
-            &self.objects,
+            &self.local,
             // Who knows the password may change it, whoever asks, as it may log in.
             |_| Ok(()),
-            move |txn, scope| {
+            move |txn, context| {
                 let known = if find::is_root(&name) {
                     crate::accounts::user(txn, ROOT)?.and_then(|record| record.password)
                 } else {
@@ -132,15 +132,15 @@ impl LocalIdentities {
                 if known.as_deref() != Some(kept.as_str()) {
                     return Err(Error::new(ErrorKind::Conflict, "the password was changed meanwhile; try again"));
                 }
-                put_password(txn, &objects, &name, hash.clone(), scope.now)
+                put_password(txn, &local, &name, hash.clone(), context.now)
             },
         );
         changed.wait()
     }
 
     pub fn tokens_of(&self, name: &str) -> Result<Vec<TokenInfo>> {
-        let now = self.objects.now();
-        self.objects.read(
+        let now = self.local.now();
+        self.local.read(
             |rights| rights.administer_user(name, true),
             |view| {
                 let range = KeyRange::prefix(keys::tokens_of(holder(view, name)?));
@@ -165,7 +165,7 @@ impl LocalIdentities {
     pub fn delete_token(&self, name: &str, id: &str) -> Pending<()> {
         let (needed, name, id) = (name.to_owned(), name.to_owned(), id.to_owned());
         change(
-            &self.objects,
+            &self.local,
             move |rights| rights.administer_user(&needed, true),
             move |txn, _| {
                 let user = holder(txn, &name)?;

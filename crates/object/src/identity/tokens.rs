@@ -38,7 +38,7 @@ fn failed() -> Error {
 
 impl LocalIdentities {
     pub fn log_in(&self, name: &str, password: &str, life: Duration) -> Result<Login> {
-        let address = self.objects.circumstances().address;
+        let address = self.local.circumstances().address;
         self.log_in_of(address.map_or(LogInPeer::Here, LogInPeer::Address), name, password, life)
     }
 
@@ -58,7 +58,7 @@ impl LocalIdentities {
         if !is_name(name) {
             return Err(failed());
         }
-        let attempt = self.attempts().begin(peer, name, self.objects.now())?;
+        let attempt = self.attempts().begin(peer, name, self.local.now())?;
         let (known, right) = match self.compare(name, password) {
             Ok(compared) => compared,
             Err(error) => {
@@ -67,7 +67,7 @@ impl LocalIdentities {
             }
         };
         if right {
-            attempt.succeeded(self.objects.now());
+            attempt.succeeded(self.local.now());
         }
         let (Some(found), true) = (known, right) else {
             return Err(failed());
@@ -77,7 +77,7 @@ impl LocalIdentities {
 
     /// The user of a name that has a password, with its hash, and whether this is the one.
     fn compare(&self, name: &str, password: &str) -> Result<(Option<(u64, String)>, bool)> {
-        let mut view = self.objects.kv().view()?;
+        let mut view = self.local.kv().view()?;
         let known = if find::is_root(name) {
             user(&mut view, ROOT)?.map(|record| (ROOT, record))
         } else {
@@ -89,13 +89,13 @@ impl LocalIdentities {
     }
 
     fn issue(&self, id: u64, kept: String, life: Duration) -> Pending<Login> {
-        let token = Token::draw(self.objects.random());
+        let token = Token::draw(self.local.random());
         let life = u64::try_from(life.as_nanos()).unwrap_or(u64::MAX);
         change(
-            &self.objects,
+            &self.local,
             // Who knows the password may log in, whoever asks.
             |_| Ok(()),
-            move |txn, scope| {
+            move |txn, context| {
                 let record = user(txn, id)?.ok_or_else(failed)?;
                 let home = if id == ROOT { None } else { group(txn, record.home)? };
                 let home_is_live = id == ROOT || home.is_some_and(|group| !group.being_deleted);
@@ -103,12 +103,12 @@ impl LocalIdentities {
                 if record.state != State::Live || !home_is_live || record.password.as_deref() != Some(kept.as_str()) {
                     return Err(failed());
                 }
-                super::sessions::make_room(txn, id, scope.now)?;
+                super::sessions::make_room(txn, id, context.now)?;
                 let digest = token.digest().ok_or_else(failed)?;
-                let expires = Timestamp(scope.now.0.saturating_add(life));
+                let expires = Timestamp(context.now.0.saturating_add(life));
                 let (policy, description) = (None, None);
                 let kept = Vec::new();
-                let made = TokenRecord { user: id, created: scope.now, expires, policy, description, kept };
+                let made = TokenRecord { user: id, created: context.now, expires, policy, description, kept };
                 txn.put(CATALOGUE, keys::token(&digest), Bytes::from(made.encode()));
                 let expires_at = Bytes::copy_from_slice(&expires.0.to_le_bytes());
                 txn.put(CATALOGUE, keys::token_of(id, &digest), expires_at);
@@ -122,7 +122,7 @@ impl LocalIdentities {
             return Pending::ready(Ok(()));
         };
         change(
-            &self.objects,
+            &self.local,
             // Who has the token may take it back, whoever asks.
             |_| Ok(()),
             move |txn, _| {
@@ -138,10 +138,10 @@ impl LocalIdentities {
 
     pub fn by_token(&self, token: &Token) -> Result<Caller> {
         let digest = token.digest().ok_or_else(no_entry)?;
-        let found = self.objects.kv().view()?.record(CATALOGUE, &keys::token(&digest))?;
+        let found = self.local.kv().view()?.record(CATALOGUE, &keys::token(&digest))?;
         let (_, bytes) = found.ok_or_else(no_entry)?;
         let record = TokenRecord::decode(&bytes)?;
-        if record.expires <= self.objects.now() {
+        if record.expires <= self.local.now() {
             return Err(no_entry());
         }
         Ok(Caller::User(Identity::new(record.user, Credential::Token(digest))))
@@ -149,13 +149,13 @@ impl LocalIdentities {
 
     /// The name of the user who asks.
     pub(crate) fn own_name(&self) -> Result<String> {
-        let id = self.objects.caller().user();
-        let known = user(&mut self.objects.kv().view()?, id)?;
+        let id = self.local.caller().user();
+        let known = user(&mut self.local.kv().view()?, id)?;
         Ok(known.map_or_else(|| find::ROOT_NAME.to_owned(), |record| record.name))
     }
 
     pub fn by_uid(&self, uid: u32) -> Result<Option<Caller>> {
-        let found = self.objects.kv().view()?.record(CATALOGUE, &keys::uid(uid))?;
+        let found = self.local.kv().view()?.record(CATALOGUE, &keys::uid(uid))?;
         let id = found.map(|(_, id)| read_id(&id)).transpose()?;
         Ok(id.map(|id| Caller::User(Identity::new(id, Credential::Uid(uid)))))
     }

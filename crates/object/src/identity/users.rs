@@ -128,22 +128,22 @@ fn put_member(txn: &mut Transaction, group: u64, user: u64, administrator: bool,
 
 impl LocalIdentities {
     pub fn create_user(&self, group: &str, name: &str, password: Option<&str>) -> Result<UserInfo> {
-        let hash = password.map(|password| password::hash(password, self.objects.random())).transpose()?;
+        let hash = password.map(|password| password::hash(password, self.local.random())).transpose()?;
         let (group, name) = (group.to_owned(), name.to_owned());
         let needed = group.clone();
         let made = change(
-            &self.objects,
+            &self.local,
             move |rights| rights.administer_group(&needed),
-            move |txn, scope| {
+            move |txn, context| {
                 let (home, _) = live_group(txn, &group)?;
-                let id = scope.draw_u64() | 1;
+                let id = context.draw_u64() | 1;
                 if user(txn, id)?.is_some() {
                     return Err(Error::new(ErrorKind::Conflict, "the id that was drawn is taken; try again"));
                 }
                 take_name(txn, "user", keys::user_name(&name), &name, id)?;
                 let record = UserRecord {
                     name: name.clone(),
-                    created: scope.now,
+                    created: context.now,
                     state: State::Live,
                     home,
                     password: hash.clone(),
@@ -152,11 +152,11 @@ impl LocalIdentities {
                     limits: Limits::default(),
                     administrator: false,
                     display: None,
-                    password_changed: hash.is_some().then_some(scope.now),
+                    password_changed: hash.is_some().then_some(context.now),
                     kept: Vec::new(),
                 };
                 put_user(txn, id, &record);
-                put_member(txn, home, id, false, scope.now);
+                put_member(txn, home, id, false, context.now);
                 info(txn, id, record)
             },
         );
@@ -167,7 +167,7 @@ impl LocalIdentities {
         let (name, asked) = (name.to_owned(), wanted.clone());
         let needed = name.clone();
         change(
-            &self.objects,
+            &self.local,
             move |rights| {
                 let UserChange { display: _, state: _, .. } = &asked;
                 let simple = UserChange { display: asked.display.clone(), state: asked.state, ..UserChange::default() };
@@ -217,20 +217,20 @@ impl LocalIdentities {
     }
 
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
-        let hash = password::hash(password, self.objects.random())?;
-        let (objects, name) = (self.objects.clone(), name.to_owned());
+        let hash = password::hash(password, self.local.random())?;
+        let (local, name) = (self.local.clone(), name.to_owned());
         let needed = name.clone();
         let set = change(
-            &self.objects,
+            &self.local,
             move |rights| rights.speak_for_user(&needed),
-            move |txn, scope| {
+            move |txn, context| {
                 let own = if find::is_root(&name) { ROOT } else { lasting_user(txn, &name)?.0 };
                 let has_one = user(txn, own)?.is_some_and(|record| record.password.is_some());
-                if has_one && matches!(scope.caller, Caller::User(caller) if caller.user() == own) {
+                if has_one && matches!(context.caller, Caller::User(caller) if caller.user() == own) {
                     let message = "who changes its own password gives the old one too (change_password, koine user passwd --old-password-file)";
                     return Err(Error::new(ErrorKind::AccessDenied, message));
                 }
-                sessions::put_password(txn, &objects, &name, hash.clone(), scope.now)
+                sessions::put_password(txn, &local, &name, hash.clone(), context.now)
             },
         );
         set.wait()
@@ -240,9 +240,9 @@ impl LocalIdentities {
         let (group, user) = (group.to_owned(), user.to_owned());
         let needed = (group.clone(), user.clone());
         change(
-            &self.objects,
+            &self.local,
             move |rights| rights.administer_group(&needed.0).and_then(|()| rights.administer_user(&needed.1, true)),
-            move |txn, scope| {
+            move |txn, context| {
                 let (group, _) = live_group(txn, &group)?;
                 let (id, mut record) = lasting_user(txn, &user)?;
                 if record.home != group && !record.groups.contains(&group) {
@@ -250,7 +250,7 @@ impl LocalIdentities {
                 }
                 // Also where it was a member: what rests on the record is planned again.
                 put_user(txn, id, &record);
-                put_member(txn, group, id, administrator, scope.now);
+                put_member(txn, group, id, administrator, context.now);
                 Ok(())
             },
         )
@@ -260,7 +260,7 @@ impl LocalIdentities {
         let (group, user) = (group.to_owned(), user.to_owned());
         let needed = (group.clone(), user.clone());
         change(
-            &self.objects,
+            &self.local,
             move |rights| rights.leave_group(&needed.0, &needed.1),
             move |txn, _| {
                 let (group, _) = live_group(txn, &group)?;
@@ -278,7 +278,7 @@ impl LocalIdentities {
     }
 
     pub fn user(&self, name: &str) -> Result<UserInfo> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.administer_user(name, true),
             |view| {
                 let (id, record) = find::user(view, name)?;
@@ -288,7 +288,7 @@ impl LocalIdentities {
     }
 
     pub fn users(&self, query: &UserQuery) -> Result<UserPage> {
-        self.objects.read(
+        self.local.read(
             |rights| match &query.group {
                 Some(group) => rights.administer_group(group),
                 None => rights.administer(),

@@ -28,7 +28,7 @@ use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord, PartRecord, UploadRecord, encode_part_table};
 use crate::request::{CompleteOptions, CompletedPart, PART_LEN_MIN};
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
     pub fn complete_upload(
@@ -81,52 +81,52 @@ impl Verb for Complete {
         rights.object(Action::PutObject, &self.bucket, &self.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let space = bucket.space;
         self.space = space;
-        let standing = find_object(txn, space, &self.key)?;
-        if let Some(standing) = &standing
-            && standing.record.upload == Some(self.upload)
+        let current = find_object(txn, space, &self.key)?;
+        if let Some(current) = &current
+            && current.record.upload == Some(self.upload)
         {
-            return Ok(Applied::Done(standing.record.clone().into_info(self.key.clone(), standing.version)));
+            return Ok(Applied::Done(current.record.clone().into_info(self.key.clone(), current.version)));
         }
         let upload = match find_upload(txn, space, &self.key, self.upload) {
             Err(error) if error.kind() == ErrorKind::NoSuchUpload => {
-                self.record = if self.options.all_parts { None } else { Some(self.record_told(scope)?) };
-                return Ok(Applied::Doubtful(never(space, &self.key), error));
+                self.record = if self.options.all_parts { None } else { Some(self.record_told(context)?) };
+                return Ok(Applied::MaybeReplayed(never(space, &self.key), error));
             }
             found => found?,
         };
-        self.options.condition.check(ObjectName::new(&self.bucket, &self.key), standing.as_ref())?;
+        self.options.condition.check(ObjectName::new(&self.bucket, &self.key), current.as_ref())?;
         let there = read_parts(txn, space, self.upload)?;
         let bytes = there.values().map(|part| part.size).sum();
         let parts = self.chosen_parts(there)?;
-        let mut record = self.joined_record(upload, &parts, scope)?;
+        let mut record = self.joined_record(upload, &parts, context)?;
         let data = keys::data(record.id);
         let of = |(number, _): &(u32, PartRecord)| Place::new(space, keys::part(self.upload, OfPart::Data, *number));
         let sources = parts.iter().map(of).collect();
         txn.when(Condition::Absent { space, key: data.clone() });
         txn.then(Operation::Concatenate { sources, target: Place::new(space, data), fate: Sources::Delete });
         drop_upload(txn, &bucket, &self.key, self.upload, bytes)?;
-        name::set(txn, scope, &bucket, &self.key, standing.as_ref(), Some(&mut record))?;
+        name::set(txn, context, &bucket, &self.key, current.as_ref(), Some(&mut record))?;
         txn.put(space, keys::part_table(record.id), Bytes::from(encode_part_table(&parts)));
         self.record = Some(record);
         Ok(Applied::Changed)
     }
 
-    fn committed(self, objects: &Local, commit: Commit) -> Result<ObjectInfo> {
+    fn committed(self, local: &Local, commit: Commit) -> Result<ObjectInfo> {
         match self.record {
-            Some(record) => settle(objects, &self.bucket, self.key, record, commit),
+            Some(record) => settle(local, &self.bucket, self.key, record, commit),
             // All parts were joined before, and only the object could tell which.
-            None => told(objects, &Name { bucket: self.bucket, key: self.key }, None, commit),
+            None => told(local, &Name { bucket: self.bucket, key: self.key }, None, commit),
         }
     }
 }
 
 impl Complete {
     /// What the caller's own list tells of the object: the answer to a repeat whose object was replaced since.
-    fn record_told(&self, scope: &Scope<'_>) -> Result<ObjectRecord> {
+    fn record_told(&self, context: &CommandContext<'_>) -> Result<ObjectRecord> {
         let digest = |part: &CompletedPart| -> Result<[u8; 16]> {
             let mut md5 = [0; 16];
             hex::decode_to_slice(&part.etag, &mut md5).map_err(|_| Error::no_such_upload(&self.upload))?;
@@ -138,7 +138,7 @@ impl Complete {
             checksums: self.options.expected.clone(),
             part_count: Some(count(md5s.len())),
             upload: Some(self.upload),
-            ..ObjectRecord::new(self.options.size.unwrap_or(0), etag, scope.now)
+            ..ObjectRecord::new(self.options.size.unwrap_or(0), etag, context.now)
         })
     }
 
@@ -169,7 +169,7 @@ impl Complete {
         &self,
         upload: UploadRecord,
         parts: &[(u32, PartRecord)],
-        scope: &Scope<'_>,
+        context: &CommandContext<'_>,
     ) -> Result<ObjectRecord> {
         let size = parts.iter().try_fold(0u64, |sum, (_, part)| sum.checked_add(part.size));
         let size = size.ok_or_else(|| Error::new(ErrorKind::EntityTooLarge, "the parts together are too large"))?;
@@ -184,14 +184,14 @@ impl Complete {
         verify(&checksum, &self.options.expected)?;
         let etag = ETag::Multipart(md5_of_md5s(parts.iter().map(|(_, part)| &part.etag)), count(parts.len()));
         Ok(ObjectRecord {
-            id: scope.draw_id(),
+            id: context.draw_id(),
             checksums: vec![checksum],
             headers: upload.headers,
             metadata: upload.metadata,
             access: ObjectAccess { owner: upload.owner, ..ObjectAccess::default() },
             part_count: Some(count(parts.len())),
             upload: Some(self.upload),
-            ..ObjectRecord::new(size, etag, scope.now)
+            ..ObjectRecord::new(size, etag, context.now)
         })
     }
 }

@@ -28,7 +28,7 @@ use crate::pending::Pending;
 use crate::record::{BucketRecord, UploadRecord};
 use crate::request::UploadOptions;
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 pub(crate) use part::LocalPartWriter;
 
@@ -98,9 +98,9 @@ impl Verb for CreateUpload {
         rights.object(Action::PutObject, &self.bucket, &self.key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<UploadId>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<UploadId>> {
         let space = find_bucket(txn, &self.bucket)?.space;
-        self.id = draw_upload_id(self.record.created, scope.draw_u64());
+        self.id = draw_upload_id(self.record.created, context.draw_u64());
         let key = keys::upload(&self.key, self.id);
         txn.when(Condition::Absent { space, key: key.clone() });
         txn.put(space, key, Bytes::from(self.record.encode()));
@@ -133,13 +133,13 @@ impl Verb for AbortUpload {
         rights.upload(Action::AbortMultipartUpload, &self.bucket, &self.key, self.id)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<()>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let space = bucket.space;
         find_upload(txn, space, &self.key, self.id)?;
         let bytes = complete::read_parts(txn, space, self.id)?.values().map(|part| part.size).sum();
         drop_upload(txn, &bucket, &self.key, self.id, bytes)?;
-        scope.removes(|| format!("an upload of {}/{} under way", self.bucket, self.key));
+        context.removes(|| format!("an upload of {}/{} under way", self.bucket, self.key));
         Ok(Applied::Changed)
     }
 

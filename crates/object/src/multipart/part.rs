@@ -20,7 +20,7 @@ use crate::record::{PartRecord, UploadRecord};
 use crate::request::{BODY_LEN_MAX, ByteRange, PART_NUMBER_MAX, PartOptions};
 use crate::rights::Rights;
 use crate::source::{Source, find_source, hash_range, share};
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 use crate::version_id::VersionId;
 use crate::versions::find_object_version;
 
@@ -123,7 +123,7 @@ impl Local {
         range: Option<ByteRange>,
         record: &UploadRecord,
     ) -> Result<(PartRecord, Content)> {
-        let (version, object) = (source.standing.version, source.standing.record);
+        let (version, object) = (source.current.version, source.current.record);
         let whole = ByteRange { offset: 0, length: object.size };
         let range = range.unwrap_or(whole);
         if range.offset.checked_add(range.length).is_none_or(|end| end > object.size) {
@@ -152,14 +152,14 @@ impl Local {
     }
 }
 
-fn part_record(objects: &Local, size: u64, digests: Digests) -> PartRecord {
+fn part_record(local: &Local, size: u64, digests: Digests) -> PartRecord {
     let drawn = || {
         let mut etag = [0; 16];
-        objects.random().fill(&mut etag);
+        local.random().fill(&mut etag);
         etag
     };
     let etag = digests.md5.unwrap_or_else(drawn);
-    PartRecord { size, etag, modified: objects.now(), checksums: digests.checksums, kept: Vec::new() }
+    PartRecord { size, etag, modified: local.now(), checksums: digests.checksums, kept: Vec::new() }
 }
 
 fn stored(checksums: &[Checksum], algorithm: ChecksumAlgorithm) -> Option<Vec<Checksum>> {
@@ -236,7 +236,7 @@ impl Verb for PutPart {
         rights.object(Action::PutObject, bucket, key)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<PartInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &CommandContext<'_>) -> Result<Applied<PartInfo>> {
         let Target { bucket, key, upload, number } = &self.target;
         let target_bucket = find_bucket(txn, bucket)?;
         let space = target_bucket.space;
@@ -257,7 +257,7 @@ impl Verb for PutPart {
         Ok(Applied::Changed)
     }
 
-    fn committed(self, _objects: &Local, _commit: Commit) -> Result<PartInfo> {
+    fn committed(self, _local: &Local, _commit: Commit) -> Result<PartInfo> {
         Ok(self.part.info(self.target.number))
     }
 }
@@ -265,12 +265,12 @@ impl Verb for PutPart {
 /// The bytes of the source, which must be what was hashed.
 fn check_source(txn: &mut Transaction, from: &Name, of: Option<VersionId>, version: Version) -> Result<Place> {
     let space = find_space(txn, &from.bucket)?;
-    let standing = match of {
+    let current = match of {
         None => find_object(txn, space, &from.key)?.ok_or_else(|| Error::no_such_key(&from.bucket, &from.key))?,
         Some(of) => find_object_version(txn, space, &from.key, of)?,
     };
-    if standing.version == version {
-        return Ok(Place::new(space, keys::data(standing.record.id)));
+    if current.version == version {
+        return Ok(Place::new(space, keys::data(current.record.id)));
     }
     Err(Error::new(ErrorKind::Conflict, "the source was changed while it was being copied; try again"))
 }

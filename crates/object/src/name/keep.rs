@@ -12,19 +12,19 @@ use crate::count::NameCounts;
 use crate::error::Result;
 use crate::ids::ObjectId;
 use crate::keys;
-use crate::lookup::Standing;
+use crate::lookup::CurrentObject;
 use crate::record::{BucketRecord, MarkerRecord, ObjectRecord, OlderRecord};
 use crate::request::ByteRange;
 use crate::source::share;
-use crate::verb::Scope;
+use crate::verb::CommandContext;
 use crate::version_id::{VersionId, Versioning};
 use crate::versions::{newest_older_number, older_null};
 
 /// What becomes of the bytes of the object that stood under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum OldData {
     /// Nothing else has them.
-    Left,
+    Unreferenced,
     /// They go on as those of the object that takes the name, which is the same one, edited.
     Edited,
     /// Another name takes them.
@@ -34,7 +34,7 @@ pub(crate) enum Fate {
 /// A change of what stands under a name, in a bucket that keeps versions.
 pub(crate) struct Change<'a> {
     pub txn: &'a mut Transaction,
-    pub scope: &'a Scope<'a>,
+    pub context: &'a CommandContext<'a>,
     pub bucket: &'a BucketRecord,
     pub key: &'a str,
     pub counts: &'a mut NameCounts,
@@ -43,7 +43,7 @@ pub(crate) struct Change<'a> {
 impl Change<'_> {
     /// Keeps what stood under the name, where the bucket does, and makes room for one version `null`, where what comes
     /// is that. Tells whether it was kept, and the number of what comes.
-    pub fn keep(&mut self, old: Option<&Standing>, fate: Fate) -> Result<(bool, u64)> {
+    pub fn keep(&mut self, old: Option<&CurrentObject>, old_data: OldData) -> Result<(bool, u64)> {
         let space = self.bucket.space;
         let enabled = self.bucket.versioning == Versioning::Enabled;
         let numbered = old.and_then(|old| old.record.version_id);
@@ -63,9 +63,9 @@ impl Change<'_> {
             self.drop_older(null.number, &null.record);
         }
         if let Some(old) = kept {
-            self.put_older(last, old, fate)?;
+            self.put_older(last, old, old_data)?;
         }
-        Ok((kept.is_some(), after(last, self.scope.now.0)))
+        Ok((kept.is_some(), after(last, self.context.now.0)))
     }
 
     /// The version id of what comes with a number.
@@ -76,8 +76,8 @@ impl Change<'_> {
     /// Leaves a delete marker above all that the name has.
     pub fn mark_deleted(&mut self, number: u64) -> VersionId {
         let marker = MarkerRecord {
-            created: self.scope.now,
-            owner: self.scope.caller.user(),
+            created: self.context.now,
+            owner: self.context.caller.user(),
             version_id: self.id_of(number),
             kept: Vec::new(),
         };
@@ -86,10 +86,10 @@ impl Change<'_> {
         marker.version_id.into()
     }
 
-    fn put_older(&mut self, number: u64, old: &Standing, fate: Fate) -> Result<()> {
+    fn put_older(&mut self, number: u64, old: &CurrentObject, old_data: OldData) -> Result<()> {
         let mut record = old.record.clone();
-        if fate != Fate::Left {
-            record.id = self.scope.draw_id();
+        if old_data != OldData::Unreferenced {
+            record.id = self.context.draw_id();
             share_content(self.txn, self.bucket.space, &old.record, record.id)?;
         }
         self.counts.keep(record.size);

@@ -16,12 +16,12 @@ use crate::pending::Pending;
 /// Groups, users, and what they prove themselves with. Cheap to clone.
 #[derive(Clone)]
 pub struct Identities {
-    place: Place,
+    store: IdentityStore,
 }
 
 /// Where they are.
 #[derive(Clone)]
-enum Place {
+enum IdentityStore {
     Here(LocalIdentities),
     There(Arc<Remote>),
 }
@@ -29,36 +29,36 @@ enum Place {
 impl Objects {
     /// Groups and users of this store, as the caller may see and change them.
     pub fn identities(&self) -> Identities {
-        let place = match &self.store {
-            Store::Here(local) => Place::Here(local.identities()),
-            Store::There(remote) => Place::There(Arc::clone(remote)),
+        let store = match &self.store {
+            Store::Here(local) => IdentityStore::Here(local.identities()),
+            Store::There(remote) => IdentityStore::There(Arc::clone(remote)),
         };
-        Identities { place }
+        Identities { store }
     }
 }
 
 impl Identities {
     /// Where the calls of the table are made.
     pub(crate) fn calls(&self) -> &dyn IdentityCalls {
-        match &self.place {
-            Place::Here(local) => local,
-            Place::There(remote) => remote.as_ref(),
+        match &self.store {
+            IdentityStore::Here(local) => local,
+            IdentityStore::There(remote) => remote.as_ref(),
         }
     }
 
     fn local(&self) -> Result<&LocalIdentities> {
-        match &self.place {
-            Place::Here(local) => Ok(local),
-            Place::There(_) => Err(owner_alone()),
+        match &self.store {
+            IdentityStore::Here(local) => Ok(local),
+            IdentityStore::There(_) => Err(owner_alone()),
         }
     }
 
     /// Gives a token for a name and a password. Takes about 20 ms of a core. Where the store is elsewhere the calls of its
     /// objects are made as this user from then on.
     pub fn log_in(&self, name: &str, password: &str, life: Duration) -> Result<Login> {
-        match &self.place {
-            Place::Here(local) => local.log_in(name, password, life),
-            Place::There(remote) => remote.log_in(name, password, life),
+        match &self.store {
+            IdentityStore::Here(local) => local.log_in(name, password, life),
+            IdentityStore::There(remote) => remote.log_in(name, password, life),
         }
     }
 
@@ -74,18 +74,18 @@ impl Identities {
 
     /// Takes a token back. One that is not there is taken back already.
     pub fn log_out(&self, token: &Token) -> Pending<()> {
-        match &self.place {
-            Place::Here(local) => local.log_out(token),
-            Place::There(remote) => remote.log_out(token),
+        match &self.store {
+            IdentityStore::Here(local) => local.log_out(token),
+            IdentityStore::There(remote) => remote.log_out(token),
         }
     }
 
     /// Who comes with a token. For doors. Where the store is elsewhere this logs in: the calls of its objects are made as
     /// that user from then on, whatever caller is named here.
     pub fn by_token(&self, token: &Token) -> Result<Caller> {
-        match &self.place {
-            Place::Here(local) => local.by_token(token),
-            Place::There(remote) => remote.log_in_by(token).map(|()| Caller::Everyone),
+        match &self.store {
+            IdentityStore::Here(local) => local.by_token(token),
+            IdentityStore::There(remote) => remote.log_in_by(token).map(|()| Caller::Everyone),
         }
     }
 
@@ -149,9 +149,9 @@ impl Identities {
 
 impl fmt::Debug for Identities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::Here(local) => write!(f, "Identities({local:?})"),
-            Place::There(remote) => write!(f, "Identities({})", remote.place()),
+        match &self.store {
+            IdentityStore::Here(local) => write!(f, "Identities({local:?})"),
+            IdentityStore::There(remote) => write!(f, "Identities({})", remote.place()),
         }
     }
 }

@@ -24,12 +24,12 @@ enum Work {
 /// A body that is there, for one call of one transaction. Dropped without a commit, it leaves nothing.
 #[derive(Clone)]
 pub struct StagedBody {
-    place: Place,
+    place: BodyPlace,
 }
 
 /// Where it waits.
 #[derive(Clone)]
-enum Place {
+enum BodyPlace {
     Here(Finished),
     There(Arc<RemoteBody>, u64),
 }
@@ -60,10 +60,10 @@ impl BodyWriter {
     /// No more pieces: verifies what was promised by the options and by these trailers.
     pub fn finish(self, trailers: &Expected) -> Result<StagedBody> {
         let place = match self.work {
-            Work::Here(body) => Place::Here(body.finish(trailers)?),
+            Work::Here(body) => BodyPlace::Here(body.finish(trailers)?),
             Work::There(writer) => {
                 let (body, size) = writer.finish_body(trailers)?;
-                Place::There(Arc::new(body), size)
+                BodyPlace::There(Arc::new(body), size)
             }
         };
         Ok(StagedBody { place })
@@ -74,24 +74,24 @@ impl StagedBody {
     /// The body, where it waits here.
     pub(super) fn here(&self) -> Result<&Finished> {
         match &self.place {
-            Place::Here(body) => Ok(body),
-            Place::There(..) => Err(of_another_store()),
+            BodyPlace::Here(body) => Ok(body),
+            BodyPlace::There(..) => Err(of_another_store()),
         }
     }
 
     /// Its number where it waits, where that is elsewhere.
     pub(super) fn number_there(&self) -> Result<u64> {
         match &self.place {
-            Place::Here(_) => Err(of_another_store()),
-            Place::There(body, _) => body.number(),
+            BodyPlace::Here(_) => Err(of_another_store()),
+            BodyPlace::There(body, _) => body.number(),
         }
     }
 
     /// Its length in bytes.
     pub fn size(&self) -> u64 {
         match &self.place {
-            Place::Here(body) => body.size,
-            Place::There(_, size) => *size,
+            BodyPlace::Here(body) => body.size,
+            BodyPlace::There(_, size) => *size,
         }
     }
 }

@@ -439,7 +439,7 @@ fn object_read(
     };
     match version {
         Some(version) => object_of_version(from, space, key, version),
-        None => Ok(find_object(from, space, key)?.map(|standing| standing.record)),
+        None => Ok(find_object(from, space, key)?.map(|current| current.record)),
     }
 }
 

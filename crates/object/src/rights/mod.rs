@@ -63,8 +63,8 @@ pub(crate) struct Rights<'a> {
 
 impl<'a> Rights<'a> {
     /// Asks for the caller of `objects`, by what `from` has.
-    pub fn new(from: &'a mut dyn Lookup, objects: &'a Local) -> Self {
-        let (caller, circumstances, now) = (objects.caller(), objects.circumstances(), objects.now());
+    pub fn new(from: &'a mut dyn Lookup, local: &'a Local) -> Self {
+        let (caller, circumstances, now) = (local.caller(), local.circumstances(), local.now());
         Rights {
             from,
             read: None,
@@ -73,7 +73,7 @@ impl<'a> Rights<'a> {
             now,
             who: None,
             buckets: Vec::new(),
-            stand_ins: objects.stand_ins(),
+            stand_ins: local.stand_ins(),
             rule: None,
         }
     }
@@ -310,13 +310,13 @@ fn is_absence(error: &Error) -> bool {
 /// Asks what a verb needs, in its own transaction; tells what allowed it.
 pub(crate) fn ask(
     txn: &mut Transaction,
-    objects: &Local,
+    local: &Local,
     needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
 ) -> Result<Allowed> {
-    if objects.caller().is_owner() {
+    if local.caller().is_owner() {
         return Ok(Allowed::to_owner());
     }
-    let mut rights = Rights::new(txn, objects);
+    let mut rights = Rights::new(txn, local);
     needs(&mut rights)?;
     Ok(rights.allowed())
 }
@@ -324,14 +324,14 @@ pub(crate) fn ask(
 /// The error of a verb as its caller may see it.
 pub(crate) fn hide(
     txn: &mut Transaction,
-    objects: &Local,
+    local: &Local,
     error: Error,
     needs: impl FnOnce(&mut Rights<'_>) -> Result<()>,
 ) -> Error {
-    if objects.caller().is_owner() || !is_absence(&error) {
+    if local.caller().is_owner() || !is_absence(&error) {
         return error;
     }
-    let mut rights = Rights::new(txn, objects);
+    let mut rights = Rights::new(txn, local);
     match needs(&mut rights) {
         Ok(()) => rights.hide(error),
         Err(refused) => refused,

@@ -22,7 +22,7 @@ use crate::version_id::VersionId;
 
 impl LocalTransaction {
     pub fn put(&mut self, name: ObjectName<'_>, body: &Finished, options: &PutOptions) -> Result<()> {
-        let put = Put::staged(&self.objects, name, body, PutOptions { request: None, ..options.clone() })?;
+        let put = Put::staged(&self.local, name, body, PutOptions { request: None, ..options.clone() })?;
         self.change(put)
     }
 
@@ -62,7 +62,7 @@ impl LocalTransaction {
     }
 
     pub fn copy(&mut self, from: ObjectName<'_>, to: ObjectName<'_>, options: &CopyOptions) -> Result<()> {
-        let copy = self.objects.prepare_copy(from, to, CopyOptions { request: None, ..options.clone() })?;
+        let copy = self.local.prepare_copy(from, to, CopyOptions { request: None, ..options.clone() })?;
         self.change(copy)
     }
 
@@ -102,11 +102,11 @@ impl LocalTransaction {
 
     /// The same, and tells what is known of it before the commit.
     fn change_telling<V: Verb, T>(&mut self, mut verb: V, tell: impl FnOnce(&V) -> T) -> Result<T> {
-        let (applied, removals) = perform(&self.objects, &mut self.below, &mut verb)?;
+        let (applied, removals) = perform(&self.local, &mut self.below, &mut verb)?;
         self.removals.extend(removals);
         match applied {
             Applied::Changed | Applied::Done(_) => Ok(tell(&verb)),
-            Applied::Doubtful(_, error) => Err(error),
+            Applied::MaybeReplayed(_, error) => Err(error),
         }
     }
 }

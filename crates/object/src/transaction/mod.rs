@@ -25,7 +25,7 @@ pub const TRANSACTION_CHANGES_MAX: usize = BATCH_OPERATIONS_MAX;
 
 /// Calls that are committed together.
 pub(crate) struct LocalTransaction {
-    objects: Local,
+    local: Local,
     below: KvTransaction,
     /// The version whose rules were asked last, beside those that the transaction reads.
     judged: Version,
@@ -48,7 +48,7 @@ impl Local {
             let below = KvTransaction::begin(&**self.kv())?;
             let version = below.view().version();
             let mut transaction =
-                LocalTransaction { objects: self.clone(), below, judged: version, removals: Vec::new() };
+                LocalTransaction { local: self.clone(), below, judged: version, removals: Vec::new() };
             let value = match body(&mut transaction) {
                 Ok(value) => value,
                 // The view was taken back while the body ran: a newer one may do.

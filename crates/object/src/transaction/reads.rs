@@ -20,12 +20,12 @@ impl LocalTransaction {
         self.ask(|rights| rights.object(Action::GetObject, name.bucket, name.key))?;
         keys::check_object_key(name.key)?;
         let space = find_space(&mut self.below, name.bucket)?;
-        let standing = find_object(&mut self.below, space, name.key)?;
-        if standing.is_none() {
+        let current = find_object(&mut self.below, space, name.key)?;
+        if current.is_none() {
             // Who may not list the bucket does not learn that the name is absent.
             self.ask(|rights| rights.bucket(Action::ListBucket, name.bucket))?;
         }
-        Ok(standing.map(|standing| standing.record.into_info(name.key.to_owned(), standing.version)))
+        Ok(current.map(|current| current.record.into_info(name.key.to_owned(), current.version)))
     }
 
     pub fn read(&mut self, name: ObjectName<'_>, range: ByteRange) -> Result<Bytes> {
@@ -67,7 +67,7 @@ impl LocalTransaction {
     }
 
     pub fn keys(&mut self) -> Result<&mut koine_kv::Transaction> {
-        if self.objects.caller().is_owner() {
+        if self.local.caller().is_owner() {
             return Ok(&mut self.below);
         }
         Err(Error::new(ErrorKind::AccessDenied, "keys and values are for the store's owner alone"))
@@ -76,7 +76,7 @@ impl LocalTransaction {
     /// Asks by the rules that the transaction reads, as conditions of its commit, and by those of this moment: what is
     /// read is given before there is a commit.
     fn ask(&mut self, needs: impl Fn(&mut Rights<'_>) -> Result<()>) -> Result<()> {
-        let _ = rights::ask(&mut self.below, &self.objects, &needs)?;
-        self.objects.ask_again(self.below.view(), &mut self.judged, needs)
+        let _ = rights::ask(&mut self.below, &self.local, &needs)?;
+        self.local.ask_again(self.below.view(), &mut self.judged, needs)
     }
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::ids::ObjectId;
 use crate::keys;
 use crate::local::Local;
-use crate::lookup::{Standing, find_bucket, find_object};
+use crate::lookup::{CurrentObject, find_bucket, find_object};
 use crate::name;
 use crate::name::drop_older;
 use crate::object_name::ObjectName;
@@ -20,7 +20,7 @@ use crate::pending::Pending;
 use crate::record::{BucketRecord, OlderRecord};
 use crate::request::Deleted;
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 use crate::version_id::VersionId;
 use crate::versions::{Found, Older, find_version, newest_older, no_such_version, older_below};
 
@@ -54,7 +54,7 @@ impl DeleteVersion {
     }
 
     /// The newest goes, and the one before it takes its place.
-    fn delete_newest(&self, txn: &mut Transaction, bucket: &BucketRecord, newest: &Standing) -> Result<()> {
+    fn delete_newest(&self, txn: &mut Transaction, bucket: &BucketRecord, newest: &CurrentObject) -> Result<()> {
         let below = newest_older(txn, bucket.space, &self.key)?;
         let mut counts = NameCounts::default();
         let below = self.take_up(txn, bucket.space, below, &mut counts);
@@ -108,14 +108,14 @@ impl DeleteVersion {
         space: SpaceId,
         older: Option<Older>,
         counts: &mut NameCounts,
-    ) -> Option<Standing> {
+    ) -> Option<CurrentObject> {
         let Older { number, version, record } = older?;
         let OlderRecord::Object(object) = &record else {
             return None;
         };
         counts.forget(&record);
         txn.delete(space, keys::older(&self.key, number));
-        Some(Standing { version, record: object.clone() })
+        Some(CurrentObject { version, record: object.clone() })
     }
 }
 
@@ -126,7 +126,7 @@ impl Verb for DeleteVersion {
         rights.version(Action::DeleteObjectVersion, &self.bucket, &self.key, self.version)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<Deleted>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<Deleted>> {
         let bucket = find_bucket(txn, &self.bucket)?;
         let found = find_version(txn, bucket.space, &self.key, self.version)?;
         match found.ok_or_else(|| no_such_version(&self.key, self.version))? {
@@ -139,7 +139,7 @@ impl Verb for DeleteVersion {
                 self.delete_older(txn, &bucket, number, &record)?;
             }
         }
-        scope.removes(|| format!("the version {} of the object {}/{}", self.version, self.bucket, self.key));
+        context.removes(|| format!("the version {} of the object {}/{}", self.version, self.bucket, self.key));
         Ok(Applied::Changed)
     }
 

@@ -191,7 +191,7 @@ fn begin(view: &mut Arc<dyn View>, space: SpaceId, query: &VersionQuery, after: 
 /// The number of the version `null` among the older ones. Where it is the newest, or gone, all older ones come after it.
 fn number_of_null(view: &mut Arc<dyn View>, space: SpaceId, key: &str) -> Result<Option<u64>> {
     match find_object(view, space, key)? {
-        Some(standing) if standing.record.version_id.is_none() => Ok(None),
+        Some(current) if current.record.version_id.is_none() => Ok(None),
         _ => Ok(older_null(view, space, key)?.map(|null| null.number)),
     }
 }

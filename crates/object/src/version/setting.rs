@@ -10,7 +10,7 @@ use crate::local::Local;
 use crate::lookup::find_bucket;
 use crate::pending::Pending;
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb, run};
+use crate::verb::{Applied, CommandContext, Verb, run};
 use crate::version_id::Versioning;
 
 impl Local {
@@ -31,7 +31,7 @@ impl Verb for SetVersioning {
         rights.bucket(Action::PutBucketVersioning, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &CommandContext<'_>) -> Result<Applied<()>> {
         let mut record = find_bucket(txn, &self.bucket)?;
         if record.versioning == self.versioning {
             return Ok(Applied::Done(()));

@@ -16,7 +16,7 @@ use crate::object_name::ObjectName;
 use crate::objects::{ObjectReader, Objects};
 use crate::request::{EditOptions, StageOptions};
 use crate::rights::Rights;
-use crate::verb::{Applied, Scope, Verb};
+use crate::verb::{Applied, CommandContext, Verb};
 
 /// So many bytes wait for a flush at most; what goes past it is flushed by itself.
 const WAITING_LEN_MAX: u64 = 64 << 20;
@@ -193,15 +193,15 @@ impl Verb for Edits {
         self.0.iter().try_for_each(|edit| edit.needs(rights))
     }
 
-    fn apply(&mut self, txn: &mut Transaction, scope: &Scope<'_>) -> Result<Applied<ObjectInfo>> {
+    fn apply(&mut self, txn: &mut Transaction, context: &CommandContext<'_>) -> Result<Applied<ObjectInfo>> {
         let mut outcome = None;
         for edit in &mut self.0 {
-            match edit.apply(txn, scope)? {
+            match edit.apply(txn, context)? {
                 Applied::Changed => outcome = Some(Applied::Changed),
                 Applied::Done(info) => {
                     outcome.get_or_insert(Applied::Done(info));
                 }
-                doubtful => return Ok(doubtful),
+                maybe_replayed => return Ok(maybe_replayed),
             }
         }
         outcome.ok_or_else(nothing)

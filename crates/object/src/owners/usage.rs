@@ -1,9 +1,9 @@
 //! How much the buckets of users and groups hold.
 
-use super::LocalIdentities;
 use crate::accounts::find;
 use crate::count;
 use crate::error::Result;
+use crate::identity::LocalIdentities;
 use crate::info::BucketUsage;
 use crate::quota::sum_of;
 use crate::sums::Holder;
@@ -19,7 +19,7 @@ pub enum Whose<'a> {
 
 impl LocalIdentities {
     pub fn usage(&self, whose: Whose<'_>) -> Result<BucketUsage> {
-        self.objects.read(
+        self.local.read(
             |rights| match whose {
                 Whose::User(name) => rights.administer_user(name, true),
                 Whose::Group(name) => rights.see_group(name),

@@ -3,6 +3,11 @@
 //! Invariant: an index is whole only when every name of the bucket was looked at since it was added; what changes
 //! meanwhile puts its own entries.
 
+use bytes::Bytes;
+use koine_kv::{
+    Commit, Condition, Cursor, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, Version, after_prefix,
+};
+
 use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::keys;
@@ -13,11 +18,7 @@ use crate::record::{BucketRecord, IndexRecord, indexed_value};
 use crate::request::METADATA_LEN_MAX;
 use crate::rights::Rights;
 use crate::search_query::{INDEXES_MAX, IndexInfo, Indexed};
-use crate::verb::{Applied, Scope, Verb, run};
-use bytes::Bytes;
-use koine_kv::{
-    Commit, Condition, Cursor, Direction, Entry, KeyRange, Operation, SpaceId, Transaction, Version, after_prefix,
-};
+use crate::verb::{Applied, CommandContext, Verb, run};
 
 /// The most names of one batch of who builds an index.
 const BUILD_NAMES_MAX: usize = 5_000;
@@ -80,7 +81,7 @@ impl Verb for AddIndex {
         rights.bucket(Action::SetBucket, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &CommandContext<'_>) -> Result<Applied<()>> {
         let mut record = find_bucket(txn, &self.bucket)?;
         match find_index(&mut record, &self.of) {
             Some(index) if index.whole => {
@@ -132,7 +133,7 @@ impl Verb for BuildIndex {
         rights.bucket(Action::SetBucket, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<BuildFrom>> {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &CommandContext<'_>) -> Result<Applied<BuildFrom>> {
         let mut record = find_bucket(txn, &self.bucket)?;
         let space = record.space;
         let Some(index) = find_index(&mut record, &self.of) else {
@@ -215,7 +216,7 @@ impl Verb for DropIndex {
         rights.bucket(Action::SetBucket, &self.bucket)
     }
 
-    fn apply(&mut self, txn: &mut Transaction, _scope: &Scope<'_>) -> Result<Applied<()>> {
+    fn apply(&mut self, txn: &mut Transaction, _scope: &CommandContext<'_>) -> Result<Applied<()>> {
         let mut record = find_bucket(txn, &self.bucket)?;
         let Some(number) = find_index(&mut record, &self.of).map(|index| index.number) else {
             let message = format!("the bucket {:?} has no index over the {}", self.bucket, self.of);

@@ -8,19 +8,19 @@
 use bytes::Bytes;
 use koine_kv::{Direction, KeyRange, Operation, Transaction};
 
-use super::LocalIdentities;
-use super::change::change;
 use crate::accounts::find::{self, keys_of, put_group, put_user};
 use crate::accounts::{find_group, keys, read_id, user};
 use crate::bucket::drop_snapshots;
 use crate::caller::ROOT;
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::LocalIdentities;
+use crate::identity::change::change;
 use crate::keys::CATALOGUE;
 use crate::local::Local;
 use crate::lookup::find_bucket;
 use crate::record::{BucketRecord, GroupRecord, State, UserRecord};
 use crate::rights::ownership;
-use crate::verb::Scope;
+use crate::verb::CommandContext;
 
 /// How many keys, tokens, members and buckets one batch takes.
 const BATCH: usize = 1000;
@@ -39,15 +39,15 @@ impl LocalIdentities {
         loop {
             let (user, needed) = (name.to_owned(), name.to_owned());
             let step = change(
-                &self.objects,
+                &self.local,
                 move |rights| rights.administer_user(&needed, false),
-                move |txn, scope| {
+                move |txn, context| {
                     let (id, record) = find::user(txn, &user)?;
                     if !keys_of(txn, &keys::bucket_of_owner(id, ""), 1)?.is_empty() {
                         let message = format!("the user {user:?} owns buckets; give them to somebody else first");
                         return Err(Error::new(ErrorKind::NotEmpty, message));
                     }
-                    remove_user(txn, scope, id, record)
+                    remove_user(txn, context, id, record)
                 },
             );
             if step.wait()? {
@@ -59,7 +59,7 @@ impl LocalIdentities {
     pub fn delete_group(&self, name: &str) -> Result<DeletedGroup> {
         let group = name.to_owned();
         let shut = change(
-            &self.objects,
+            &self.local,
             |rights| rights.administer(),
             move |txn, _| {
                 let (id, record) = find_group(txn, &group)?.ok_or_else(|| find::no_such_group(&group))?;
@@ -71,7 +71,7 @@ impl LocalIdentities {
         let mut deleted = DeletedGroup::default();
         loop {
             let step =
-                change(&self.objects, |rights| rights.administer(), move |txn, scope| step_of_group(txn, scope, id));
+                change(&self.local, |rights| rights.administer(), move |txn, context| step_of_group(txn, context, id));
             match step.wait()? {
                 Step::Bucket => deleted.buckets += 1,
                 Step::User => deleted.users += 1,
@@ -90,11 +90,11 @@ impl Local {
             let step = change(
                 self,
                 move |rights| rights.administer_group(&needed),
-                move |txn, scope| {
+                move |txn, context| {
                     let id = find::owning_group(txn, &group)?;
                     let Some(key) = next_bucket(txn, id, &from)? else { return Ok(None) };
                     let name = keys::text_after_id(&key)?;
-                    drop_bucket(txn, scope, &name, (id, &key))?;
+                    drop_bucket(txn, context, &name, (id, &key))?;
                     Ok(Some(name))
                 },
             );
@@ -125,15 +125,15 @@ enum Step {
     Last,
 }
 
-fn step_of_group(txn: &mut Transaction, scope: &Scope<'_>, group: u64) -> Result<Step> {
+fn step_of_group(txn: &mut Transaction, context: &CommandContext<'_>, group: u64) -> Result<Step> {
     if let Some(key) = keys_of(txn, &keys::bucket_of_group(group, ""), 1)?.first() {
-        drop_bucket(txn, scope, &keys::text_after_id(key)?, (group, key))?;
+        drop_bucket(txn, context, &keys::text_after_id(key)?, (group, key))?;
         return Ok(Step::Bucket);
     }
     if let Some(key) = keys_of(txn, &keys::members(group), 1)?.first() {
         let id = keys::last_id(key)?;
         return match user(txn, id)? {
-            Some(record) if record.home == group => remove_resident(txn, scope, id, record),
+            Some(record) if record.home == group => remove_resident(txn, context, id, record),
             Some(mut record) => {
                 record.groups.retain(|known| *known != group);
                 put_user(txn, id, &record);
@@ -150,13 +150,18 @@ fn step_of_group(txn: &mut Transaction, scope: &Scope<'_>, group: u64) -> Result
     if let Some(record) = crate::accounts::group(txn, group)? {
         txn.delete(CATALOGUE, keys::group(group));
         txn.delete(CATALOGUE, keys::group_name(&record.name));
-        scope.removes(|| format!("the group {}", record.name));
+        context.removes(|| format!("the group {}", record.name));
     }
     Ok(Step::Last)
 }
 
 /// A bucket goes with all that it holds and its snapshots.
-fn drop_bucket(txn: &mut Transaction, scope: &Scope<'_>, name: &str, (group, key): (u64, &[u8])) -> Result<()> {
+fn drop_bucket(
+    txn: &mut Transaction,
+    context: &CommandContext<'_>,
+    name: &str,
+    (group, key): (u64, &[u8]),
+) -> Result<()> {
     let record = match find_bucket(txn, name) {
         Ok(record) if record.group == group => record,
         // A key that leads to no bucket of the group is left over.
@@ -173,15 +178,15 @@ fn drop_bucket(txn: &mut Transaction, scope: &Scope<'_>, name: &str, (group, key
     drop_snapshots(txn, &record)?;
     ownership::delete_bucket(txn, name, &record);
     txn.then(Operation::DropSpace { space: record.space });
-    scope.removes(|| format!("the bucket {name} with all that it held"));
+    context.removes(|| format!("the bucket {name} with all that it held"));
     Ok(())
 }
 
 /// A user of a group that is being deleted: what it owns in other groups becomes root's, then it goes.
-fn remove_resident(txn: &mut Transaction, scope: &Scope<'_>, id: u64, record: UserRecord) -> Result<Step> {
+fn remove_resident(txn: &mut Transaction, context: &CommandContext<'_>, id: u64, record: UserRecord) -> Result<Step> {
     let owned = keys_of(txn, &keys::bucket_of_owner(id, ""), BATCH)?;
     if owned.is_empty() {
-        return Ok(if remove_user(txn, scope, id, record)? { Step::User } else { Step::Other });
+        return Ok(if remove_user(txn, context, id, record)? { Step::User } else { Step::Other });
     }
     for key in owned {
         let name = keys::text_after_id(&key)?;
@@ -199,7 +204,7 @@ fn remove_resident(txn: &mut Transaction, scope: &Scope<'_>, id: u64, record: Us
 
 /// Takes a user with its keys, tokens, memberships and uids; with many keys and tokens some of them, and shuts it out.
 /// Whether it is gone.
-fn remove_user(txn: &mut Transaction, scope: &Scope<'_>, id: u64, record: UserRecord) -> Result<bool> {
+fn remove_user(txn: &mut Transaction, context: &CommandContext<'_>, id: u64, record: UserRecord) -> Result<bool> {
     let access = keys_of(txn, &keys::access_key_of(id, ""), BATCH)?;
     let tokens = keys_of(txn, &keys::tokens_of(id), BATCH)?;
     let more = access.len() == BATCH || tokens.len() == BATCH;
@@ -226,6 +231,6 @@ fn remove_user(txn: &mut Transaction, scope: &Scope<'_>, id: u64, record: UserRe
     }
     txn.delete(CATALOGUE, keys::user(id));
     txn.delete(CATALOGUE, keys::user_name(&record.name));
-    scope.removes(|| format!("the user {}, with its keys and tokens", record.name));
+    context.removes(|| format!("the user {}, with its keys and tokens", record.name));
     Ok(true)
 }

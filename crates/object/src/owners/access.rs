@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 
-use super::LocalIdentities;
-use super::change::change;
 use crate::access_list::AccessList;
 use crate::accounts::{check_list, check_public, find, group, keys, user};
 use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::LocalIdentities;
+use crate::identity::change::change;
 use crate::keys::CATALOGUE;
 use crate::lookup::{Lookup, find_bucket, find_bucket_to_read, find_object};
 use crate::name;
@@ -23,7 +23,7 @@ impl LocalIdentities {
         let (owner, group) = (owner.to_owned(), group.map(str::to_owned));
         let receivers = (owner.clone(), group.clone());
         change(
-            &self.objects,
+            &self.local,
             move |rights| {
                 rights.bucket(Action::ChangeOwner, &needed)?;
                 rights.give_to(&receivers.0, receivers.1.as_deref())
@@ -39,7 +39,7 @@ impl LocalIdentities {
     }
 
     pub fn owner(&self, bucket: &str) -> Result<(String, String)> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.bucket(Action::ListBucket, bucket),
             |view| {
                 let record = find_bucket(view, bucket)?;
@@ -64,14 +64,14 @@ impl LocalIdentities {
         let (bucket, needed, document) = (bucket.to_owned(), bucket.to_owned(), document.map(str::to_owned));
         let action = if parsed.is_some() { Action::PutBucketPolicy } else { Action::DeleteBucketPolicy };
         change(
-            &self.objects,
+            &self.local,
             move |rights| rights.bucket(action, &needed),
-            move |txn, scope| {
+            move |txn, context| {
                 let record = find_bucket(txn, &bucket)?;
                 let key = keys::bucket_policy(record.id());
                 let Some((policy, text)) = parsed.as_ref().zip(document.clone()) else {
                     txn.delete(CATALOGUE, key);
-                    scope.removes(|| format!("the policy of the bucket {bucket}"));
+                    context.removes(|| format!("the policy of the bucket {bucket}"));
                     return Ok(());
                 };
                 if policy.is_public() {
@@ -91,7 +91,7 @@ impl LocalIdentities {
                     })?;
                     principals.push(NamedPrincipal { group, id, written: written.to_owned() });
                 }
-                let document = DocumentRecord { text, changed: scope.now, principals, kept: Vec::new() };
+                let document = DocumentRecord { text, changed: context.now, principals, kept: Vec::new() };
                 txn.put(CATALOGUE, key, Bytes::from(document.encode()));
                 Ok(())
             },
@@ -99,7 +99,7 @@ impl LocalIdentities {
     }
 
     pub fn bucket_policy(&self, bucket: &str) -> Result<String> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.bucket(Action::GetBucketPolicy, bucket),
             |view| {
                 let record = find_bucket(view, bucket)?;
@@ -115,13 +115,13 @@ impl LocalIdentities {
     }
 
     pub fn owner_id(&self, bucket: &str) -> Result<u64> {
-        self.objects.read(|_| Ok(()), |view| Ok(find_bucket_to_read(view, bucket)?.owner))
+        self.local.read(|_| Ok(()), |view| Ok(find_bucket_to_read(view, bucket)?.owner))
     }
 
     pub fn set_bucket_access(&self, bucket: &str, list: AccessList) -> Pending<()> {
         let (bucket, needed) = (bucket.to_owned(), bucket.to_owned());
         change(
-            &self.objects,
+            &self.local,
             move |rights| rights.bucket(Action::PutBucketAcl, &needed),
             move |txn, _| {
                 check_list(txn, &list)?;
@@ -133,7 +133,7 @@ impl LocalIdentities {
     }
 
     pub fn bucket_access(&self, bucket: &str) -> Result<AccessList> {
-        self.objects
+        self.local
             .read(|rights| rights.bucket(Action::GetBucketAcl, bucket), |view| Ok(find_bucket(view, bucket)?.list))
     }
 
@@ -141,15 +141,15 @@ impl LocalIdentities {
         let (bucket, key) = (name.bucket.to_owned(), name.key.to_owned());
         let needed = (bucket.clone(), key.clone());
         change(
-            &self.objects,
+            &self.local,
             move |rights| rights.object(Action::PutObjectAcl, &needed.0, &needed.1),
-            move |txn, scope| {
+            move |txn, context| {
                 check_list(txn, &list)?;
                 let record = find_bucket(txn, &bucket)?;
                 let old = find_object(txn, record.space, &key)?.ok_or_else(|| Error::no_such_key(&bucket, &key))?;
                 let mut new = old.record.clone();
                 new.access.list = list.clone();
-                new.changed = scope.now;
+                new.changed = context.now;
                 name::amend(txn, &record, &key, &old, &new);
                 Ok(())
             },
@@ -157,7 +157,7 @@ impl LocalIdentities {
     }
 
     pub fn object_access(&self, name: ObjectName<'_>) -> Result<AccessList> {
-        self.objects.read(
+        self.local.read(
             |rights| rights.object(Action::GetObjectAcl, name.bucket, name.key),
             |view| {
                 let space = find_bucket(view, name.bucket)?.space;
