@@ -37,8 +37,8 @@ macro_rules! calls {
         /// stays.
         0x801a RestoreBucket (Change): pub fn restore_bucket(bucket: String as &str, snapshot: String as &str) -> ();
         /// Makes a bucket that holds what another, or a snapshot of one, holds now; from then on neither sees the
-        /// other's changes. One commit, and nothing is copied. It keeps versions as its source does; settings
-        /// such as quotas are those of a new bucket.
+        /// other's changes. One commit, and nothing is copied. It keeps versions as its source does; settings such
+        /// as quotas are those of a new bucket.
         0x801b BranchBucket (Change): pub fn branch_bucket(from: String as &str, to: String as &str) -> BucketInfo;
         /// Sets whether a bucket keeps versions. Once it does it never goes back to [`Versioning::Never`], which is
         /// `InvalidRequest`: older versions would be forgotten.
@@ -46,10 +46,8 @@ macro_rules! calls {
         /// The indexes of a bucket, or of a snapshot of one.
         0x801d Indexes (Read): pub fn indexes(bucket: String as &str) -> Vec<IndexInfo>;
         /// Adds an index over an entry of metadata or a tag to a bucket, and builds it: searching for it costs as
-        /// much as
-        /// is found from then on. Others may write meanwhile. One that is there is `AlreadyExists`; one whose
-        /// building was
-        /// interrupted is built to its end.
+        /// much as is found from then on. Others may write meanwhile. One that is there is `AlreadyExists`; one
+        /// whose building was interrupted is built to its end.
         0x801e AddIndex (LongWork): pub fn add_index(bucket: String as &str, of: Indexed) -> IndexInfo;
         /// Takes an index away; searching for what it was over costs as much as the bucket holds from then on.
         0x801f DropIndex (Change): pub fn drop_index(bucket: String as &str, of: Indexed) -> ();
@@ -71,9 +69,8 @@ macro_rules! calls {
         0x8040 Truncate (Change named options.request): pub fn truncate(
             name: Name as ObjectName<'_>, length: u64, options: EditOptions
         ) -> ObjectInfo;
-        /// Writes a range of one object into another at an offset without copying data. Both may be one object where
-        /// the
-        /// two ranges do not overlap.
+        /// Writes a range of one object into another at an offset without copying data. Both may be one object
+        /// where the two ranges do not overlap.
         0x8041 WriteCopy (Change named options.request): pub fn write_copy(
             from: Name as ObjectName<'_>, range: ByteRange, to: Name as ObjectName<'_>, offset: u64, options: EditOptions
         ) -> ObjectInfo;
@@ -86,14 +83,12 @@ macro_rules! calls {
             from: Name as ObjectName<'_>, to: Name as ObjectName<'_>, options: RenameOptions
         ) -> ObjectInfo;
         /// Swaps what two names stand for, within a bucket or between two; both must be there. Told are the objects
-        /// that
-        /// the first and the second name have afterwards.
+        /// that the first and the second name have afterwards.
         0x8045 Exchange (Change named options.request): pub fn exchange(
             one: Name as ObjectName<'_>, other: Name as ObjectName<'_>, options: ExchangeOptions
         ) -> (ObjectInfo, ObjectInfo);
         /// Deletes an object; one that is absent is deleted already. A bucket that keeps versions keeps it as an
-        /// older one,
-        /// behind a delete marker.
+        /// older one, behind a delete marker.
         0x8046 Delete (Change): pub fn delete(
             bucket: String as &str, key: String as &str, options: DeleteOptions
         ) -> Deleted;
@@ -102,27 +97,24 @@ macro_rules! calls {
             bucket: String as &str, keys: Vec<String> as &[String]
         ) -> Vec<Result<Deleted>>;
         /// Changes metadata, tags, headers, mode, numeric owner, times of modification and access of an object. Of
-        /// the options,
-        /// condition, id and request count.
+        /// the options, condition, id and request count.
         0x8048 SetAttributes (Change named options.request): pub fn set_attributes(
             name: Name as ObjectName<'_>, change: AttributeChange, options: EditOptions
         ) -> ObjectInfo;
-        /// Moves every object whose name begins with `from` to begin with `to`, in one commit. Nothing may have a name
-        /// there (`AlreadyExists`), and neither prefix may begin with the other. Where nothing is under `from`, nothing
-        /// happens.
+        /// Moves every object whose name begins with `from` to begin with `to`, in one commit. Nothing may have a
+        /// name there (`AlreadyExists`), and neither prefix may begin with the other. Where nothing is under
+        /// `from`, nothing happens.
         0x8049 RenamePrefix (Change): pub fn rename_prefix(
             bucket: String as &str, from: String as &str, to: String as &str
         ) -> ();
         /// Copies objects whose names begin with `from.key` to names that begin with `to.key` instead, up to
         /// [`COPY_PREFIX_BATCH`] of them in one commit, without copying data. Where more are left, `next` of the
-        /// answer is
-        /// `after` of the next call.
+        /// answer is `after` of the next call.
         0x804a CopyPrefix (LongWork): pub fn copy_prefix(
             from: Name as ObjectName<'_>, to: Name as ObjectName<'_>, options: CopyPrefixOptions
         ) -> CopiedPrefix;
         /// Deletes a version of an object, or a delete marker, for good; `NoSuchVersion` where the name has it not.
-        /// Where it
-        /// was the newest, the one before it is: an object whose delete marker is deleted is there again.
+        /// Where it was the newest, the one before it is: an object whose delete marker is deleted is there again.
         0x804b DeleteVersion (Change): pub fn delete_version(name: Name as ObjectName<'_>, version: VersionId) -> Deleted;
 
         /// Begins an upload in parts.
@@ -164,9 +156,8 @@ macro_rules! calls {
         ) -> PartInfo;
 
         /// Deletes the buckets of a group with all that they hold and their snapshots; the group stays. How many
-        /// went. A
-        /// batch for each bucket: interrupted, the rest is there, and the same call goes on. For who administers the
-        /// group.
+        /// went. A batch for each bucket: interrupted, the rest is there, and the same call goes on. For who
+        /// administers the group.
         0x808c DeleteBucketsOf (LongWork): pub fn delete_buckets_of(group: String as &str) -> u64;
     } };
 
@@ -179,21 +170,19 @@ macro_rules! calls {
         0x8072 OneGroup (Read): pub fn group(name: String as &str) -> GroupInfo;
         /// Groups by name.
         0x8073 Groups (Bounded): pub fn groups(query: NameQuery as &NameQuery) -> GroupPage;
-        /// Deletes a group: its buckets with all that they hold, and the users who are at home in it. What those own in
-        /// other groups becomes root's. Several batches: when one is interrupted, the group lets nobody in and the same
-        /// call goes on.
+        /// Deletes a group: its buckets with all that they hold, and the users who are at home in it. What those
+        /// own in other groups becomes root's. Several batches: when one is interrupted, the group lets nobody in
+        /// and the same call goes on.
         0x8074 DeleteGroup (LongWork): pub fn delete_group(name: String as &str) -> DeletedGroup;
         /// Makes a user in its home group; without a password it logs in by keys alone.
         0x8075 CreateUser (Work): pub fn create_user(
             group: String as &str, name: String as &str, password: Option<String> as Option<&str>
         ) -> UserInfo;
         /// Changes a user: administrators of its home group change its state and what people call it, those of the
-        /// store
-        /// the rest, and root who is an administrator.
+        /// store the rest, and root who is an administrator.
         0x8076 SetUser (Change): pub fn set_user(name: String as &str, wanted: UserChange) -> UserInfo;
-        /// Sets a password, and takes back the tokens of its user: by administrators, and by the user itself while it
-        /// has none
-        /// ([`change_password`](Identities::change_password) else).
+        /// Sets a password, and takes back the tokens of its user: by administrators, and by the user itself while
+        /// it has none ([`change_password`](Identities::change_password) else).
         0x8077 SetPassword (Work): pub fn set_password(name: String as &str, password: String as &str) -> ();
         /// What is known of a user: for administrators and itself.
         0x8078 OneUser (Read): pub fn user(name: String as &str) -> UserInfo;
@@ -201,8 +190,8 @@ macro_rules! calls {
         0x8079 Users (Bounded): pub fn users(query: UserQuery as &UserQuery) -> UserPage;
         /// Deletes a user, its keys and its tokens. One that owns buckets is `NotEmpty`: they are given away first.
         0x807a DeleteUser (Work): pub fn delete_user(name: String as &str) -> ();
-        /// Makes a user a member of another group, or sets whether it is an administrator of a group of its own: by who
-        /// administers both, because a member gets what the group's policies deny.
+        /// Makes a user a member of another group, or sets whether it is an administrator of a group of its own: by
+        /// who administers both, because a member gets what the group's policies deny.
         0x807b AddMember (Change): pub fn add_member(
             group: String as &str, user: String as &str, administrator: bool
         ) -> ();
@@ -210,8 +199,7 @@ macro_rules! calls {
         /// home group.
         0x807c RemoveMember (Change): pub fn remove_member(group: String as &str, user: String as &str) -> ();
         /// Makes an access key: for oneself, or for a user of a group that one administers, who has no rights that
-        /// one has not. The secret is told now and
-        /// never again.
+        /// one has not. The secret is told now and never again.
         0x807d CreateKey (Change): pub fn create_key(user: String as &str, options: KeyOptions) -> (String, Secret);
         /// The access keys of a user.
         0x807e KeysOf (Read): pub fn keys_of(user: String as &str) -> Vec<KeyInfo>;
@@ -222,13 +210,13 @@ macro_rules! calls {
         0x8080 SetPolicy (Change): pub fn set_policy(name: String as &str, document: Option<String> as Option<&str>) -> ();
         /// The text of a policy.
         0x8081 OnePolicy (Read): pub fn policy(name: String as &str) -> String;
-        /// Whether policies and access lists may let those in who have no identity. Off in a new store; root's alone.
+        /// Whether policies and access lists may let those in who have no identity. Off in a new store; root's
+        /// alone.
         0x8082 SetPublicAccess (Change): pub fn set_public_access(public: bool) -> ();
         /// Gives a bucket to another owner; to that one's home group too, unless another group is named. `root` is
-        /// root,
-        /// as a user and as a group. It takes rights on both sides: over the bucket, and over who gets it (itself, or
-        /// a user
-        /// that one administers; a group that one is in, or administers). Its policy and access list stay.
+        /// root, as a user and as a group. It takes rights on both sides: over the bucket, and over who gets it
+        /// (itself, or a user that one administers; a group that one is in, or administers). Its policy and access
+        /// list stay.
         0x8083 ChangeOwner (Change): pub fn change_owner(
             bucket: String as &str, owner: String as &str, group: Option<String> as Option<&str>
         ) -> ();
@@ -248,20 +236,18 @@ macro_rules! calls {
         0x8089 SetObjectAccess (Change): pub fn set_object_access(name: Name as ObjectName<'_>, list: AccessList) -> ();
         /// The access list of an object.
         0x808a ObjectAccess (Read): pub fn object_access(name: Name as ObjectName<'_>) -> AccessList;
-        /// How much the buckets of a user or a group hold together, at this moment: a look at each of the buckets. Of a
-        /// user for administrators and itself, of a group for its members too.
+        /// How much the buckets of a user or a group hold together, at this moment: a look at each of the buckets.
+        /// Of a user for administrators and itself, of a group for its members too.
         0x808b UsageOf (LongRead): pub fn usage(whose: (bool, String) as Whose<'_>) -> crate::info::BucketUsage;
         /// Whether somebody may do something to a bucket or an object in it, and what decides: by the rules of this
-        /// moment,
-        /// under the circumstances of this call (where policies ask for an address it is this caller's). For
-        /// administrators. `NoSuchUser` and `NoSuchAccessKey` where there is no such asker.
+        /// moment, under the circumstances of this call (where policies ask for an address it is this caller's).
+        /// For administrators. `NoSuchUser` and `NoSuchAccessKey` where there is no such asker.
         0x808d Explain (Read): pub fn explain(
             asker: Asker as &Asker, action: Action, bucket: String as &str, key: Option<String> as Option<&str>
         ) -> Decision;
 
         /// Changes a password by who knows the old one, and takes back all tokens of the user but the caller's own.
-        /// Wrong old
-        /// passwords count as log-ins that failed (`LogInFailed`).
+        /// Wrong old passwords count as log-ins that failed (`LogInFailed`).
         0x80a0 ChangePassword (Work): pub fn change_password(
             name: String as &str, old: String as &str, new: String as &str
         ) -> ();
