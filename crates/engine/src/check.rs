@@ -26,11 +26,11 @@ use crate::commit_state::Delta;
 use crate::content::{Reading, split_piece_key};
 use crate::core::Core;
 use crate::device::ReadMode;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::state::{BRANCHES, DEAD, DROPPED, FROZEN, POINTS, REFERENCES, REQUESTS, STAGES, State};
 use crate::superblock::SECOND_SLOT_BLOCK;
 use crate::tree::value::{BlobId, Content, Lineage, Piece, SpaceRoot, Value, blob_of};
-use crate::tree::{Visit, Visitor, walk};
+use crate::tree::{Gap, ScanVisitor, Visit};
 use blobs::Blobs;
 
 /// How far a check is.
@@ -205,7 +205,7 @@ impl Check<'_> {
             roots: Vec::new(),
             entries: 0,
         };
-        walk(&root.tree, &core.nodes, &mut step)?;
+        root.tree.scan(&core.nodes, &[], None, &mut step)?;
         let SpaceWalk { named, pieced, roots, entries, .. } = step;
         if !whole {
             return Ok(roots);
@@ -286,8 +286,8 @@ fn mismatch(start: u64, end: u64, uses: i64, expected: i64, free: &Runs) -> Stri
     format!("blocks {start}..{end} are named {uses} times, their count of references is {expected}")
 }
 
-impl Visitor for SpaceWalk<'_, '_> {
-    fn node(&mut self, at: &NodeRef) -> Result<Visit> {
+impl ScanVisitor for SpaceWalk<'_, '_> {
+    fn node(&mut self, at: &NodeRef, _: bool) -> Result<Visit> {
         if at.birth <= self.of_point {
             return Ok(if self.whole { Visit::Into } else { Visit::Skip });
         }
@@ -299,14 +299,14 @@ impl Visitor for SpaceWalk<'_, '_> {
         Ok(Visit::Into)
     }
 
-    fn entry(&mut self, key: &Bytes, value: &Value) -> Result<()> {
+    fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
         self.entries += 1;
         let space = self.space;
         match value {
             Value::Root(root) => {
                 if ![MASTER, POINTS, DROPPED].contains(&space) {
                     self.check.find(format!("space {} has the root of another", space.0));
-                    return Ok(());
+                    return Ok(true);
                 }
                 match number_of(key) {
                     Ok(number) => self.roots.push((number, root.clone())),
@@ -348,16 +348,16 @@ impl Visitor for SpaceWalk<'_, '_> {
             },
             Value::Raw(_) => self.check.find(format!("space {} has an entry of the engine's own", space.0)),
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn unreadable(&mut self, _: Option<&NodeRef>, error: Error) -> Result<()> {
+    fn gap(&mut self, gap: Gap) -> Result<bool> {
         if self.space == REFERENCES {
-            self.check.table.wrong.push(format!("space {}: {error}", self.space.0));
-            return Ok(());
+            self.check.table.wrong.push(format!("space {}: {}", self.space.0, gap.error));
+            return Ok(true);
         }
-        self.check.find(format!("space {}: {error}", self.space.0));
-        Ok(())
+        self.check.find(format!("space {}: {}", self.space.0, gap.error));
+        Ok(true)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::device::BLOCK_LEN;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::value::{BlobId, Content, Piece, SpaceRoot, Value};
-use crate::tree::{Gap, ScanVisitor};
+use crate::tree::{Gap, ScanVisitor, Visit};
 use crate::usage::Usage;
 
 /// Where the space of a store goes.
@@ -279,12 +279,12 @@ impl SpaceWalk<'_, '_> {
 }
 
 impl ScanVisitor for SpaceWalk<'_, '_> {
-    fn node(&mut self, at: &NodeRef, _: bool) -> Result<bool> {
+    fn node(&mut self, at: &NodeRef, _: bool) -> Result<Visit> {
         self.used.nodes += 1;
         self.used.node_len += at.len_bytes() as u64;
         let seen = self.survey.seen.entry(at.start_block).or_insert((at.len_bytes() as u64, 0));
         seen.1 += u64::from(self.space >= SpaceId::FIRST);
-        Ok(true)
+        Ok(Visit::Into)
     }
 
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {

@@ -33,7 +33,7 @@ use crate::state::FROZEN;
 use crate::state::State;
 use crate::superblock::read_newest;
 use crate::tree::value::{BlobId, Piece, SpaceRoot, Value};
-use crate::tree::{Gap, Node, NodeSource, ScanVisitor, StoreId};
+use crate::tree::{Gap, Node, NodeSource, ScanVisitor, StoreId, Visit};
 use crate::view::View;
 use names::FrozenDamage;
 
@@ -330,12 +330,12 @@ impl Pass<'_> {
 }
 
 impl ScanVisitor for Pass<'_> {
-    fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<bool> {
+    fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<Visit> {
         if let Some(error) = Pass::node(self, at, in_memory) {
             let message = error.to_string();
             self.step.findings.push(Finding { concern: Concern::Spaces(SpaceId(0), None), message });
         }
-        Ok(true)
+        Ok(Visit::Into)
     }
 
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
@@ -424,13 +424,13 @@ fn concern_of(space: SpaceId, start: &Bytes, end: Option<&Bytes>) -> Concern {
 }
 
 impl ScanVisitor for SpacePass<'_, '_> {
-    fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<bool> {
+    fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<Visit> {
         if let Some(error) = self.pass.node(at, in_memory) {
             // Memory still has it; nothing is lost before the store is closed.
             let concern = Concern::Keys(self.space, Bytes::new(), None);
             self.pass.step.findings.push(Finding { concern, message: error.to_string() });
         }
-        Ok(true)
+        Ok(Visit::Into)
     }
 
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {

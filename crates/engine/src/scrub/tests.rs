@@ -91,9 +91,9 @@ fn data_of(engine: &Engine, device: &MemoryDevice, fill: u8) -> u64 {
 struct LeafOf(Bytes, Option<NodeRef>, bool);
 
 impl ScanVisitor for LeafOf {
-    fn node(&mut self, at: &NodeRef, _: bool) -> Result<bool> {
+    fn node(&mut self, at: &NodeRef, _: bool) -> Result<Visit> {
         self.1 = Some(*at);
-        Ok(true)
+        Ok(Visit::Into)
     }
     fn entry(&mut self, key: &Bytes, _: &Value) -> Result<bool> {
         self.2 = *key == self.0;

@@ -39,7 +39,6 @@ mod stored;
 mod tests;
 mod tombstones;
 pub mod value;
-mod walk;
 mod write;
 
 use std::sync::Arc;
@@ -58,10 +57,9 @@ use look::{Below, ChildRef};
 pub use node::Node;
 pub use placement::Placement;
 pub use remove::Taken;
-pub(crate) use scan::{Gap, ScanVisitor};
+pub(crate) use scan::{Gap, ScanVisitor, Visit};
 pub use slice::Stored;
 pub use value::Held;
-pub use walk::{Visit, Visitor, walk};
 pub use write::{Encoded, NodeSink, unplaced, write_dirty};
 
 use crate::address::{NODE_LEN_MAX, NodeRef};

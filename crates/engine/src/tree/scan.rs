@@ -1,7 +1,8 @@
-//! Seeing a range of a tree, and going on past what cannot be read: for scrub, salvage and the report of space.
+//! Seeing a range of a tree, and going on past what cannot be read: for check, scrub, salvage and the report of space.
 //!
 //! Invariants:
-//! - Nodes and entries come in the order of keys, a node before what is below it.
+//! - Nodes and entries come in the order of keys, a node before what is below it. Levels and the bounds that separators set
+//!   are verified on the way, so that a scan over damage ends.
 //! - What cannot be read is told once, with all the keys of the tree that it may have held.
 
 use bytes::Bytes;
@@ -25,15 +26,24 @@ pub struct Gap {
     pub error: Error,
 }
 
-/// What [`super::Tree::scan`] reports to. `false` ends the scan.
+/// What a scan does about a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// Loads it and goes on below it.
+    Into,
+    /// Leaves it and all below it out.
+    Skip,
+}
+
+/// What [`super::Tree::scan`] reports to. `false` ends the scan, as an error does.
 pub trait ScanVisitor {
-    /// A stored node, before it is loaded (which `in_memory` says is not needed).
-    fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<bool> {
+    /// A node that has a place, before it is loaded (which `in_memory` says is not needed).
+    fn node(&mut self, at: &NodeRef, in_memory: bool) -> Result<Visit> {
         let _ = (at, in_memory);
-        Ok(true)
+        Ok(Visit::Into)
     }
 
-    /// An entry of a leaf.
+    /// An entry of a leaf. To go into a [`Value::Root`], start another scan.
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool>;
 
     /// A part that cannot be read; the scan goes on after it.
@@ -71,9 +81,9 @@ impl TreeScan<'_> {
         }
         let at = child.stored();
         if let Some(at) = &at
-            && !self.visitor.node(at, matches!(child, Child::Memory(_)))?
+            && self.visitor.node(at, matches!(child, Child::Memory(_)))? == Visit::Skip
         {
-            return Ok(false);
+            return Ok(true);
         }
         let loaded = child.load(self.source, level).and_then(|node| {
             let first = if node.level == 0 { node.first_key() } else { None };

@@ -158,13 +158,13 @@ impl Seen<'_> {
     }
 }
 
-impl Visitor for Seen<'_> {
-    fn node(&mut self, at: &NodeRef) -> Result<Visit> {
+impl ScanVisitor for Seen<'_> {
+    fn node(&mut self, at: &NodeRef, _: bool) -> Result<Visit> {
         self.add(at.start_block, at.blocks.into());
         Ok(Visit::Into)
     }
 
-    fn entry(&mut self, _: &Bytes, value: &Value) -> Result<()> {
+    fn entry(&mut self, _: &Bytes, value: &Value) -> Result<bool> {
         self.entries += 1;
         match value.piece() {
             Some(Piece::Disk(extent)) => self.add(extent.start_block, extent.blocks().count.into()),
@@ -176,15 +176,19 @@ impl Visitor for Seen<'_> {
             _ => {}
         }
         match value {
-            Value::Root(root) => walk(&root.tree, self.disk, self),
-            _ => Ok(()),
+            Value::Root(root) => root.tree.scan(self.disk, &[], None, self),
+            _ => Ok(true),
         }
+    }
+
+    fn gap(&mut self, gap: Gap) -> Result<bool> {
+        Err(gap.error)
     }
 }
 
 fn seen<'a>(disk: &'a Disk, tree: &Tree) -> Seen<'a> {
     let mut seen = Seen { disk, blocks: BTreeSet::new(), entries: 0 };
-    walk(tree, disk, &mut seen).unwrap();
+    assert!(tree.scan(disk, &[], None, &mut seen).unwrap());
     seen
 }
 
