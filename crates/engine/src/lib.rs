@@ -44,6 +44,8 @@ pub mod objects;
 pub mod options;
 mod pins;
 mod promise;
+#[doc(hidden)]
+pub mod range_map;
 mod read_ahead;
 mod reclaimer;
 mod recovery;

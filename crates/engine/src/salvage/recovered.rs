@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::content::{Reading, piece_bound, piece_range, split_piece_key};
 use crate::error::Result;
 use crate::extent::Extent;
+use crate::range_map::{RangeMap, Span};
 use crate::tree::value::{BlobId, Content, Piece, Record, Value};
 use crate::tree::{Gap, NodeSource, ScanVisitor, Tree};
 
@@ -64,8 +65,20 @@ impl Part {
     }
 }
 
+impl Span for Part {
+    fn span_len(&self) -> u64 {
+        self.length
+    }
+
+    fn split_off(&mut self, at: u64) -> Part {
+        let rest = self.slice(at, self.length - at);
+        *self = self.slice(0, at);
+        rest
+    }
+}
+
 /// Parts with their places, in bytes.
-pub(super) type Parts = BTreeMap<u64, Part>;
+pub(super) type Parts = RangeMap<Part>;
 
 /// A value.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +114,7 @@ impl RecoveredValue {
 
     /// Makes room in `from..to`.
     fn carve(&mut self, from: u64, to: u64) {
-        carve(&mut self.parts, from, to);
+        self.parts.carve(from, to, drop);
     }
 
     /// Puts a part over what is there; the size stays.
@@ -126,7 +139,7 @@ impl RecoveredValue {
         }
         let end = at.saturating_add(data.size);
         self.carve(at, end);
-        self.parts.extend(data.parts.iter().map(|(offset, part)| (at + offset, part.clone())));
+        data.parts.iter().for_each(|(offset, part)| self.parts.insert(at + offset, part.clone()));
         self.size = self.size.max(end);
     }
 
@@ -141,7 +154,8 @@ impl RecoveredValue {
         let mut cut = RecoveredValue { size: to, parts: self.parts.clone() };
         cut.carve(0, from);
         cut.carve(to, u64::MAX);
-        let parts = cut.parts.into_iter().map(|(at, part)| (at - from, part)).collect();
+        let mut parts = Parts::new();
+        cut.parts.into_iter().for_each(|(at, part)| parts.insert(at - from, part));
         RecoveredValue { size: to - from, parts }
     }
 
@@ -164,28 +178,6 @@ impl RecoveredValue {
             reading.read_piece(piece, 0, bytes.get_mut(range)?).ok()?;
         }
         Some(i64::from_le_bytes(bytes))
-    }
-}
-
-fn carve(parts: &mut Parts, from: u64, to: u64) {
-    if from >= to {
-        return;
-    }
-    let first = parts.range(..from).next_back().map(|(at, _)| *at);
-    let inside: Vec<u64> = first.into_iter().chain(parts.range(from..to).map(|(at, _)| *at)).collect();
-    for at in inside {
-        let Some(part) = parts.remove(&at) else { continue };
-        let end = at.saturating_add(part.length);
-        if end <= from {
-            parts.insert(at, part);
-            continue;
-        }
-        if at < from {
-            parts.insert(at, part.slice(0, from - at));
-        }
-        if end > to {
-            parts.insert(to, part.slice(to - at, end - to));
-        }
     }
 }
 
@@ -215,26 +207,21 @@ fn thaw(parts: &mut Parts, frozen: &Tree, source: &dyn NodeSource) -> Result<()>
             btree_map::Entry::Vacant(new) => new.insert(pieces_of(name.blob, frozen, source)?),
         };
         let mut inside = Parts::new();
-        let first = whole.range(..=name.first).next_back().map_or(name.first, |(at, _)| *at);
-        for (start, extent) in whole.range(first..name.end()) {
-            let (from, to) = ((*start).max(name.first), start.saturating_add(extent.length).min(name.end()));
-            if from < to {
-                inside.insert(from - name.first, extent.slice(from - start, to - from));
-            }
+        for (start, extent) in whole.within(name.first, name.end()) {
+            let (from, to) = (start.max(name.first), start.saturating_add(extent.length).min(name.end()));
+            inside.insert(from - name.first, extent.slice(from - start, to - from));
         }
         // A blob has no holes: what no extent holds is lost.
         fill_lost(&mut inside, 0, name.length);
-        parts.remove(&at);
-        parts.extend(inside.into_iter().map(|(offset, part)| (at + offset, part)));
+        parts.remove(at);
+        inside.into_iter().for_each(|(offset, part)| parts.insert(at + offset, part));
     }
     Ok(())
 }
 
 /// Says of `from..to` that what no part covers is lost.
 pub(super) fn fill_lost(parts: &mut Parts, from: u64, to: u64) {
-    let before = parts.range(..from).next_back().map(|(at, part)| (*at, part.length));
-    let inside = parts.range(from..to).map(|(at, part)| (*at, part.length));
-    let known: Vec<(u64, u64)> = before.into_iter().chain(inside).collect();
+    let known: Vec<(u64, u64)> = parts.within(from, to).map(|(at, part)| (at, part.length)).collect();
     let mut at = from;
     for (start, length) in known {
         if at < start {
@@ -258,7 +245,7 @@ impl ScanVisitor for Found {
     fn entry(&mut self, key: &Bytes, value: &Value) -> Result<bool> {
         let (_, offset) = split_piece_key(key)?;
         if let Value::Piece(piece) = value {
-            carve(&mut self.parts, offset, offset.saturating_add(piece.len()));
+            self.parts.carve(offset, offset.saturating_add(piece.len()), drop);
             self.parts.insert(offset, Part::of(piece.clone()));
         }
         Ok(true)

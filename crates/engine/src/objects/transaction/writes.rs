@@ -5,7 +5,7 @@
 //! - A range in memory grows in place when the next write goes on where it ends; other neighbours are joined when
 //!   they are taken out. So no write costs more than its own bytes and the ranges that it covers.
 
-use std::collections::BTreeMap;
+use crate::range_map::{RangeMap, Span};
 
 /// Where the bytes of a range are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,19 @@ impl Part {
         }
     }
 
-    /// Cuts it in two at `at` bytes from its start; keeps the first part.
+    fn memory_len(&self) -> usize {
+        match self {
+            Part::Memory(bytes) => bytes.len(),
+            Part::Spooled { .. } => 0,
+        }
+    }
+}
+
+impl Span for Part {
+    fn span_len(&self) -> u64 {
+        self.len()
+    }
+
     fn split_off(&mut self, cut: u64) -> Part {
         match self {
             Part::Memory(bytes) => Part::Memory(bytes.split_off(cut as usize)),
@@ -41,19 +53,12 @@ impl Part {
             }
         }
     }
-
-    fn memory_len(&self) -> usize {
-        match self {
-            Part::Memory(bytes) => bytes.len(),
-            Part::Spooled { .. } => 0,
-        }
-    }
 }
 
 /// The writes of one object.
 #[derive(Clone, Debug, Default)]
 pub struct Writes {
-    parts: BTreeMap<u64, Part>,
+    parts: RangeMap<Part>,
     memory_len: usize,
 }
 
@@ -70,7 +75,7 @@ impl Writes {
 
     /// The end of the last range.
     pub fn end(&self) -> u64 {
-        self.parts.last_key_value().map_or(0, |(start, part)| start + part.len())
+        self.parts.end()
     }
 
     /// The ranges, in order.
@@ -81,7 +86,7 @@ impl Writes {
     /// Adds a write.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         let end = offset + data.len() as u64;
-        if let Some((start, Part::Memory(bytes))) = self.parts.range_mut(..=offset).next_back() {
+        if let Some((start, Part::Memory(bytes))) = self.parts.at_or_before_mut(offset) {
             let from = (offset - start) as usize;
             if end <= start + bytes.len() as u64 {
                 bytes[from..from + data.len()].copy_from_slice(data);
@@ -90,7 +95,7 @@ impl Writes {
         }
         self.carve(offset, end);
         self.memory_len += data.len();
-        if let Some((start, Part::Memory(bytes))) = self.parts.range_mut(..offset).next_back()
+        if let Some((start, Part::Memory(bytes))) = self.parts.at_or_before_mut(offset)
             && start + bytes.len() as u64 == offset
         {
             bytes.extend_from_slice(data);
@@ -102,7 +107,7 @@ impl Writes {
     /// Adds a range that lies in the spool.
     pub fn spooled(&mut self, offset: u64, at: u64, length: u64) {
         self.carve(offset, offset + length);
-        if let Some((start, Part::Spooled { at: before, length: so_far })) = self.parts.range_mut(..offset).next_back()
+        if let Some((start, Part::Spooled { at: before, length: so_far })) = self.parts.at_or_before_mut(offset)
             && start + *so_far == offset
             && *before + *so_far == at
         {
@@ -114,43 +119,20 @@ impl Writes {
 
     /// Removes what lies in a range.
     fn carve(&mut self, from: u64, to: u64) {
-        if let Some((start, part)) = self.parts.range_mut(..from).next_back()
-            && start + part.len() > from
-        {
-            let before = part.memory_len();
-            let mut covered = part.split_off(from - start);
-            let end = from + covered.len();
-            let mut now = part.memory_len();
-            if end > to {
-                let right = covered.split_off(to - from);
-                now += right.memory_len();
-                self.parts.insert(to, right);
-            }
-            self.memory_len = self.memory_len + now - before;
-        }
-        while let Some((start, _)) = self.parts.range(from..to).next() {
-            let start = *start;
-            let Some(mut part) = self.parts.remove(&start) else { return };
-            self.memory_len -= part.memory_len();
-            if start + part.len() > to {
-                let right = part.split_off(to - start);
-                self.memory_len += right.memory_len();
-                self.parts.insert(to, right);
-            }
-        }
+        self.parts.carve(from, to, |part| self.memory_len -= part.memory_len());
     }
 
     /// Takes the ranges in memory out, neighbours joined, in order.
     pub fn take_memory(&mut self) -> Vec<(u64, Vec<u8>)> {
         let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
-        let mut kept = BTreeMap::new();
+        let mut kept = RangeMap::new();
         for (start, part) in std::mem::take(&mut self.parts) {
             match part {
                 Part::Memory(bytes) => match runs.last_mut() {
                     Some((first, run)) if *first + run.len() as u64 == start => run.extend_from_slice(&bytes),
                     _ => runs.push((start, bytes)),
                 },
-                spooled => drop(kept.insert(start, spooled)),
+                spooled => kept.insert(start, spooled),
             }
         }
         self.parts = kept;
@@ -160,8 +142,7 @@ impl Writes {
 
     /// The ranges that overlap `from..to`.
     pub fn overlapping(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Part)> {
-        let before = self.parts.range(..from).next_back().filter(|(start, part)| *start + part.len() > from);
-        before.into_iter().chain(self.parts.range(from..to)).map(|(start, part)| (*start, part))
+        self.parts.within(from, to)
     }
 }
 

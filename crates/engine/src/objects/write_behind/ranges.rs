@@ -5,10 +5,10 @@
 //! - `runs` is how many ranges there are once neighbours are joined.
 //! - A slab's bytes never move while parts name them; those that no part names any more are wasted until all go.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::device::AlignedBuffer;
+use crate::range_map::{RangeMap, Span};
 
 /// The longest slab in bytes, and the length of those that are used again.
 pub const SLAB_LEN: usize = 1 << 20;
@@ -21,6 +21,19 @@ struct Part {
     slab: usize,
     at: usize,
     len: usize,
+}
+
+impl Span for Part {
+    fn span_len(&self) -> u64 {
+        self.len as u64
+    }
+
+    fn split_off(&mut self, at: u64) -> Part {
+        let cut = at as usize;
+        let rest = Part { at: self.at + cut, len: self.len - cut, ..*self };
+        self.len = cut;
+        rest
+    }
 }
 
 /// Memory that is filled from the front.
@@ -38,7 +51,7 @@ impl Slab {
 /// Bytes at offsets.
 #[derive(Default)]
 pub struct Ranges {
-    parts: BTreeMap<u64, Part>,
+    parts: RangeMap<Part>,
     slabs: Vec<Slab>,
     slabs_len: usize,
     runs: usize,
@@ -62,13 +75,13 @@ impl Ranges {
 
     /// The end of the last range.
     pub fn end(&self) -> u64 {
-        self.parts.last_key_value().map_or(0, |(start, part)| start + part.len as u64)
+        self.parts.end()
     }
 
     /// Puts bytes at an offset. `slab` gives memory of the length asked for.
     pub fn write(&mut self, offset: u64, data: &[u8], mut slab: impl FnMut(usize) -> AlignedBuffer) {
         let end = offset + data.len() as u64;
-        if let Some((start, part)) = self.parts.range(..=offset).next_back()
+        if let Some((start, part)) = self.parts.at_or_before(offset)
             && end <= start + part.len as u64
         {
             let at = part.at + (offset - start) as usize;
@@ -105,7 +118,7 @@ impl Ranges {
 
     /// Adds a part where there is none, to the part before it when its bytes follow on that one's.
     fn add(&mut self, offset: u64, part: Part) {
-        if let Some((start, before)) = self.parts.range_mut(..offset).next_back()
+        if let Some((start, before)) = self.parts.at_or_before_mut(offset)
             && start + before.len as u64 == offset
             && (before.slab, before.at + before.len) == (part.slab, part.at)
         {
@@ -117,47 +130,24 @@ impl Ranges {
 
     /// Counts what will be there once `from..to` is filled, and removes what lies in it.
     fn make_way(&mut self, from: u64, to: u64) {
-        let first = self.parts.range(..from).next_back();
-        let first = first.filter(|(start, part)| *start + part.len as u64 >= from).map_or(from, |(start, _)| *start);
         let (mut joined, mut last_end, mut covered) = (0, None, false);
-        for (start, part) in self.parts.range(first..=to) {
-            joined += usize::from(last_end != Some(*start));
+        for (start, part) in self.parts.touching(from, to) {
+            joined += usize::from(last_end != Some(start));
             let end = start + part.len as u64;
             last_end = Some(end);
-            covered |= *start < to && end > from;
+            covered |= start < to && end > from;
         }
         // All that touch are one afterwards.
         self.runs = self.runs + 1 - joined;
         if covered {
-            self.carve(first, from, to);
-        }
-    }
-
-    /// Removes what lies in `from..to`; `first` is where the first part begins that may reach into it.
-    fn carve(&mut self, first: u64, from: u64, to: u64) {
-        let overlapping: Vec<(u64, Part)> = self.parts.range(first..to).map(|(start, part)| (*start, *part)).collect();
-        for (start, part) in overlapping {
-            let end = start + part.len as u64;
-            if end <= from {
-                continue;
-            }
-            self.parts.remove(&start);
-            if start < from {
-                self.parts.insert(start, Part { len: (from - start) as usize, ..part });
-            }
-            if end > to {
-                let cut = (to - start) as usize;
-                self.parts.insert(to, Part { at: part.at + cut, len: part.len - cut, ..part });
-            }
+            self.parts.carve(from, to, drop);
         }
     }
 
     /// The parts of `from..to`: where each begins, and where its bytes are.
     fn parts_within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, Part)> {
-        let before = self.parts.range(..from).next_back();
-        let before = before.filter(|(start, part)| *start + part.len as u64 > from).map_or(from, |(start, _)| *start);
-        self.parts.range(before..to.max(before)).map(move |(start, part)| {
-            let (head, tail) = (from.max(*start), to.min(start + part.len as u64));
+        self.parts.within(from, to).map(move |(start, part)| {
+            let (head, tail) = (from.max(start), to.min(start + part.len as u64));
             let part = Part { at: part.at + (head - start) as usize, len: (tail - head) as usize, ..*part };
             (head, part)
         })
