@@ -14,12 +14,13 @@ use std::thread;
 
 use bytes::Bytes;
 use koine_env::Timestamp;
-use koine_kv::{Batch, Condition, Durability, ErrorKind as KvErrorKind, View};
+use koine_kv::{Batch, Durability, ErrorKind as KvErrorKind, View};
 
 use crate::access_notes::{Noted, ObjectPlace, held, is_due};
 use crate::error::{Error, Result};
 use crate::info::AccessTimes;
 use crate::keys;
+use crate::layout;
 use crate::local::Local;
 use crate::lookup::read_value;
 use crate::record::{BucketRecord, ObjectRecord};
@@ -43,7 +44,7 @@ impl Local {
             let mut batch = Batch::new();
             for ((space, id), noted) in &due {
                 let time = Bytes::copy_from_slice(&noted.at.0.to_le_bytes());
-                batch = batch.when(Condition::Present { space: *space, key: keys::data(*id) });
+                batch = batch.when(layout::present(*space, *id));
                 batch = batch.put(*space, keys::access_time(*id), time);
             }
             match self.kv().commit(batch, Durability::Memory) {
@@ -109,7 +110,7 @@ fn due(local: &Local, noted: &mut Vec<(ObjectPlace, Noted)>) -> Result<Vec<(Obje
     let all = std::mem::take(noted);
     for (place, read) in all {
         let (space, id) = place;
-        if view.stat(space, &keys::data(id))?.is_none() {
+        if !layout::is_present(view.as_ref(), space, id)? {
             continue;
         }
         match read_time(view.as_ref(), place)? {

@@ -4,13 +4,14 @@
 //! - The source is as it was read when the copy is committed, or the copy is planned again.
 //! - Data is read only where a checksum is asked for that nobody has stored.
 
-use koine_kv::{Commit, Condition, Place, RequestId, Transaction, Version};
+use koine_kv::{Commit, RequestId, Transaction, Version};
 
 use crate::action::Action;
 use crate::checksum::{Checksum, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::layout;
 use crate::limits::{check_headers, check_metadata, check_tags};
 use crate::local::Local;
 use crate::lookup::{CurrentObject, find_bucket, find_object};
@@ -21,7 +22,7 @@ use crate::pending::Pending;
 use crate::record::{ObjectAccess, ObjectRecord};
 use crate::request::{ByteRange, CopiedMetadata, CopyOptions};
 use crate::rights::Rights;
-use crate::source::{find_source, hash_range, share};
+use crate::source::{find_source, hash_range};
 use crate::verb::{Applied, CommandContext, Verb, run};
 
 impl Local {
@@ -182,12 +183,11 @@ impl Verb for Copy {
         if let Err(error) = self.options.condition.check(self.to.as_name(), there.as_ref()) {
             return Ok(Applied::MaybeReplayed(never(space, &self.to.key), error));
         }
-        let data = keys::data(record.id);
         let range = ByteRange { offset: 0, length: record.size };
-        let from = Place::new(source.space, keys::data(source.current.record.id));
-        txn.when(Condition::Absent { space, key: data.clone() });
+        let from = layout::place(source.space, source.current.record.id);
+        let data = layout::create(txn, space, record.id);
         // The data is shared before what stands under the target's name goes: that may be the source.
-        txn.then(share(from, range, Place::new(space, data)));
+        layout::share(txn, from, range, data);
         name::set(txn, context, &bucket, &self.to.key, there.as_ref(), Some(record))?;
         Ok(Applied::Changed)
     }

@@ -14,6 +14,7 @@ use crate::action::Action;
 use crate::error::{Error, Result};
 use crate::info::{ObjectInfo, PartInfo};
 use crate::keys;
+use crate::layout;
 use crate::local::Local;
 use crate::lookup::{CurrentObject, find_bucket_to_read, find_object, read_value};
 use crate::object_name::{Name, ObjectName};
@@ -103,7 +104,7 @@ impl Asking {
 impl LocalReader {
     /// Of what was found in a view.
     pub fn new(view: Arc<dyn View>, space: SpaceId, key: &str, current: CurrentObject) -> Self {
-        let data = keys::data(current.record.id);
+        let data = layout::place(space, current.record.id).key;
         let info = current.record.into_info(key.to_owned(), current.version);
         LocalReader { view, space, data, info, asking: None }
     }

@@ -44,6 +44,7 @@ mod index;
 mod indexing;
 mod info;
 mod keys;
+mod layout;
 mod limits;
 mod list;
 mod local;

@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::ids::ObjectId;
 use crate::index;
 use crate::keys;
+use crate::layout;
 use crate::lookup::CurrentObject;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::verb::CommandContext;
@@ -150,7 +151,7 @@ fn drop_content(
 
 /// What lies under an object's id goes.
 pub(crate) fn delete_content(txn: &mut Transaction, space: SpaceId, old: &ObjectRecord) {
-    txn.delete(space, keys::data(old.id));
+    layout::delete(txn, space, old.id);
     txn.delete(space, keys::access_time(old.id));
     if old.part_count.is_some() {
         txn.delete(space, keys::part_table(old.id));

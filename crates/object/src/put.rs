@@ -4,7 +4,7 @@
 //! - The commit puts the name and the data, and deletes what stood under the name with its data.
 //! - The caller's condition is checked against what the same commit replaces.
 
-use koine_kv::{Commit, Condition, Payload, RequestId, Transaction};
+use koine_kv::{Commit, Payload, RequestId, Transaction};
 
 use crate::access_list::AccessList;
 use crate::accounts::check_list;
@@ -16,6 +16,7 @@ use crate::etag::{ETag, PutCondition};
 use crate::ids::ObjectId;
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::layout;
 use crate::limits::{check_headers, check_metadata, check_tags};
 use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
@@ -179,10 +180,9 @@ impl Verb for Put {
         if self.record.etag == UNDRAWN {
             self.record.etag = ETag::Drawn(self.record.id, context.draw_u64());
         }
-        let data = keys::data(self.record.id);
-        txn.when(Condition::Absent { space, key: data.clone() });
+        let data = layout::create(txn, space, self.record.id);
         name::set(txn, context, &bucket, &self.key, current.as_ref(), Some(&mut self.record))?;
-        txn.put(space, data, self.payload.clone());
+        txn.put(space, data.key, self.payload.clone());
         Ok(Applied::Changed)
     }
 

@@ -6,13 +6,14 @@
 //!   parts move to the other space under a new id, in the same commit.
 //! - Onto itself a move or an exchange succeeds and changes nothing.
 
-use koine_kv::{Commit, Condition, Operation, Place, RequestId, Transaction};
+use koine_kv::{Commit, Operation, Place, RequestId, Transaction};
 
 use crate::access_list::AccessList;
 use crate::action::Action;
 use crate::error::{Error, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::layout;
 use crate::local::Local;
 use crate::lookup::{CurrentObject, find_bucket, find_object};
 use crate::name::{self, never};
@@ -214,13 +215,10 @@ fn move_content(
         return;
     }
     let (source, target) = (from_bucket.space, to_bucket.space);
-    txn.when(Condition::Absent { space: target, key: keys::data(to.id) });
-    let mut rename = |from, to| {
-        txn.then(Operation::Rename { from: Place::new(source, from), to: Place::new(target, to) });
-    };
-    rename(keys::data(from.id), keys::data(to.id));
+    layout::move_to(txn, layout::place(source, from.id), target, to.id);
     if from.part_count.is_some() {
-        rename(keys::part_table(from.id), keys::part_table(to.id));
+        let (from, to) = (keys::part_table(from.id), keys::part_table(to.id));
+        txn.then(Operation::Rename { from: Place::new(source, from), to: Place::new(target, to) });
     }
     txn.delete(source, keys::access_time(from.id));
 }

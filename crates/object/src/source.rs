@@ -1,12 +1,12 @@
 //! Objects that others are made of: found, checked, hashed and shared.
 
-use koine_kv::{Operation, Payload, Place, SpaceId, View};
+use koine_kv::{SpaceId, View};
 
 use crate::checksum::{Digests, Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::ids::ObjectId;
-use crate::keys;
+use crate::layout;
 use crate::lookup::{CurrentObject, find_object, find_space};
 use crate::request::ByteRange;
 use crate::version_id::VersionId;
@@ -55,20 +55,9 @@ pub(crate) fn hash_range(
     while offset < end {
         Error::check_patience()?;
         let wanted = usize::try_from(end - offset).unwrap_or(usize::MAX).min(READ_LEN);
-        let bytes = view.bytes(space, &keys::data(id), offset, wanted)?;
-        if bytes.len() != wanted {
-            return Err(Error::damaged(format!("the data of object {id} is shorter than its record says")));
-        }
+        let bytes = layout::read_whole(|key| view.bytes(space, key, offset, wanted), id, wanted)?;
         hasher.update(&bytes);
         offset += bytes.len() as u64;
     }
     Ok(hasher.finish())
-}
-
-/// Puts `length` bytes of a source's data as a key that is not there, by sharing.
-pub(crate) fn share(source: Place, range: ByteRange, target: Place) -> Operation {
-    if range.length == 0 {
-        return Operation::Put { at: target, value: Payload::Bytes(bytes::Bytes::new()) };
-    }
-    Operation::CloneRange { from: source, from_offset: range.offset, length: range.length, to: target, to_offset: 0 }
 }

@@ -6,16 +6,17 @@
 
 use std::collections::BTreeSet;
 
-use koine_kv::{Batch, Commit, Operation, Payload, Place, RequestId, Sources, Transaction};
+use koine_kv::{Batch, Commit, Operation, Place, RequestId, Sources, Transaction};
 
 use super::share::check_range;
-use super::{crcs, drawn_etag, free, past_the_end};
+use super::{crcs, drawn_etag, past_the_end};
 use crate::action::Action;
 use crate::checksum::{Checksum, combine};
 use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::etag::ReadCondition;
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::layout;
 use crate::limits::{check_headers, check_metadata, check_tags};
 use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
@@ -81,7 +82,7 @@ impl Found {
     }
 
     fn place(&self) -> Place {
-        Place::new(self.source.space, keys::data(self.source.current.record.id))
+        layout::place(self.source.space, self.source.current.record.id)
     }
 }
 
@@ -123,8 +124,8 @@ impl Verb for Compose {
             Err(error) => return Ok(Applied::MaybeReplayed(self.never(&bucket), error)),
         };
         let mut record = self.composed(&found, context)?;
-        free(txn, bucket.space, record.id);
-        join(txn, &found, &Place::new(bucket.space, keys::data(record.id)));
+        let data = layout::create(txn, bucket.space, record.id);
+        join(txn, &found, &data);
         name::set(txn, context, &bucket, &self.to.key, there.as_ref(), Some(&mut record))?;
         self.record = Some(record);
         Ok(Applied::Changed)
@@ -220,9 +221,9 @@ fn verify(checksums: &[Checksum], expected: &[Checksum]) -> Result<()> {
 fn join(txn: &mut Transaction, found: &[Found], target: &Place) {
     if found.iter().all(Found::is_whole) {
         let sources = found.iter().map(Found::place).collect();
-        return txn.then(Operation::Concatenate { sources, target: target.clone(), fate: Sources::Keep });
+        return layout::join(txn, sources, target.clone(), Sources::Keep);
     }
-    txn.then(Operation::Put { at: target.clone(), value: Payload::Bytes(bytes::Bytes::new()) });
+    txn.then(layout::empty(target.clone()));
     let mut end = 0;
     for segment in found.iter().filter(|segment| segment.range.length > 0) {
         let ByteRange { offset, length } = segment.range;

@@ -14,7 +14,7 @@ mod share;
 pub(crate) use compose::compose;
 pub(crate) use share::write_copy;
 
-use koine_kv::{Commit, Condition, Operation, Payload, Place, RequestId, SpaceId, Transaction};
+use koine_kv::{Commit, Operation, Payload, Place, RequestId, Transaction};
 
 use crate::action::Action;
 use crate::body::{Body, Finished};
@@ -24,6 +24,7 @@ use crate::etag::{ETag, EtagKind};
 use crate::ids::ObjectId;
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::layout;
 use crate::local::Local;
 use crate::lookup::{CurrentObject, find_bucket, find_object, find_space};
 use crate::name::{self, never};
@@ -313,15 +314,10 @@ fn put_edited(
     current: Option<&CurrentObject>,
     record: &mut ObjectRecord,
 ) -> Result<Place> {
-    let data = Place::new(bucket.space, keys::data(record.id));
-    if current.is_none() {
-        free(txn, bucket.space, record.id);
-    }
+    let data = match current {
+        Some(_) => layout::place(bucket.space, record.id),
+        None => layout::create(txn, bucket.space, record.id),
+    };
     name::set(txn, context, bucket, key, current, Some(record))?;
     Ok(data)
-}
-
-/// A new object needs an id that none has.
-pub(crate) fn free(txn: &mut Transaction, space: SpaceId, id: ObjectId) {
-    txn.when(Condition::Absent { space, key: keys::data(id) });
 }

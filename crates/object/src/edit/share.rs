@@ -2,14 +2,14 @@
 //!
 //! Invariant: source and target are as they were read when it is committed, or it is planned again.
 
-use koine_kv::{Commit, Operation, Payload, Place, RequestId, Transaction};
+use koine_kv::{Commit, Operation, RequestId, Transaction};
 
 use super::{check, edited, past_the_end, put_edited};
 use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
 use crate::etag::ReadCondition;
 use crate::info::ObjectInfo;
-use crate::keys;
+use crate::layout;
 use crate::local::Local;
 use crate::lookup::{find_bucket, find_object};
 use crate::name::never;
@@ -115,9 +115,9 @@ impl Verb for WriteCopy {
         let size = before.map_or(0, |before| before.size).max(end);
         let mut record = edited(before, size, Vec::new(), self.options.request, context);
         let to = put_edited(txn, context, (&bucket, &self.to.key), current.as_ref(), &mut record)?;
-        let from = Place::new(source.space, keys::data(source.current.record.id));
+        let from = layout::place(source.space, source.current.record.id);
         txn.then(match length {
-            0 => Operation::Put { at: to, value: Payload::Bytes(bytes::Bytes::new()) },
+            0 => layout::empty(to),
             _ => Operation::CloneRange { from, from_offset, length, to, to_offset: self.offset },
         });
         self.record = Some(record);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_kv::{Commit, Condition, Direction, KeyRange, Operation, Place, RequestId, Sources, SpaceId, Transaction};
+use koine_kv::{Commit, Direction, KeyRange, Place, RequestId, Sources, SpaceId, Transaction};
 
 use super::drop_upload;
 use crate::action::Action;
@@ -19,6 +19,7 @@ use crate::etag::ETag;
 use crate::ids::UploadId;
 use crate::info::ObjectInfo;
 use crate::keys::{self, OfPart};
+use crate::layout;
 use crate::local::Local;
 use crate::lookup::{find_bucket, find_object, find_upload, value_of};
 use crate::name::{self, never};
@@ -103,11 +104,10 @@ impl Verb for Complete {
         let bytes = there.values().map(|part| part.size).sum();
         let parts = self.chosen_parts(there)?;
         let mut record = self.joined_record(upload, &parts, context)?;
-        let data = keys::data(record.id);
         let of = |(number, _): &(u32, PartRecord)| Place::new(space, keys::part(self.upload, OfPart::Data, *number));
         let sources = parts.iter().map(of).collect();
-        txn.when(Condition::Absent { space, key: data.clone() });
-        txn.then(Operation::Concatenate { sources, target: Place::new(space, data), fate: Sources::Delete });
+        let data = layout::create(txn, space, record.id);
+        layout::join(txn, sources, data, Sources::Delete);
         drop_upload(txn, &bucket, &self.key, self.upload, bytes)?;
         name::set(txn, context, &bucket, &self.key, current.as_ref(), Some(&mut record))?;
         txn.put(space, keys::part_table(record.id), Bytes::from(encode_part_table(&parts)));

@@ -12,6 +12,7 @@ use crate::etag::{ETag, EtagKind, ReadCondition};
 use crate::ids::UploadId;
 use crate::info::PartInfo;
 use crate::keys::{self, OfPart};
+use crate::layout;
 use crate::local::Local;
 use crate::lookup::{Lookup, find_bucket, find_object, find_space, find_upload};
 use crate::object_name::{Name, ObjectName};
@@ -19,7 +20,7 @@ use crate::pending::Pending;
 use crate::record::{PartRecord, UploadRecord};
 use crate::request::{BODY_LEN_MAX, ByteRange, PART_NUMBER_MAX, PartOptions};
 use crate::rights::Rights;
-use crate::source::{Source, find_source, hash_range, share};
+use crate::source::{Source, find_source, hash_range};
 use crate::verb::{Applied, CommandContext, Verb, run};
 use crate::version_id::VersionId;
 use crate::versions::find_object_version;
@@ -249,7 +250,7 @@ impl Verb for PutPart {
             Content::Shared { from, of, version, range } => {
                 let source = check_source(txn, from, *of, *version)?;
                 txn.delete(space, target.key.clone());
-                txn.then(share(source, *range, target));
+                layout::share(txn, source, *range, target);
             }
         }
         count::part_changed(txn, &target_bucket, *upload, old.map_or(0, |old| old.size), self.part.size)?;
@@ -270,7 +271,7 @@ fn check_source(txn: &mut Transaction, from: &Name, of: Option<VersionId>, versi
         Some(of) => find_object_version(txn, space, &from.key, of)?,
     };
     if current.version == version {
-        return Ok(Place::new(space, keys::data(current.record.id)));
+        return Ok(layout::place(space, current.record.id));
     }
     Err(Error::new(ErrorKind::Conflict, "the source was changed while it was being copied; try again"))
 }

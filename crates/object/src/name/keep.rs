@@ -6,16 +6,16 @@
 //! - Bytes that go on as another object's (an edit, a move) are shared, never copied, before anything is done to them.
 
 use bytes::Bytes;
-use koine_kv::{Condition, Operation, Place, SpaceId, Transaction};
+use koine_kv::{Place, SpaceId, Transaction};
 
 use crate::count::NameCounts;
 use crate::error::Result;
 use crate::ids::ObjectId;
 use crate::keys;
+use crate::layout;
 use crate::lookup::CurrentObject;
 use crate::record::{BucketRecord, MarkerRecord, ObjectRecord, OlderRecord};
 use crate::request::ByteRange;
-use crate::source::share;
 use crate::verb::CommandContext;
 use crate::version_id::{VersionId, Versioning};
 use crate::versions::{newest_older_number, older_null};
@@ -118,17 +118,14 @@ pub(crate) fn drop_older(txn: &mut Transaction, space: SpaceId, key: &str, numbe
 
 /// Gives an object's bytes and table of parts to another id too.
 fn share_content(txn: &mut Transaction, space: SpaceId, from: &ObjectRecord, to: ObjectId) -> Result<()> {
-    txn.when(Condition::Absent { space, key: keys::data(to) });
-    let share_key = |txn: &mut Transaction, from, to, length| {
-        let range = ByteRange { offset: 0, length };
-        let operation: Operation = share(Place::new(space, from), range, Place::new(space, to));
-        txn.then(operation);
-    };
+    let data = layout::create(txn, space, to);
+    let whole = |length| ByteRange { offset: 0, length };
     if from.part_count.is_some()
         && let Some(table) = txn.stat(space, &keys::part_table(from.id))?
     {
-        share_key(txn, keys::part_table(from.id), keys::part_table(to), table.size);
+        let place = |id| Place::new(space, keys::part_table(id));
+        layout::share(txn, place(from.id), whole(table.size), place(to));
     }
-    share_key(txn, keys::data(from.id), keys::data(to), from.size);
+    layout::share(txn, layout::place(space, from.id), whole(from.size), data);
     Ok(())
 }

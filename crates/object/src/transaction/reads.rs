@@ -8,6 +8,7 @@ use crate::action::Action;
 use crate::error::{Error, ErrorKind, Result};
 use crate::info::ObjectInfo;
 use crate::keys;
+use crate::layout;
 use crate::lookup::{find_object, find_space};
 use crate::object_name::ObjectName;
 use crate::record::summary;
@@ -35,11 +36,7 @@ impl LocalTransaction {
             return Ok(Bytes::new());
         };
         let space = find_space(&mut self.below, name.bucket)?;
-        let bytes = self.below.bytes(space, &keys::data(info.id), range.offset, length)?;
-        if bytes.len() == length {
-            return Ok(bytes);
-        }
-        Err(Error::damaged(format!("the data of object {} is shorter than its record says", info.id)))
+        layout::read_whole(|key| self.below.bytes(space, key, range.offset, length), info.id, length)
     }
 
     pub fn list(&mut self, bucket: &str, query: &ListQuery) -> Result<ListPage> {
