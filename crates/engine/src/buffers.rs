@@ -1,7 +1,7 @@
 //! Large aligned buffers that streams lend from each other, so that memory is neither zeroed nor given back all the time.
 //!
 //! Invariants:
-//! - Never more than the budget is lent; who gets none works with what it has. What `take` gives is beside the budget: the cache of
+//! - Never more than the budget is lent, and reading ahead leaves some of it to writers; who gets none works with what it has. What `take` gives is beside the budget: the cache of
 //!   data counts its own, and nothing here bounds what readers keep.
 //! - Two of them lie in one huge page, whose memory is given back with the second: an idle one whose other half is in use is
 //!   kept for the next, and a page whose halves are both idle is given back where enough are.
@@ -185,5 +185,18 @@ mod tests {
         assert_eq!(Lent::own(4096).len(), 4096);
         assert_eq!(buffers.free(), 6);
         assert_eq!(Buffers::new(0).free(), 2);
+    }
+
+    #[test]
+    fn who_reads_ahead_leaves_some_to_who_writes() {
+        let buffers = Buffers::new(16 << 20);
+        let read: Vec<Lent> = std::iter::from_fn(|| buffers.lend_spare()).collect();
+        assert_eq!((read.len(), buffers.spare_max(), buffers.spare(), buffers.free()), (14, 14, 0, 2));
+        let written: Vec<Lent> = std::iter::from_fn(|| buffers.lend()).collect();
+        assert_eq!(written.len(), 2);
+        drop(read);
+        assert_eq!(buffers.spare(), 12);
+        // Few are not shared.
+        assert_eq!(Buffers::new(0).spare_max(), 2);
     }
 }
