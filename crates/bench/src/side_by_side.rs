@@ -1,13 +1,13 @@
 //! `--reference-program OLD`: another build of this program as the reference side.
 //!
-//! Both programs run the benchmark with the same arguments, one round after the other, each in processes of its own. All
-//! that is read is the JSON document of each round, whose shape is fixed: the other program may be older than this
-//! option.
+//! In each round both programs run one stretch of the benchmark after the other, each in a process of its own, with the
+//! same arguments. Only the JSON document of each run is read; its shape is fixed, because the other program may be older
+//! than this option.
 //!
 //! Invariants:
 //! - Figures are paired by round; the programs take turns at going first.
 //! - Neither program measures other references: nothing is on their PATH.
-//! - A round that fails in either program is an error of the report.
+//! - A run that fails in either program is an error of the report.
 
 use crate::report::{OURS, Report, Row};
 use crate::statistics::{Better, Judgement};
@@ -41,7 +41,7 @@ pub struct Comparison<'a> {
     pub stretches: Vec<Vec<String>>,
 }
 
-/// A stretch for each name of a cell.
+/// One stretch for each cell.
 pub fn each_cell(names: impl IntoIterator<Item = String>) -> Vec<Vec<String>> {
     names.into_iter().map(|name| vec!["--only".to_owned(), name]).collect()
 }

@@ -4,7 +4,7 @@
 //! with their records; parts of frozen blobs with the blobs; the count of references of every block with the pieces that name it; free space
 //! with what nothing names.
 //!
-//! Invariant: a finding names the place and what was expected there; the walk goes on after it.
+//! Invariant: a finding names the place and what was expected there; the scan goes on after it.
 
 mod blobs;
 mod named;

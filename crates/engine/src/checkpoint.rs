@@ -267,7 +267,7 @@ impl Core {
             return Ok(());
         }
         // What was dropped and not taken down yet comes first.
-        while self.reuse.lock().queue.blocks() < want && self.reap_for_room()? {}
+        while self.reuse.lock().queue.blocks() < want && self.reclaim_for_room()? {}
         for _ in 0..2 {
             let waiting = self.reuse.lock().queue.blocks();
             let dirty = self.head.lock().dirty;

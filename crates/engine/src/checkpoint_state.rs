@@ -20,6 +20,7 @@ pub(crate) struct CheckpointState {
     pub free: Runs,
     /// The pages of the free list that the newest superblock names.
     pub pages: Vec<BlockRange>,
-    /// Blocks that a checkpoint has written nodes and values to which then found no room to end.
+    /// Blocks that checkpoints have written and that are still in `free`: a checkpoint that failed for want of room leaves
+    /// them to the next one.
     pub written: Vec<BlockRange>,
 }

@@ -283,7 +283,7 @@ impl Core {
         let changes = Arc::clone(&applied.changes);
         self.install(head, applied);
         if let Some(blocks) = self.reservations.settle(record) {
-            self.allocator.set_promised(blocks);
+            self.allocator.set_reserved(blocks);
         }
         if let Some(request) = record.request {
             head.requests.push(record.version, request, None);

@@ -56,7 +56,7 @@ impl DeferredDrop {
     }
 }
 
-/// Where the log stands after a group, and the state there: a checkpoint may cut here.
+/// A position in the log after a group, and the state there. A checkpoint may end here.
 #[derive(Clone)]
 pub(crate) struct CheckpointPosition {
     pub state: State,
@@ -90,8 +90,8 @@ pub(crate) struct CommitState {
     pub uncompleted: usize,
     /// Somebody writes a group; who wants to write the next waits until it is done.
     pub in_flight: bool,
-    /// A place whose new data is written beside the group that names it, of which the record is the first, and that data:
-    /// until it is there, neither a checkpoint nor a commit may need it.
+    /// A place and its new data, where that data is written beside the group whose first record names it. Until it is
+    /// written no checkpoint and no other commit may need it.
     pub unwritten: Option<(Place, Arc<Staged>)>,
     /// The last group, while more may be added to it (see `writer`).
     pub open: Option<OpenGroup>,
@@ -100,7 +100,8 @@ pub(crate) struct CommitState {
     /// The writer looks again soon, whether it is woken or not.
     pub writer_armed: bool,
     pub deltas: Vec<(Version, Delta)>,
-    /// Those of commits that are not the newest: what a checkpoint under way has written and they had replaced before.
+    /// Changes of commits that are not the newest: blocks that a checkpoint under way has written and that such a commit had
+    /// already replaced.
     pub late_deltas: Vec<(Version, Delta)>,
     /// What has to stay in memory until a checkpoint has placed it.
     pub dirty: DirtySize,

@@ -59,7 +59,7 @@ pub struct Core {
     pub(crate) buffers: Arc<Buffers>,
     /// Data that was written or read lately.
     pub(crate) data: DataCache,
-    /// Who has some of them to read ahead.
+    /// The readers that hold buffers for reading ahead.
     pub(crate) readers: Readers,
     pub(crate) read_only: bool,
     pub(crate) reuse_at_once: bool,
@@ -67,7 +67,7 @@ pub struct Core {
     pub(crate) discards: AtomicBool,
     pub(crate) checkpointed: Mutex<CheckpointState>,
     pub(crate) head: Mutex<CommitState>,
-    /// Whose turn it is to have a commit written that nobody syncs; nothing of it is guarded.
+    /// Threads that wait for unsynced commits take turns with this lock; it guards no data.
     pub(crate) turn: Mutex<()>,
     pub(crate) longest: Longest,
     /// The writer has something to do.
@@ -105,8 +105,8 @@ impl Core {
         self.stages.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Leaves what is over to who submits next: memory goes back where it came from, and an allocator that keeps memory
-    /// by thread need not make two threads wait for each other.
+    /// Leaves states that nobody sees any more to the next submitter, which drops them: memory goes back to the thread that
+    /// took it, and an allocator that keeps memory by thread need not make two threads wait for each other.
     pub(crate) fn defer_drop(&self, mut past: Vec<DeferredDrop>) {
         let mut waiting = self.past.lock();
         if waiting.len() + past.len() <= self.limits.deferred_max {
@@ -116,7 +116,7 @@ impl Core {
         drop(past);
     }
 
-    /// Takes down what is over.
+    /// Drops the states that were left.
     pub(crate) fn run_deferred_drops(&self) {
         let past = std::mem::take(&mut *self.past.lock());
         drop(past);
@@ -223,7 +223,7 @@ impl Core {
                 return Ok(range);
             }
             let made = self.make_room(u64::from(want));
-            if class == Class::Promised
+            if class == Class::Reserved
                 && let Some(range) = self.allocator.allocate(want, class, placement_hint)
             {
                 // There is room for nobody else.

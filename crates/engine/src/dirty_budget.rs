@@ -1,9 +1,9 @@
 //! What waits in memory for a checkpoint: how much it may be, and room on the device for what it becomes.
 //!
 //! Invariants:
-//! - What waits takes at most half as much again as its bound; the bound follows what is free now.
-//! - Room for what the bound of the smallest store of this length allows is kept back as the reserve, room for what waits
-//!   beyond that by [`Allocator::set_beyond_reserve`](crate::allocator::Allocator::set_beyond_reserve): data never takes what a checkpoint needs.
+//! - The dirty size never exceeds 1.5 times the budget, which follows the free space.
+//! - The reserve has room for the budget of the smallest store of this length; [`Allocator::set_beyond_reserve`](crate::allocator::Allocator::set_beyond_reserve)
+//!   keeps back what is dirty beyond that. So data never takes the space that a checkpoint needs.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ use crate::tree::DirtySize;
 
 /// The longest that a commit waits for a checkpoint that has room left for it.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
-/// Less is none: to wait at all takes about as long.
+/// A shorter pause is left out: sleeping takes about as long.
 const PAUSE_MIN: Duration = Duration::from_micros(20);
-/// Commits wait when so much room is left, in bytes: about as many as there are while a long checkpoint ends.
+/// Commits begin to pause when this many bytes of room are left: about what is committed while a long checkpoint ends.
 const PACED_LEN: u64 = 8 << 20;
-/// Of the ring at most one part of so many is left then.
+/// They do not before less than one part in so many of the ring is left.
 const PACED_RING_SHARE: u64 = 16;
 
 /// What a checkpoint lacks, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     Enough,
-    /// It found room, but came for want of it alone.
+    /// The checkpoint finds room, but it was due only because room ran short.
     Later(u64),
     /// It would find none.
     Now(u64),

@@ -96,7 +96,7 @@ impl Engine {
         if options.background == Background::Threads && !options.read_only {
             engine.start_threads()?;
         }
-        engine.core.load_promises()?;
+        engine.core.load_reservations()?;
         if !options.read_only {
             engine.core.drop_passing()?;
         }

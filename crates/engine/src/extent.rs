@@ -1,4 +1,4 @@
-//! Parts of runs of checksummed data on the device.
+//! Extents: runs of checksummed data on the device, and parts of them.
 //!
 //! Invariant: decoding is total: any bytes give an extent whose numbers fit together, or `Damaged`.
 

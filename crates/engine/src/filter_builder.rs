@@ -11,11 +11,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Build;
 use crate::view::View;
 
-/// Between two looks whether the store is closed: some leaves.
+/// Keys read between two checks whether the store is being closed.
 const LOOK_AFTER: usize = 512;
 
 impl Core {
-    /// Reads a space through for which it is wanted; false when there is none.
+    /// Builds the filter of a space that wants one; false when none does, or when it has to be tried again later.
     pub(crate) fn build_filter(self: &Arc<Core>) -> Result<bool> {
         let Some(mut build) = self.begin_filter() else { return Ok(false) };
         match self.read_keys(&mut build) {

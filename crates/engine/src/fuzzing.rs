@@ -133,7 +133,7 @@ pub fn stream(bytes: &[u8]) {
     for kind in [kind, kind % 10] {
         let Ok(frame) = Frame::parse(kind, &Bytes::copy_from_slice(payload)) else { continue };
         assert_eq!((frame.kind(), frame.payload().as_slice()), (kind, payload));
-        // PreparedGroup, it is read as what it is.
+        // Sealed, it is read as what it is.
         let mut sealed = Vec::new();
         FrameWriter::begin(7, &mut sealed).write(&frame, &mut sealed);
         let mut input = sealed.as_slice();

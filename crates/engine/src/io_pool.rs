@@ -1,7 +1,7 @@
 //! Threads that write and read for streams, so that a stream goes on while a piece of it is under way.
 //!
 //! Invariants:
-//! - At most [`CREW_MAX`] threads; each begins when work finds nobody idle and ends when it had nothing to do for a while.
+//! - At most [`THREADS_MAX`] threads; each begins when work finds nobody idle and ends when it had nothing to do for a while.
 //! - With [`Background::Manual`](crate::Background), once closed, or where no thread can be had, the caller does the work
 //!   itself before `run` returns.
 //! - `close` returns when everything that was handed over is done.
@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The most threads of a store's io_pool: as many calls of the device under way as keep one busy.
-pub const CREW_MAX: usize = 4;
+/// The most threads of a store's I/O pool: as many calls of the device under way as keep one busy.
+pub const THREADS_MAX: usize = 4;
 /// An idle thread ends after so long.
 const IDLE: Duration = Duration::from_secs(3);
 
@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(3);
 pub type Job = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    /// The number of this thread where it is one of a io_pool, else 0. The caller's own thread is not asked for its id: what
+    /// The number of this thread where it is one of an I/O pool, else 0. The caller's own thread is not asked for its id: what
     /// the standard library would keep for that is left behind when a program in C ends.
     static MEMBER: Cell<u64> = const { Cell::new(0) };
 }
@@ -65,7 +65,7 @@ impl IoPool {
             return job();
         }
         state.jobs.push_back(job);
-        if state.idle >= state.jobs.len() || state.threads.len() == CREW_MAX {
+        if state.idle >= state.jobs.len() || state.threads.len() == THREADS_MAX {
             self.shared.work.notify_one();
             return;
         }
@@ -97,7 +97,7 @@ impl IoPool {
         let mut state = self.shared.state.lock();
         state.closed = true;
         self.shared.work.notify_all();
-        // One of the io_pool may have dropped the last handle of the store: it does not wait for itself.
+        // A thread of the pool may have dropped the last handle of the store: it does not wait for itself.
         let here = MEMBER.get();
         while state.threads.iter().any(|thread| *thread != here) {
             self.shared.ended.wait(&mut state);
@@ -107,7 +107,7 @@ impl IoPool {
 
 impl Drop for IoPool {
     fn drop(&mut self) {
-        // Not waited for: this may be one of the io_pool that drops the last handle of a store.
+        // Not waited for: this may be a thread of the pool that drops the last handle of a store.
         self.shared.state.lock().closed = true;
         self.shared.work.notify_all();
     }
@@ -156,7 +156,7 @@ mod tests {
                 assert!(number % 50 != 7, "a job that panics harms no other");
             }));
         }
-        assert!(io_pool.is_at_work() && io_pool.shared.state.lock().threads.len() <= CREW_MAX);
+        assert!(io_pool.is_at_work() && io_pool.shared.state.lock().threads.len() <= THREADS_MAX);
         io_pool.close();
         assert_eq!(done.load(Ordering::SeqCst), 200);
         assert!(io_pool.shared.state.lock().threads.is_empty());
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn jobs_run_beside_each_other() {
         let io_pool = IoPool::new(true);
-        let meeting = Arc::new(std::sync::Barrier::new(CREW_MAX));
-        for _ in 0..CREW_MAX {
+        let meeting = Arc::new(std::sync::Barrier::new(THREADS_MAX));
+        for _ in 0..THREADS_MAX {
             let meeting = Arc::clone(&meeting);
             io_pool.run(Box::new(move || {
                 meeting.wait();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_crew_can_close_it() {
+    fn a_thread_of_the_pool_can_close_it() {
         let io_pool = Arc::new(IoPool::new(true));
         let (tell, told) = std::sync::mpsc::channel();
         let other = Arc::clone(&io_pool);

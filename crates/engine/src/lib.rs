@@ -43,7 +43,6 @@ mod node_cache;
 pub mod objects;
 pub mod options;
 mod pins;
-mod promise;
 #[doc(hidden)]
 pub mod range_map;
 mod read_ahead;
@@ -53,6 +52,7 @@ pub mod repair;
 pub mod report;
 mod requests;
 mod reservations;
+mod reserve;
 pub mod salvage;
 pub mod scrub;
 mod spaces;

@@ -13,8 +13,8 @@ const PENDING_LEN_MAX: usize = 32 << 10;
 pub(crate) const FROZEN_ABOVE: usize = 64;
 
 /// The least that waits for a checkpoint, in bytes.
-const TABLE_LEN_MIN: u64 = 128 << 10;
-/// So many times the memory of its changes a checkpoint may write: a leaf for the smallest patch.
+const DIRTY_BUDGET_MIN: u64 = 128 << 10;
+/// So many times the memory of its changes a checkpoint may write: a leaf for the smallest delta.
 const LEAVES_TO_CHANGES: u64 = 8;
 
 /// Of the budget of memory, inner nodes that changes have opened may take one byte of so many before they count.
@@ -70,9 +70,9 @@ impl Limits {
     /// What may wait for a checkpoint of a store of this length, so that the reserve has room for it: a quarter of the
     /// memory and what a sixteenth of the store holds, of a large store a sixty-fourth.
     pub fn dirty_budget(&self, store_len: u64) -> DirtySize {
-        let memory_len = (self.memory_len / 4).max(TABLE_LEN_MIN);
+        let memory_len = (self.memory_len / 4).max(DIRTY_BUDGET_MIN);
         let of_large = (store_len / 64).min(memory_len * LEAVES_TO_CHANGES);
-        let device_len = (store_len / 16).min(memory_len).max(of_large).max(TABLE_LEN_MIN);
+        let device_len = (store_len / 16).min(memory_len).max(of_large).max(DIRTY_BUDGET_MIN);
         DirtySize { memory_len, inner_len: self.memory_len / INNER_SHARE, device_len }
     }
 

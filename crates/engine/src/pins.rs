@@ -1,4 +1,4 @@
-//! The versions that views hold: what they see is not given to writers.
+//! The versions that views pin: blocks that they reach are not reused.
 //!
 //! Invariant: pins begin in the order of versions.
 

@@ -2,7 +2,7 @@
 //!
 //! Who reads one value again and again has a [`ReadAhead`]. It notices up to eight places from which somebody goes on
 //! from front to back (threads that share an object each have their own), and answers small reads from windows of up
-//! to 1 MiB. Where the device has to be waited for, the store's io_pool reads the next windows meanwhile.
+//! to 1 MiB. Where the device has to be waited for, the store's I/O pool reads the next windows meanwhile.
 //!
 //! Invariants:
 //! - A window answers only for the state of the value it was read from: it carries an epoch, and windows of another
@@ -327,7 +327,7 @@ impl<S: Source> Reader<'_, S> {
         }
     }
 
-    /// Has windows read by the io_pool.
+    /// Has windows read by the I/O pool.
     fn begin(&self, plan: Vec<Arc<Window>>) {
         for window in plan {
             let source = self.source.clone();

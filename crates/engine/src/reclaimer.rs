@@ -39,7 +39,7 @@ impl Core {
     }
 
     /// Takes a part down because somebody needs the room; false when there is nothing, or when this thread may not wait.
-    pub(crate) fn reap_for_room(self: &Arc<Core>) -> Result<bool> {
+    pub(crate) fn reclaim_for_room(self: &Arc<Core>) -> Result<bool> {
         Ok(!is_completing() && self.reclaim()?)
     }
 

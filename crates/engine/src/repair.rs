@@ -98,7 +98,7 @@ impl Core {
     }
 }
 
-/// Whether a stored checkpointed names the same blocks as free, its own pages aside.
+/// Whether a stored checkpoint state names the same blocks as free, its own pages aside.
 fn is_right(checkpointed: &CheckpointState, free: &Runs) -> bool {
     let mut named = checkpointed.free.clone();
     checkpointed.pages.iter().all(|page| named.add(page.start, u64::from(page.count)).is_ok()) && named == *free

@@ -1,8 +1,8 @@
-//! What is promised to whom, in memory.
+//! How many blocks are reserved for which key, in memory.
 //!
 //! Invariants:
-//! - What is promised is a counter in space [`PROMISES`], changed in the commit that draws on it: memory, log and trees agree.
-//! - A promise ends with its key.
+//! - A reservation is a counter in space [`RESERVATIONS`], changed in the commit that draws on it: memory, log and trees agree.
+//! - A reservation ends with its key.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +13,15 @@ use parking_lot::Mutex;
 use crate::batch::{Operation, Place, SpaceId};
 use crate::log::record::{Outcome, Record, Step};
 
-/// What is promised to whom: space (8 bytes, big-endian) and key, to a counter of blocks.
-pub(crate) const PROMISES: SpaceId = SpaceId(9);
+/// Reservations: space (8 bytes, big-endian) and key, to a counter of blocks.
+pub(crate) const RESERVATIONS: SpaceId = SpaceId(9);
 
-/// What is promised, in memory.
+/// The reservations, in memory.
 #[derive(Default)]
 pub(crate) struct Reservations {
     books: Mutex<Books>,
     any: AtomicBool,
-    /// One promise is given at a time.
+    /// One reservation is given at a time.
     pub(crate) giving: Mutex<()>,
 }
 
@@ -73,10 +73,12 @@ impl Reservations {
     pub(crate) fn settle(&self, record: &Record) -> Option<u64> {
         let Outcome::Applied(steps) = &record.outcome else { return None };
         let change = |step: &Step| match step {
-            Step::Operation(Operation::AddCounter { at, delta }) if at.space == PROMISES => {
-                Some((promised_to(&at.key)?, Some(*delta)))
+            Step::Operation(Operation::AddCounter { at, delta }) if at.space == RESERVATIONS => {
+                Some((reserved_for(&at.key)?, Some(*delta)))
             }
-            Step::Operation(Operation::Delete { at }) if at.space == PROMISES => Some((promised_to(&at.key)?, None)),
+            Step::Operation(Operation::Delete { at }) if at.space == RESERVATIONS => {
+                Some((reserved_for(&at.key)?, None))
+            }
             _ => None,
         };
         let mut changes = steps.iter().filter_map(change).peekable();
@@ -84,20 +86,20 @@ impl Reservations {
     }
 }
 
-pub(crate) fn promise_place(at: &Place) -> Place {
+pub(crate) fn reservation_place(at: &Place) -> Place {
     let mut key = BytesMut::with_capacity(8 + at.key.len());
     key.extend_from_slice(&at.space.0.to_be_bytes());
     key.extend_from_slice(&at.key);
-    Place { space: PROMISES, key: key.freeze() }
+    Place { space: RESERVATIONS, key: key.freeze() }
 }
 
-pub(crate) fn promised_to(key: &Bytes) -> Option<Place> {
+pub(crate) fn reserved_for(key: &Bytes) -> Option<Place> {
     let (space, _) = key.split_first_chunk::<8>()?;
     Some(Place { space: SpaceId(u64::from_be_bytes(*space)), key: key.slice(8..) })
 }
 
 /// Whether a commit draws on a promise.
 pub(crate) fn draws(steps: &[Step]) -> bool {
-    let draw = |step: &Step| matches!(step, Step::Operation(Operation::AddCounter { at, delta }) if at.space == PROMISES && *delta < 0);
+    let draw = |step: &Step| matches!(step, Step::Operation(Operation::AddCounter { at, delta }) if at.space == RESERVATIONS && *delta < 0);
     steps.iter().any(draw)
 }

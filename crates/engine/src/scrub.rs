@@ -286,7 +286,7 @@ impl Pass<'_> {
     /// The superblocks and the free list.
     fn head(&mut self) {
         let find = |error: Error| Finding { concern: Concern::Store, message: error.to_string() };
-        // The checkpointed's lock keeps checkpoints from writing either meanwhile.
+        // The lock of the checkpoint state keeps checkpoints from writing either meanwhile.
         let checkpointed = self.core.checkpointed.lock();
         let device = self.core.device.as_ref();
         match read_newest(device) {
@@ -310,7 +310,7 @@ impl Pass<'_> {
         self.medium.read_len.get() + self.data_len >= self.budget_len
     }
 
-    /// A node that memory holds too: its stored form is verified here, the tour goes on in memory.
+    /// A node that memory holds too: its stored form is verified here, the scan goes on in memory.
     fn node(&mut self, at: &NodeRef, in_memory: bool) -> Option<Error> {
         self.step.nodes += 1;
         if in_memory { self.medium.load(at).err() } else { None }

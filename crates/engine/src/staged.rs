@@ -16,7 +16,7 @@ use crate::extent::Extent;
 
 /// The store in which stages take space.
 pub(crate) trait StageOwner: Send + Sync {
-    /// Gives back what a stage had taken: what slabs in the log name of it, and extents behind that.
+    /// Gives back the space of a stage: the first `spilled` bytes, which slabs in the log name, and these extents.
     fn abandon(self: Arc<Self>, id: u64, spilled: u64, extents: &[Extent]);
 }
 
@@ -26,7 +26,7 @@ pub struct Target {
     pub bytes: Range<usize>,
     /// The first block on the device.
     pub block: u64,
-    /// What they are, where they are one run that may be read soon.
+    /// The extent, where the bytes are one run that may be read soon.
     pub extent: Option<Extent>,
 }
 
@@ -36,7 +36,7 @@ pub struct Unwritten {
     pub buffer: Lent,
     /// Where they belong.
     pub targets: Vec<Target>,
-    /// Of a finished stage: one of those that keep their bytes.
+    /// Counts the finished stages that keep their bytes.
     pub _kept: Option<Arc<()>>,
 }
 

@@ -50,7 +50,7 @@ impl State {
 
     /// The features of a store with this state, which had these before.
     pub fn features(&self, source: &dyn NodeSource, before: Features) -> Features {
-        // Where that cannot be read, nothing was frozen since: making the space has its leaf in memory.
+        // An error means that nothing was frozen since: a space that was just made has its leaf in memory.
         let has_frozen = self.look(source, FROZEN, |root| Ok(root.is_some())).unwrap_or(false);
         if has_frozen { before.with_frozen_blobs() } else { before }
     }

@@ -125,7 +125,7 @@ impl Ticket {
         self
     }
 
-    /// Another process has the outcome, which may be long in completing it: who waits gives up when its
+    /// Another process has the outcome, which may take long to tell it: who waits gives up when its
     /// [`patience`](koine_env::patience) is over, with `Interrupted`, and does not know what came of it then.
     pub fn elsewhere(mut self) -> Ticket {
         self.is_elsewhere = true;

@@ -32,9 +32,9 @@ struct Held {
     wakes: bool,
 }
 
-/// While it is there, batches that its thread submits (to any store) wake no writer. [`Together::end`] writes them, in one
-/// group if nobody else was writing; those that are to be flushed are the writer's. Who submits many batches one after the
-/// other, and then waits for all of them, spares the store many small groups.
+/// While a `Together` exists, batches that its thread submits to any store wake no writer. [`Together::end`] writes them, in
+/// one group if nobody else was writing; batches that must be flushed are left to the writer. A thread that submits many
+/// batches and then waits for all of them saves the store many small groups.
 #[must_use = "batches are written when it ends"]
 #[derive(Debug)]
 pub struct Together {

@@ -46,7 +46,7 @@ impl Engine {
     /// What new data can get without growing, in bytes.
     pub(crate) fn free_len(&self) -> u64 {
         let allocator = &self.shared().allocator;
-        let kept = allocator.reserve_blocks() + allocator.promised_blocks();
+        let kept = allocator.reserve_blocks() + allocator.reserved_blocks();
         allocator.free_blocks().saturating_sub(kept) * BLOCK_LEN as u64
     }
 
@@ -59,7 +59,7 @@ impl Engine {
             total: bytes(blocks),
             used: bytes(blocks.saturating_sub(core.allocator.free_blocks())),
             free: self.free_len(),
-            promised: bytes(core.allocator.promised_blocks()),
+            promised: bytes(core.allocator.reserved_blocks()),
             waiting: bytes(waiting),
             limit: limit.map(bytes),
         }

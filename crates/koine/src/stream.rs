@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::inspect::refuse_other;
 use crate::names::SpaceNames;
 
-/// Where `snapshot` and `clone_space` look for a free id: far above those of buckets.
+/// Where snapshots and clones look for a free id: far above those of buckets.
 const FIRST_ID: u64 = 1 << 32;
 
 /// A store opened for work on its spaces.

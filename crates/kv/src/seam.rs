@@ -3,8 +3,9 @@
 //! Invariants:
 //! - Required methods are few: a wrapper that forgets one does not compile. Whether a call may wait is an argument
 //!   ([`Wait`]). The methods that have a body are shorthands of required ones, and no back end or wrapper writes its own.
-//! - All calls are synchronous and safe from many threads; none waits for a network or a flush
-//!   but [`Ticket::wait`], [`Kv::sync`] and [`Kv::close`].
+//! - All calls are synchronous and safe from many threads. A read with [`Wait::Never`] does not wait. Every other call may
+//!   wait for the device, for room or for another process; only [`Ticket::wait`], [`Kv::sync`], [`Kv::close`] and a
+//!   `submit` with [`Wait::Allowed`] wait for the flush of a commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -239,7 +240,7 @@ pub trait Kv: Send + Sync {
     /// Pins the newest visible version.
     fn view(&self) -> Result<Arc<dyn View>>;
 
-    /// As [`View::lookup`] of a view that is taken now, which it need not take.
+    /// As [`View::lookup`] at the newest version, without taking a view.
     fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup>;
 
     /// Begins a large value.

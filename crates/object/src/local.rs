@@ -198,8 +198,7 @@ impl Local {
         self.random.as_ref()
     }
 
-    /// The same store, for another caller. What opened the store is its owner. Where the calls run elsewhere they go on
-    /// being made as who has logged in there.
+    /// The same store, for another caller. What opened the store is its owner.
     #[must_use]
     pub fn as_caller(&self, caller: Caller) -> Local {
         Local { caller, ..self.clone() }
@@ -225,7 +224,7 @@ impl Local {
     /// The same store and caller, whose changes are answered as soon as they survive this: with [`Durability::Written`] the
     /// end of the process, with [`Durability::Memory`] nothing yet. What is synced later, by whomever, makes them survive a
     /// power cut, as everything does unless it is asked for otherwise here. A power cut before that leaves each whole or not
-    /// there. Where the calls run elsewhere nothing changes: S3, the socket and the command line sync.
+    /// there.
     #[must_use]
     pub fn with_durability(&self, durability: Durability) -> Local {
         Local { durability, ..self.clone() }

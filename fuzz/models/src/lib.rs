@@ -38,8 +38,8 @@ pub fn ask_leader(completer: &ticket::Completer) -> Option<impl FnOnce() + use<>
 
 #[path = "../../../crates/engine/src/error.rs"]
 pub mod error;
-#[path = "../../../crates/engine/src/tree/fate.rs"]
-pub mod fate;
+#[path = "../../../crates/engine/src/tree/placement.rs"]
+pub mod placement;
 #[path = "../../../crates/engine/src/objects/status_cell.rs"]
 pub mod status_cell;
 #[path = "../../../crates/engine/src/ticket.rs"]

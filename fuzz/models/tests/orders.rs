@@ -1,11 +1,11 @@
-//! Every order in which threads can take their steps at a fate or a ticket.
+//! Every order in which threads can take their steps at a placement or a ticket.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use koine_models::batch::{Commit, Version};
 use koine_models::error::ErrorKind;
-use koine_models::fate::Fate;
+use koine_models::placement::Placement;
 use koine_models::status_cell::{KnownStatus, StatusCell};
 use koine_models::ticket::{Completer, Ticket};
 use koine_models::{ask_leader, led};
@@ -16,16 +16,16 @@ use loom::thread;
 const DONE: Commit = Commit { version: Version(7), repeated: false };
 
 #[test]
-fn exactly_one_side_of_a_fate_learns_the_place_to_free() {
+fn exactly_one_side_of_a_placement_learns_the_place_to_free() {
     loom::model(|| {
-        let fate = Arc::new(Fate::new());
-        let (checkpoint, reader) = (Arc::clone(&fate), Arc::clone(&fate));
+        let placement = Arc::new(Placement::new());
+        let (checkpoint, reader) = (Arc::clone(&placement), Arc::clone(&placement));
         let checkpoint = thread::spawn(move || checkpoint.place(42).is_some());
         let reader = thread::spawn(move || reader.placed().is_none_or(|place| place == 42));
-        let freed = fate.replace(Version(3)).is_some();
+        let freed = placement.replace(Version(3)).is_some();
         let told = checkpoint.join().unwrap();
         assert!(freed != told, "the place is freed once");
-        assert!(reader.join().unwrap() && fate.is_placed());
+        assert!(reader.join().unwrap() && placement.is_placed());
     });
 }
 

@@ -29,10 +29,10 @@ pub const GROUP_BLOCKS: u64 = 1 << 18;
 /// For what space is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// New data: refused when only the reserve and what is promised are left.
+    /// New data: refused when only the reserve and reservations are left.
     Data,
-    /// Data that was promised its space: refused when only the reserve is left.
-    Promised,
+    /// Data that has a reservation: refused when only the reserve is left.
+    Reserved,
     /// Nodes, packed values and the free list of a checkpoint: may use the reserve.
     Checkpoint,
 }
@@ -74,8 +74,8 @@ pub struct Allocator {
     groups: RwLock<Vec<Arc<Mutex<Group>>>>,
     free: AtomicU64,
     reserve: AtomicU64,
-    promised: AtomicU64,
-    table: AtomicU64,
+    reserved: AtomicU64,
+    beyond_reserve: AtomicU64,
     turn: AtomicUsize,
     /// Where the last checkpoint has left a unit that it had begun; 0: nowhere.
     packed_at: AtomicU64,
@@ -90,8 +90,8 @@ impl Allocator {
             groups: RwLock::default(),
             free: AtomicU64::new(0),
             reserve: AtomicU64::new(0),
-            promised: AtomicU64::new(0),
-            table: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+            beyond_reserve: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
             packed_at: AtomicU64::new(0),
         }
@@ -123,32 +123,33 @@ impl Allocator {
         self.reserve.store(blocks, Ordering::Relaxed);
     }
 
-    fn table_blocks(&self) -> u64 {
-        self.table.load(Ordering::Relaxed)
+    fn beyond_reserve_blocks(&self) -> u64 {
+        self.beyond_reserve.load(Ordering::Relaxed)
     }
 
     /// Sets how many blocks a checkpoint is going to need beside the reserve.
     pub fn set_beyond_reserve(&self, blocks: u64) {
-        self.table.store(blocks, Ordering::Relaxed);
+        self.beyond_reserve.store(blocks, Ordering::Relaxed);
     }
 
-    /// Blocks promised to values.
-    pub fn promised_blocks(&self) -> u64 {
-        self.promised.load(Ordering::Relaxed)
+    /// Blocks reserved for values.
+    pub fn reserved_blocks(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
     }
 
-    /// Sets how many blocks are promised.
-    pub fn set_promised(&self, blocks: u64) {
-        self.promised.store(blocks, Ordering::Relaxed);
+    /// Sets how many blocks are reserved for values.
+    pub fn set_reserved(&self, blocks: u64) {
+        self.reserved.store(blocks, Ordering::Relaxed);
     }
 
     /// Blocks that this class may not have.
     fn kept_from(&self, class: Class) -> u64 {
         match class {
-            Class::Data => {
-                self.reserve_blocks().saturating_add(self.table_blocks()).saturating_add(self.promised_blocks())
-            }
-            Class::Promised => self.reserve_blocks().saturating_add(self.table_blocks()),
+            Class::Data => self
+                .reserve_blocks()
+                .saturating_add(self.beyond_reserve_blocks())
+                .saturating_add(self.reserved_blocks()),
+            Class::Reserved => self.reserve_blocks().saturating_add(self.beyond_reserve_blocks()),
             Class::Checkpoint => 0,
         }
     }

@@ -1,8 +1,8 @@
 //! Blocks that changes in memory still read although nothing stored needs them any more.
 //!
 //! A commit that changes a stored leaf frees its blocks at once, as far as the stored state is concerned; but what
-//! it changed is kept in memory as a patch over that leaf until a checkpoint writes both together. A
-//! [`Lease`] is what such a patch holds: its blocks are not given to other writers while one is alive.
+//! it changed is kept in memory as a delta leaf over it until a checkpoint writes both together. A
+//! [`Lease`] is what such a delta leaf holds: its blocks are not given to other writers while one is alive.
 //!
 //! Invariant: a lease is taken while the newest tree or another lease reaches the blocks, so that none begins on
 //! blocks that were freed and have none.
@@ -89,7 +89,7 @@ mod tests {
     use crate::options::{Background, Options};
 
     #[test]
-    fn what_a_patch_lies_over_stays_on_the_device_as_long_as_anybody_reads_through_it() {
+    fn what_a_delta_leaf_lies_over_stays_on_the_device_as_long_as_anybody_reads_through_it() {
         let device = Arc::new(MemoryDevice::fixed(32 << 20));
         Engine::format(device.as_ref(), FormatOptions::default(), &SeededRandom::new(1)).unwrap();
         let options = Options { background: Background::Manual, ..Options::default() };

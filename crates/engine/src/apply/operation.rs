@@ -1,6 +1,6 @@
 //! Each operation of a batch.
 //!
-//! Invariant: an operation either applies whole or returns an error, and then the write_transaction is dropped.
+//! Invariant: an operation either applies whole or returns an error, and then the write transaction is dropped.
 
 use bytes::{Bytes, BytesMut};
 

@@ -1,6 +1,6 @@
 //! The working copy of the state that one commit changes.
 //!
-//! Invariant: until [`WriteTransaction::finish`] nothing outside is touched; a dropped write_transaction is a rollback.
+//! Invariant: until [`WriteTransaction::finish`] nothing outside is touched; a dropped write transaction is a rollback.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

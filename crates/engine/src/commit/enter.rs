@@ -54,7 +54,7 @@ impl Core {
     /// Waits until there is room for a batch and takes the head's lock.
     pub(super) fn enter(self: &Arc<Core>, steps: &[Step]) -> Result<MutexGuard<'_, CommitState>> {
         let need = blocks_needed(steps);
-        let class = if draws(steps) { Class::Promised } else { Class::Data };
+        let class = if draws(steps) { Class::Reserved } else { Class::Data };
         let mut tries = 0;
         self.pace()?;
         loop {
@@ -76,7 +76,7 @@ impl Core {
             if need == 0 || self.has_room(&head, need, class) {
                 return Ok(head);
             }
-            let promised = promised_blocks(&head);
+            let promised = reserved_blocks(&head);
             drop(head);
             tries += 1;
             self.make_room(promised + need).or_else(|error| if tries > 1 { Err(error) } else { Ok(()) })?;
@@ -98,7 +98,7 @@ impl Core {
 
     /// Whether there is room for so many blocks, with what waits for a checkpoint.
     pub(super) fn has_room(&self, head: &CommitState, need: u64, class: Class) -> bool {
-        self.allocator.admits(promised_blocks(head) + need, class)
+        self.allocator.admits(reserved_blocks(head) + need, class)
     }
 
     /// Whether a step reads bytes of a value whose newest are still on their way, which only counters do here, or has
@@ -140,6 +140,6 @@ impl Core {
 }
 
 /// Blocks that what waits for a checkpoint is going to take from those that are free.
-fn promised_blocks(head: &CommitState) -> u64 {
+fn reserved_blocks(head: &CommitState) -> u64 {
     head.dirty.device_len.min(head.dirty_budget.device_len) / BLOCK_LEN as u64
 }

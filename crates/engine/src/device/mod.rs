@@ -59,7 +59,7 @@ pub const STEP_LEN: usize = 256 << 10;
 pub enum ReadMode {
     /// Through the page cache where there is one.
     Cached,
-    /// DeferredDrop the page cache: what the medium holds (recovery, check, scrub).
+    /// Past the page cache: what the medium holds (recovery, check, scrub).
     Direct,
     /// Through the page cache, only if that needs no wait; else `WouldBlock`. Where there is a page cache it begins to
     /// fetch the range then: whoever asks for many ranges so has them fetched at the same time.

@@ -55,7 +55,7 @@ struct Word {
     known: u64,
     there: u64,
     unseen: u64,
-    /// Buffered changes that are not visible.
+    /// Gathered changes that are not visible.
     pins: u64,
 }
 

@@ -211,7 +211,7 @@ impl Out<'_> {
             Piece::Inline(bytes) => self.bytes(bytes),
             Piece::Pending(pending) => self.bytes(&pending.bytes),
             Piece::Disk(extent) => self.extent(extent),
-            // A recovered has its extents instead.
+            // A recovered value has its extents instead.
             Piece::Frozen(frozen) => self.lost(frozen.length),
         }
     }

@@ -103,7 +103,7 @@ impl ScanVisitor for Owners<'_> {
     }
 
     fn gap(&mut self, _: Gap) -> Result<bool> {
-        // Told by the tour that found the damage.
+        // Told by the scan that found the damage.
         Ok(true)
     }
 }
@@ -126,7 +126,7 @@ impl ScanVisitor for Names {
     }
 
     fn gap(&mut self, _: Gap) -> Result<bool> {
-        // Told by the tour that found the damage; keys that it hides stay unnamed.
+        // Told by the scan that found the damage; keys that it hides stay unnamed.
         Ok(true)
     }
 }

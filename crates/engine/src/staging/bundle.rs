@@ -21,7 +21,7 @@ pub struct Bundle {
     /// Before the values: nobody gets their blocks while they are written.
     extent_writer: ExtentWriter,
     values: Vec<Value>,
-    /// What lies in the extent_writer's buffer: a value's number, and its bytes there.
+    /// What lies in the extent writer's buffer: a value's number, and its bytes there.
     segments: Vec<(usize, Range<usize>)>,
 }
 

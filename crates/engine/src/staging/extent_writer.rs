@@ -1,9 +1,9 @@
-//! Bytes on their way to fresh blocks: gathered in a buffer, given blocks, and written by the io_pool while the next
+//! Bytes on their way to fresh blocks: gathered in a buffer, given blocks, and written by the I/O pool while the next
 //! buffer is filled.
 //!
 //! Invariants:
 //! - Blocks are named to the caller before they are written, so that a failure gives them back.
-//! - What was taken and not named is given back when the extent_writer is dropped, and that waits for the writes under way.
+//! - What was taken and not named is given back when the extent writer is dropped, and that waits for the writes under way.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use crate::staged::Target;
 const RUN_LEN_MAX: usize = BUFFER_LEN;
 /// Runs of one extent_writer that are written at once.
 pub const IN_FLIGHT_MAX: usize = 3;
-/// A extent_writer of known length takes up to this many blocks at once, so that its runs lie one after the other: 16 MiB.
+/// An extent writer of known length takes up to this many blocks at once, so that its runs lie one after the other: 16 MiB.
 const TAKE_BLOCKS_MAX: u64 = 1 << 12;
 
 /// Bytes on their way to fresh blocks.
@@ -50,7 +50,7 @@ pub struct ExtentWriter {
 impl ExtentWriter {
     /// Without a byte yet. `reserved`: it may take from space that was set aside.
     pub fn new(core: Arc<Core>, expected: Option<u64>, reserved: bool, lifetime: Lifetime) -> ExtentWriter {
-        let class = if reserved { Class::Promised } else { Class::Data };
+        let class = if reserved { Class::Reserved } else { Class::Data };
         let first = expected.map_or(RUN_LEN_MAX, |length| length.min(RUN_LEN_MAX as u64) as usize);
         let capacity = first.next_multiple_of(BLOCK_LEN).max(BLOCK_LEN);
         let lent = if capacity == BUFFER_LEN { core.buffers.lend() } else { None };

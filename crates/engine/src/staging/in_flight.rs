@@ -1,4 +1,4 @@
-//! Runs of a stage while the io_pool writes them.
+//! Runs of a stage while the I/O pool writes them.
 //!
 //! Invariant: a in_flight always lands, when nobody uses its memory any more: with its buffer, or with what went wrong; also when its writer panicked.
 

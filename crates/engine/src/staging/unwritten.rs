@@ -1,7 +1,8 @@
 //! Values of at most one buffer that have their place and their checksums, and are written when their commit is.
 //!
 //! Invariants:
-//! - Nobody who asks for it to be written goes on before it is, whoever writes it; the token's commit is told only after that.
+//! - Whoever asks for the bytes to be written waits until they are, whoever writes them; only then is the outcome of the
+//!   token's commit told.
 //! - A stage that is dropped before gives its blocks back: nobody is writing to them then.
 
 use std::ops::Range;
@@ -23,15 +24,15 @@ use crate::staged::{Staged, Target, Unwritten};
 /// What an extent takes in the log beside its checksums, and more.
 const EXTENT_LEN: usize = 40;
 
-/// All of them begin to look in one group of the allocator: one behind the other, and in room that was written before,
-/// they cost a thin medium half of what they cost spread over groups that were never written to.
+/// All of them start in one group of the allocator: writes that lie together, where something was written before, cost a
+/// thinly provisioned medium half as much as writes spread over new groups.
 pub(super) const TURN: usize = 0;
 
 /// Finished stages that keep their bytes until they are committed: more are written at once, so that memory is bounded.
 pub(super) const KEPT_MAX: usize = 4;
 
 impl Unwritten {
-    /// What a extent_writer has placed, unless enough is kept already.
+    /// What an extent writer has placed, unless enough is kept already.
     pub fn keep(
         core: &Core,
         extent_writer: &mut ExtentWriter,
@@ -77,7 +78,7 @@ pub(crate) fn place(core: &Arc<Core>, data: &[u8], hint: StageHint) -> Result<Op
     let mut buffer = lent.unwrap_or_else(|| Lent::own(padded));
     buffer[..data.len()].copy_from_slice(data);
     buffer[data.len()..].fill(0);
-    let class = if hint.reserved { Class::Promised } else { Class::Data };
+    let class = if hint.reserved { Class::Reserved } else { Class::Data };
     let placement_hint = PlacementHint { turn: TURN, lifetime: hint.lifetime };
     // Its drop gives back what was taken, should the next part find no room.
     let mut staged = Staged::begun(core.next_stage(), core.as_stage_owner());

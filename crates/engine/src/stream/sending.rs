@@ -41,7 +41,7 @@ pub struct Sending {
     nodes: u64,
 }
 
-/// Where the completing of a source stands.
+/// How far a source has been told.
 enum Place {
     Begin,
     /// Keys from here on are to be compared, after those that wait.

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - A part is at most some MiB of memory, and what follows it is told by a position in the value alone.
-//! - What is told of a change is read from the new value: completing a part twice does no harm.
+//! - What is told of a change is read from the new value: telling a part twice does no harm.
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use crate::stream::source::Trees;
 use crate::tree::value::{BlobId, Content, Piece, Record, Value};
 use crate::tree::{Differences, diff};
 
-/// Where completing a value goes on.
+/// Where telling a value goes on.
 #[derive(Clone, Debug)]
 pub enum Rest {
     /// The bytes from here on.

@@ -19,7 +19,7 @@ use crate::tree::value::{Content, Frozen, Pending, Piece, Record, Value, block_o
 pub struct Copied {
     /// Nodes that need a place at the next checkpoint.
     pub nodes: u64,
-    /// Their dirty_size ([`Node::dirty_size`]).
+    /// Their dirty size ([`Node::dirty_size`]).
     pub dirty_size: DirtySize,
     /// Bytes of pending pieces, as many times as they are held now.
     pub bytes: u64,

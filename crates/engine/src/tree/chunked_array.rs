@@ -1,11 +1,11 @@
 //! The sorted entries of one node, in shared pieces.
 //!
 //! A node of 16 KiB holds hundreds of entries; copying it whole for each change would cost hundreds
-//! of counts on cold cache lines. A [`ChunkedArray`] keeps them in chunks of a few dozen behind `Arc`s, so
+//! of counts on cold cache lines. A [`ChunkedArray`] keeps them in chunks of at most 16 behind `Arc`s, so
 //! that a copy shares all chunks and a change copies one. Beside each entry, and beside each chunk for its
 //! first one, stand eight bytes of the key, so that a search looks at one key at its end and not at one a step.
 //!
-//! Invariants: keys ascend strictly over the whole run; no chunk is empty; prefixes are those that the
+//! Invariants: keys ascend strictly over the whole array; no chunk is empty; prefixes are those that the
 //! [`Common`] beside them gives.
 
 mod chunk;
@@ -31,17 +31,17 @@ const _: () = assert!(CHUNK_MAX <= u64::BITS as usize);
 pub(super) struct ChunkedArray<T> {
     /// Of the first keys of all chunks.
     common: Common,
-    heads: Vec<CommitState<T>>,
+    heads: Vec<ChunkHead<T>>,
 }
 
 /// A chunk and the prefix of its first key.
 #[derive(Clone)]
-struct CommitState<T> {
+struct ChunkHead<T> {
     prefix: u64,
     chunk: Arc<Chunk<T>>,
 }
 
-/// A place in a run: before the entry of this number in this chunk. Valid until the run changes.
+/// A place in an array: before the entry of this number in this chunk. Valid until the array changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     chunk: usize,
@@ -71,7 +71,7 @@ impl<T: Clone> ChunkedArray<T> {
         let mut heads = Vec::with_capacity(entries.len().div_ceil(CHUNK_MAX));
         let mut rest = entries.into_iter().peekable();
         while rest.peek().is_some() {
-            heads.push(CommitState { prefix: 0, chunk: Arc::new(Chunk::of(rest.by_ref().take(CHUNK_MAX))) });
+            heads.push(ChunkHead { prefix: 0, chunk: Arc::new(Chunk::of(rest.by_ref().take(CHUNK_MAX))) });
         }
         let mut run = ChunkedArray { common: Common::default(), heads };
         run.note();
@@ -122,7 +122,7 @@ impl<T: Clone> ChunkedArray<T> {
             Ordering::Equal => {
                 let prefix = self.common.prefix(key);
                 let order =
-                    |head: &CommitState<T>| head.prefix.cmp(&prefix).then_with(|| head.chunk.first_key().cmp(key));
+                    |head: &ChunkHead<T>| head.prefix.cmp(&prefix).then_with(|| head.chunk.first_key().cmp(key));
                 self.heads.partition_point(|head| order(head).is_le())
             }
         }
@@ -325,7 +325,7 @@ impl<T: Clone> ChunkedArray<T> {
         let cut = len > spot.index && spot.index > 0;
         if cut {
             let chunk = writable(&mut self.heads[spot.chunk].chunk).split_off(spot.index);
-            upper.heads.push(CommitState { prefix: 0, chunk: Arc::new(chunk) });
+            upper.heads.push(ChunkHead { prefix: 0, chunk: Arc::new(chunk) });
         }
         let keep = if spot.index > 0 { spot.chunk + 1 } else { spot.chunk };
         upper.heads.extend(self.heads.drain(keep..));
@@ -333,7 +333,7 @@ impl<T: Clone> ChunkedArray<T> {
         upper
     }
 
-    /// Adds the entries of a run whose keys are all above those of this one.
+    /// Adds the entries of an array whose keys are all above those of this one.
     pub(super) fn append(&mut self, upper: ChunkedArray<T>) {
         let seam = self.heads.len();
         self.heads.extend(upper.heads);
@@ -363,7 +363,7 @@ impl<T: Clone> ChunkedArray<T> {
     }
 
     fn insert_chunk(&mut self, at: usize, chunk: Chunk<T>) {
-        self.heads.insert(at, CommitState { prefix: 0, chunk: Arc::new(chunk) });
+        self.heads.insert(at, ChunkHead { prefix: 0, chunk: Arc::new(chunk) });
         self.note_head(at);
     }
 

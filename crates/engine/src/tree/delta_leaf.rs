@@ -2,7 +2,7 @@
 //!
 //! A commit that changes one entry of a stored leaf holds that entry in memory, not the leaf: what did not change
 //! is read through the cache of nodes, and a checkpoint puts both together. Thirty changes spread over thirty leaves
-//! so weigh thirty entries until then ([decision 0018](../../../../docs/decisions/0018-delta leaves-over-stored-leaves.md)).
+//! so weigh thirty entries until then ([decision 0018](../../../../docs/decisions/0018-patches-over-stored-leaves.md)).
 //!
 //! Invariants:
 //! - The stored leaf stays readable while a delta over it lives ([`Lease`]), also when nothing stored needs it.

@@ -82,7 +82,7 @@ impl Replaced {
         }
     }
 
-    /// The dirty_size of a node in memory, and the commit that made it.
+    /// The dirty size of a node in memory, and the commit that made it.
     pub fn dirty_size(&self) -> (DirtySize, Version) {
         match self {
             Replaced::Node(node) => (node.dirty_size(), node.born()),
@@ -306,7 +306,7 @@ fn remove_from(node: &mut Node, edit: &mut Edit<'_>, taking: &mut Taking<'_>) ->
     let before = node.dirty_size();
     match &mut node.body {
         Body::Packed(_) | Body::Merged(_) => return Err(not_open()),
-        Body::DeltaLeaf(delta) => taking.take_from_patch(delta, &mut node.size, edit.source)?,
+        Body::DeltaLeaf(delta) => taking.take_from_delta(delta, &mut node.size, edit.source)?,
         Body::Open(Entries::Leaf(run)) => taking.take_from_run(run, &mut node.size)?,
         Body::Open(Entries::Inner(run)) => {
             let spot = run.find_covering(taking.first()).unwrap_or(run.start());

@@ -3,7 +3,7 @@
 //! A [`Tree`] is a root and a count. A clone of it is a view that never changes, and readers take no
 //! locks. Changed nodes live in memory until a checkpoint writes those of one immutable root
 //! ([`write_dirty`]) and so gives them addresses; the next change of a parent forgets the memory form of
-//! children that were written. A changed leaf is in memory what differs from the stored one (`delta`).
+//! children that were written. Of a changed leaf memory holds only what differs from the stored one (`delta_leaf`).
 //!
 //! Invariants:
 //! - A node that more than one tree, cursor or checkpoint can reach is never changed, only copied.

@@ -4,7 +4,7 @@
 //! commits that go on changing newer ones. Invariants:
 //! - A thing is placed at most once and replaced at most once. Its place may be assigned before, to who writes
 //!   what refers to it; for everybody else it counts when its bytes are there to be read.
-//! - Of the two sides exactly the later one learns the placement it must free: `place` says so when
+//! - Of the two sides exactly the later one learns which place it must free: `place` says so when
 //!   the thing had been replaced, `replace` when it had been placed.
 
 use std::fmt;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_no_place_yet() {
+    fn an_assigned_place_is_no_place_yet() {
         let placement = Placement::new();
         placement.assign(7);
         assert_eq!((placement.assigned(), placement.placed(), placement.is_placed()), (Some(7), None, false));

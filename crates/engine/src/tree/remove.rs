@@ -118,7 +118,7 @@ impl Taking<'_> {
     }
 
     /// Takes the keys out of a delta leaf of this size.
-    pub(super) fn take_from_patch(
+    pub(super) fn take_from_delta(
         &mut self,
         delta: &mut DeltaLeaf,
         size: &mut Size,

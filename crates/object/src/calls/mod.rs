@@ -30,7 +30,7 @@ pub use verbs::CALL_NAMES;
 pub(crate) use verbs::any_message;
 pub(crate) use verbs::{Call, reads};
 
-/// What both sides say first: other verbs, or other fields of theirs, have another number.
+/// The protocol number, which both sides send first. It changes when a verb or one of its fields changes.
 pub(crate) const PROTOCOL: u32 = 2;
 /// The most entries of one answer to a listing; a client asks on where its caller wants more.
 pub(crate) const ENTRIES_MAX: usize = 1000;

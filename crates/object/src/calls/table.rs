@@ -1,6 +1,6 @@
 //! The table of calls.
 //!
-//! A row is a call: its number on the wire, its name, its kind ([`Kind`](super::verbs::Kind)), and its method, with what
+//! A row is a call: its number on the wire (the three `Finish…` rows share one: they differ by what the body was begun for), its name, its kind ([`Kind`](super::verbs::Kind)), and its method, with what
 //! is sent of each argument and, behind `as`, how the method takes it. `named` tells the request id, by which a change is
 //! asked for again where the connection is lost. The lists are those of buckets and objects, of groups, users and rights,
 //! and of what has a form of its own on either side: readers, bodies, transactions, pins, log in.

@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     Bounded,
     /// The same, and the client asks on until it has as many as were asked for.
     Page,
-    /// It changes something, and has done so when it returns.
+    /// It is not repeated: it changes something and has done so when it returns, or it belongs to the connection (log in, bodies, pins).
     Work,
     /// The same, for longer the larger the store is.
     LongWork,

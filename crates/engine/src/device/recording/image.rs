@@ -45,7 +45,7 @@ enum Style {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Placement {
+enum Survival {
     Kept,
     Dropped,
     Torn,
@@ -116,7 +116,7 @@ impl<'a> ImageWalker<'a> {
             _ => Style::Mixed,
         };
         let chosen = random.next_u64() % (self.pending.len().max(1) as u64);
-        let mut order: Vec<(usize, Placement)> = self
+        let mut order: Vec<(usize, Survival)> = self
             .pending
             .iter()
             .zip(0u64..)
@@ -152,11 +152,11 @@ impl<'a> ImageWalker<'a> {
         }
     }
 
-    fn apply_in_part(&self, image: &mut Image, position: usize, fate: Placement, random: &SeededRandom) {
+    fn apply_in_part(&self, image: &mut Image, position: usize, fate: Survival, random: &SeededRandom) {
         match (self.recording.events.get(position), fate) {
-            (_, Placement::Dropped) => {}
-            (Some(Event::Write { offset, data }), Placement::Kept) => write(image, *offset, data),
-            (Some(Event::Write { offset, data }), Placement::Torn) => {
+            (_, Survival::Dropped) => {}
+            (Some(Event::Write { offset, data }), Survival::Kept) => write(image, *offset, data),
+            (Some(Event::Write { offset, data }), Survival::Torn) => {
                 // Torn by runs as much as by single units, since both happen.
                 let run = 1 << (random.next_u64() % 6);
                 for (units, index) in data.chunks(UNIT_LEN * run).zip(0u64..) {
@@ -171,20 +171,20 @@ impl<'a> ImageWalker<'a> {
     }
 }
 
-fn fate(style: Style, index: u64, chosen: u64, random: &SeededRandom) -> Placement {
+fn fate(style: Style, index: u64, chosen: u64, random: &SeededRandom) -> Survival {
     match style {
         Style::Mixed => match random.next_u64() % 3 {
-            0 => Placement::Kept,
-            1 => Placement::Dropped,
-            _ => Placement::Torn,
+            0 => Survival::Kept,
+            1 => Survival::Dropped,
+            _ => Survival::Torn,
         },
-        Style::OneDropped if index == chosen => Placement::Dropped,
-        Style::OneDropped | Style::AllKept => Placement::Kept,
-        Style::OneKept if index == chosen => Placement::Kept,
-        Style::OneKept => Placement::Dropped,
-        Style::Prefix if index < chosen => Placement::Kept,
-        Style::Prefix if index == chosen => Placement::Torn,
-        Style::Prefix => Placement::Dropped,
+        Style::OneDropped if index == chosen => Survival::Dropped,
+        Style::OneDropped | Style::AllKept => Survival::Kept,
+        Style::OneKept if index == chosen => Survival::Kept,
+        Style::OneKept => Survival::Dropped,
+        Style::Prefix if index < chosen => Survival::Kept,
+        Style::Prefix if index == chosen => Survival::Torn,
+        Style::Prefix => Survival::Dropped,
     }
 }
 

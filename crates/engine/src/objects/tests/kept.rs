@@ -34,7 +34,7 @@ fn small_writes_are_read_at_once_and_become_one_commit() {
     let end = first.size().unwrap();
     assert_eq!(content(&first), expected[..end as usize]);
     assert_eq!(content(&second), b"abc".repeat(2000));
-    // DeferredDrop the end, over a hole.
+    // Past the end, over a hole.
     first.write(end + 1000, b"far", MEMORY).unwrap();
     let mut buffer = [9; 2000];
     assert_eq!(first.read(end - 1, &mut buffer).unwrap(), 1004);

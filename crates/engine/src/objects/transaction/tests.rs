@@ -71,7 +71,7 @@ enum Step {
         durability: Durability,
     },
     Drop,
-    /// DeferredDrop the transaction.
+    /// Past the transaction.
     Direct {
         object: usize,
         offset: u64,

@@ -1,4 +1,4 @@
-//! A piece of a run: some entries, and what a search looks at first.
+//! A chunk of an array: some entries, and what a search looks at first.
 //!
 //! Invariant: `common` holds for all keys but an empty one, and the prefix of each slot is what it gives.
 

@@ -138,7 +138,7 @@ fn what_is_set_aside_ends_with_its_key_and_is_refused_where_there_is_none() {
     let (free, promised) = (engine.usage().free, engine.usage().promised);
     assert_eq!(engine.reserve(&place("a"), 14 * MIB, Durability::Sync).unwrap_err().kind(), ErrorKind::Full);
     assert_eq!(engine.reserve(&place("absent"), MIB, Durability::Sync).unwrap_err().kind(), ErrorKind::Refused);
-    assert_eq!(engine.usage().promised, promised, "a refusal reservations nothing");
+    assert_eq!(engine.usage().promised, promised, "a refusal reserves nothing");
     // A batch that is refused draws nothing.
     let before = engine.reserved(&place("a"));
     let refused = Batch::new()

@@ -1,12 +1,12 @@
-//! Space set aside: what was promised to a value is there for its first writes, however full the store is.
+//! Space set aside: what is reserved for a value is there for its first writes, however full the store is.
 //!
-//! A promise is a number of blocks for one key. Nobody else's new data gets them; a write to the key draws on them for what
+//! A reservation is a number of blocks for one key. Nobody else's new data gets them; a write to the key draws on them for what
 //! had no bytes before. Overwriting takes new space as always (nothing is overwritten in place), which a full store may refuse.
 //!
 //! Invariants:
-//! - What is promised is a counter in space [`PROMISES`], changed in the commit that draws on it: memory, log and trees agree.
-//! - New data leaves reserve and reservations untouched; who draws on a promise leaves the reserve untouched.
-//! - A promise ends with its key.
+//! - A reservation is a counter in space [`RESERVATIONS`], changed in the commit that draws on it: memory, log and trees agree.
+//! - New data leaves reserve and reservations untouched; who draws on a reservation leaves the reserve untouched.
+//! - A reservation ends with its key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::device::{BLOCK_LEN, ReadMode};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reservations::{PROMISES, promise_place, promised_to};
+use crate::reservations::{RESERVATIONS, reservation_place, reserved_for};
 use crate::state::State;
 use crate::tree::value::{Content, Piece};
 
@@ -60,10 +60,10 @@ impl Engine {
                 return Err(Error::new(ErrorKind::Full, message));
             }
         }
-        if core.head.lock().state.space(&core.nodes, PROMISES)?.is_none() {
-            batch.operations.push(Operation::CreateSpace { space: PROMISES });
+        if core.head.lock().state.space(&core.nodes, RESERVATIONS)?.is_none() {
+            batch.operations.push(Operation::CreateSpace { space: RESERVATIONS });
         }
-        let promise = |at: &Place| Operation::AddCounter { at: promise_place(at), delta };
+        let promise = |at: &Place| Operation::AddCounter { at: reservation_place(at), delta };
         batch.operations.extend(places.iter().map(promise));
         core.submit(batch, durability).wait().map(drop)
     }
@@ -89,7 +89,7 @@ impl Core {
                 Operation::Put { at, value } => (at, Some(0), value.len()),
                 Operation::Delete { at } => {
                     if self.reservations.left(at) > 0 {
-                        changes.push(Operation::Delete { at: promise_place(at) });
+                        changes.push(Operation::Delete { at: reservation_place(at) });
                     }
                     continue;
                 }
@@ -104,7 +104,7 @@ impl Core {
             *sum = (*sum + unwritten.div_ceil(BLOCK_LEN as u64)).min(left);
         }
         for (at, blocks) in drawn.into_iter().filter(|(_, blocks)| *blocks > 0) {
-            changes.push(Operation::AddCounter { at: promise_place(&at), delta: -(blocks as i64) });
+            changes.push(Operation::AddCounter { at: reservation_place(&at), delta: -(blocks as i64) });
         }
         batch.operations.append(&mut changes);
         Ok(())
@@ -133,10 +133,10 @@ impl Core {
         Ok(length.saturating_sub(written))
     }
 
-    /// What the stored state reservations; what was promised to keys that are gone is not.
-    pub(crate) fn load_promises(&self) -> Result<()> {
+    /// Loads the reservations of the stored state, without those whose keys are gone.
+    pub(crate) fn load_reservations(&self) -> Result<()> {
         let state = self.head.lock().state.clone();
-        let Some(root) = state.space(&self.nodes, PROMISES)? else { return Ok(()) };
+        let Some(root) = state.space(&self.nodes, RESERVATIONS)? else { return Ok(()) };
         let reading = Reading::new(&self.nodes, self.device.as_ref(), ReadMode::Cached).within(&state);
         let mut found = Vec::new();
         let mut cursor = root.tree.cursor(record_range(&KeyRange::all()));
@@ -144,14 +144,14 @@ impl Core {
             let record = as_record(value)?;
             let mut bytes = [0; 8];
             reading.read(&root.tree, &record, 0, &mut bytes)?;
-            let Some(whose) = promised_to(&user_key(&key)) else { continue };
+            let Some(whose) = reserved_for(&user_key(&key)) else { continue };
             let space = state.space(&self.nodes, whose.space)?;
             let there = space.map_or(Ok(None), |space| find_record(&space.tree, &self.nodes, &whose.key))?;
             if there.is_some() {
                 found.push((whose, Some(i64::from_le_bytes(bytes))));
             }
         }
-        self.allocator.set_promised(self.reservations.change(found));
+        self.allocator.set_reserved(self.reservations.change(found));
         Ok(())
     }
 }
