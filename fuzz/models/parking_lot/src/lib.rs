@@ -1,6 +1,7 @@
 //! As much of `parking_lot`'s interface as the models need, on locks that loom drives.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 pub struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -17,6 +18,13 @@ impl<T> Mutex<T> {
 
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(Some(self.0.lock().expect("no model panics with a lock held")))
+    }
+}
+
+impl<'a, T> MutexGuard<'a, T> {
+    /// Nobody in a model has a call that can be ended, which is all that the lock is let go of for.
+    pub fn unlocked<R>(_guard: &mut MutexGuard<'a, T>, call: impl FnOnce() -> R) -> R {
+        call()
     }
 }
 
@@ -42,6 +50,11 @@ impl Condvar {
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("held outside of waits");
         guard.0 = Some(self.0.wait(held).expect("no model panics with a lock held"));
+    }
+
+    /// As `wait`: time does not pass in a model.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _time: Duration) {
+        self.wait(guard);
     }
 
     pub fn notify_all(&self) {
