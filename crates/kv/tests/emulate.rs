@@ -139,7 +139,7 @@ mod split_values {
     use super::*;
 
     fn open_new() -> Opened {
-        spaces(split(Plain::open(Lacks { values_over: SHORT, stages: true, ..NOTHING })))
+        spaces(split(Plain::open(Lacks { values_over: SHORT, stages: true })))
     }
 
     koine_kv::conformance_tests!(Suite { open: open_new });

@@ -72,10 +72,10 @@ pub fn each_space_while(
     let mut cursor = state.master.cursor(KeyRange { start: space_key(from), end: None });
     while let Some((key, value)) = cursor.next(source)? {
         let id: Option<[u8; 8]> = <Bytes as AsRef<[u8]>>::as_ref(&key).try_into().ok();
-        if let (Some(id), Value::Root(root)) = (id, value) {
-            if !visit(SpaceId(u64::from_be_bytes(id)), root) {
-                break;
-            }
+        if let (Some(id), Value::Root(root)) = (id, value)
+            && !visit(SpaceId(u64::from_be_bytes(id)), root)
+        {
+            break;
         }
     }
     Ok(())

@@ -40,6 +40,10 @@ pub struct ObjectReader {
 }
 
 /// Where its bytes are.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is held at a time; a box would be one more piece of memory for each get"
+)]
 enum Source {
     Here(LocalReader),
     There(RemoteReader),
