@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use koine::env::patience;
-use koine::kv::{GLANCE_LEN_MAX, Version};
+use koine::kv::{LOOKUP_COPY_MAX, Version};
 use koine::object::{self, ByteRange, DeleteOptions, Error, ErrorKind, FileMode, ListQuery, ObjectName, PutCondition};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -84,7 +84,7 @@ impl Bucket {
             let reader = session.get(&self.name, key)?;
             let range = Bucket::range(&reader, offset, length);
             match usize::try_from(range.length) {
-                Ok(length) if length <= GLANCE_LEN_MAX => reader.bytes(range.offset, length).map(Some),
+                Ok(length) if length <= LOOKUP_COPY_MAX => reader.bytes(range.offset, length).map(Some),
                 _ => Ok(None),
             }
         });

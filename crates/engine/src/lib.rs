@@ -33,12 +33,12 @@ mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod glance;
 mod grow;
 mod io_pool;
 mod limits;
 mod lock;
 mod log;
+mod lookup;
 mod node_cache;
 pub mod objects;
 pub mod options;
@@ -104,4 +104,4 @@ pub use tree::value::{BlobId, Content, Frozen, Pending, Piece, Record, SpaceRoot
 pub use tree::{TREE_KEY_LEN_MAX, Tree};
 pub use upgrade::Upgrade;
 pub use usage::Usage;
-pub use view::{Cursor, Entry, EntryRef, GLANCE_LEN_MAX, Glance, Mapped, Stat, View};
+pub use view::{Cursor, Entry, EntryRef, LOOKUP_COPY_MAX, Lookup, Mapped, Stat, View};

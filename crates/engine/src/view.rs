@@ -29,7 +29,7 @@ use crate::read_ahead::{ReadAhead, Reader, Source};
 use crate::state::State;
 use crate::tree::value::{Record, RecordHead};
 use crate::tree::{NodeSource, Tree};
-pub use answer::{GLANCE_LEN_MAX, Glance};
+pub use answer::{LOOKUP_COPY_MAX, Lookup};
 use blocks::blocks_of;
 pub(crate) use blocks::blocks_of_piece;
 pub use cursor::{Cursor, Entry, EntryRef};

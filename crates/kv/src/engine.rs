@@ -89,11 +89,11 @@ impl Kv for EngineKv {
         if length == 0 && wait == Wait::Allowed {
             return self.engine.stat(space, key).map(found_alone);
         }
-        match (self.engine.part_now(space, key, offset, length)?, wait) {
-            (koine_engine::Glance::Unknown, Wait::Allowed) => {
+        match (self.engine.lookup_now(space, key, offset, length)?, wait) {
+            (koine_engine::Lookup::WouldWait, Wait::Allowed) => {
                 View::lookup(&self.engine.view(), space, key, offset, length, wait)
             }
-            (glanced, _) => Ok(told(glanced)),
+            (found, _) => Ok(told(found)),
         }
     }
 
@@ -154,14 +154,14 @@ fn stat(stat: koine_engine::Stat) -> Stat {
     Stat { version: stat.version, size: stat.size }
 }
 
-fn told(glance: koine_engine::Glance) -> Lookup {
-    match glance {
-        koine_engine::Glance::Absent => Lookup::Absent,
-        koine_engine::Glance::Part(found, bytes) => {
+fn told(answer: koine_engine::Lookup) -> Lookup {
+    match answer {
+        koine_engine::Lookup::Absent => Lookup::Absent,
+        koine_engine::Lookup::Found(found, bytes) => {
             taken_out(&bytes);
             Lookup::Found(stat(found), bytes)
         }
-        koine_engine::Glance::Unknown => Lookup::WouldWait,
+        koine_engine::Lookup::WouldWait => Lookup::WouldWait,
     }
 }
 
@@ -195,7 +195,7 @@ impl View for koine_engine::View {
 
     fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup> {
         match wait {
-            Wait::Never => self.glance(space, key, offset, length).map(told),
+            Wait::Never => self.lookup_now(space, key, offset, length).map(told),
             Wait::Allowed if length == 0 => koine_engine::View::stat(self, space, key).map(found_alone),
             Wait::Allowed => Ok(match self.part(space, key, offset, length)? {
                 None => Lookup::Absent,

@@ -33,7 +33,7 @@ pub use engine::EngineKv;
 pub use koine_engine::batch::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX, after_prefix};
 pub use koine_engine::stage::STAGE_PIECE_LEN_MAX;
 pub use koine_engine::{
-    Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, GLANCE_LEN_MAX, KeyRange, Lifetime,
+    Access, Batch, Commit, Completer, Condition, Durability, Error, ErrorKind, KeyRange, LOOKUP_COPY_MAX, Lifetime,
     Operation, Payload, Place, Refusal, RequestId, Result, Sources, SpaceId, StageHint, StageToken, Ticket, Version,
     awaited,
 };

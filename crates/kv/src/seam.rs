@@ -62,7 +62,7 @@ pub struct SpaceEntry {
 pub enum Wait {
     /// It may; the answer is never that it would have to.
     Allowed,
-    /// It may not: where it would have to wait, or to copy more than [`GLANCE_LEN_MAX`](crate::GLANCE_LEN_MAX) bytes, it
+    /// It may not: where it would have to wait, or to copy more than [`LOOKUP_COPY_MAX`](crate::LOOKUP_COPY_MAX) bytes, it
     /// says so. That is always a right answer.
     Never,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use koine_kv::{
-    Batch, Cursor, Direction, Durability, Error as KvError, ErrorKind as KvErrorKind, GLANCE_LEN_MAX, KeyRange, Kv,
+    Batch, Cursor, Direction, Durability, Error as KvError, ErrorKind as KvErrorKind, KeyRange, Kv, LOOKUP_COPY_MAX,
     Lookup, Profile, Result as KvResult, SpaceEntry, SpaceId, Stage, StageHint, Ticket, Usage, Version, View, Wait,
     Watch,
 };
@@ -79,7 +79,7 @@ impl View for Unwaiting<dyn View> {
         buffer: &mut [u8],
         wait: Wait,
     ) -> KvResult<Option<usize>> {
-        if wait == Wait::Allowed && buffer.len() > GLANCE_LEN_MAX {
+        if wait == Wait::Allowed && buffer.len() > LOOKUP_COPY_MAX {
             return self.would_wait();
         }
         match (self.below.read_into(space, key, offset, buffer, Wait::Never)?, wait) {

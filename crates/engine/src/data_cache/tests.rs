@@ -10,7 +10,7 @@ use crate::device::{Device, MemoryDevice, ReadMode};
 use crate::engine::{Engine, FormatOptions};
 use crate::options::{Background, Options};
 use crate::stage::StageHint;
-use crate::view::Glance;
+use crate::view::Lookup;
 
 const SPACE: SpaceId = SpaceId(20);
 const MIB: usize = 1 << 20;
@@ -157,7 +157,7 @@ fn what_was_just_written_or_read_is_not_read_from_the_device() {
     look(&engine);
     assert_eq!(read(), 0);
     // A run is shared, however long it is, by who must not wait.
-    let Glance::Part(_, bytes) = engine.part_now(SPACE, b"run", 0, MIB).unwrap() else { panic!("it is in memory") };
+    let Lookup::Found(_, bytes) = engine.lookup_now(SPACE, b"run", 0, MIB).unwrap() else { panic!("it is in memory") };
     let again = engine.view().bytes(SPACE, b"run", 10, MIB).unwrap();
     assert_eq!(bytes[10..].as_ptr(), again.as_ptr());
     engine.close().unwrap();

@@ -8,14 +8,14 @@ use super::Stat;
 
 /// What one look-up tells of a key, without waiting for the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Glance {
+pub enum Lookup {
     /// It is absent, or its space is.
     Absent,
     /// It is there: its version and size, and the bytes that were asked for; fewer only at the value's end.
-    Part(Stat, Bytes),
-    /// The device would have to be waited for, or more than [`GLANCE_LEN_MAX`] bytes copied.
-    Unknown,
+    Found(Stat, Bytes),
+    /// The device would have to be waited for, or more than [`LOOKUP_COPY_MAX`] bytes copied.
+    WouldWait,
 }
 
-/// A glance copies at most so many bytes.
-pub const GLANCE_LEN_MAX: usize = 64 << 10;
+/// A look-up that may not wait copies at most so many bytes.
+pub const LOOKUP_COPY_MAX: usize = 64 << 10;

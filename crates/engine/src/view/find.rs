@@ -9,11 +9,11 @@ use crate::device::ReadMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::value::{Record, RecordHead};
 use crate::tree::{Held, NodeSource, Tree};
-use crate::view::{GLANCE_LEN_MAX, Glance};
+use crate::view::{LOOKUP_COPY_MAX, Lookup};
 
 impl View {
     /// Version, size and bytes of a range in one look-up, without waiting for the device.
-    pub fn glance(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
+    pub fn lookup_now(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Lookup> {
         let core = self.core();
         let nodes = core.nodes.now();
         let reading = self.reading(&nodes, ReadMode::Now);
@@ -21,25 +21,25 @@ impl View {
             let head = RecordHead::of(&held)?;
             let stat = Stat { version: head.version, size: head.size };
             if let Some(bytes) = head.bytes {
-                return Ok(Glance::Part(stat, bytes.share(offset, length)));
+                return Ok(Lookup::Found(stat, bytes.share(offset, length)));
             }
             let count = head.size.saturating_sub(offset).min(length as u64) as usize;
             let record = as_record(held.to_value()?)?;
             if let Some(bytes) = reading.share(tree, &record, offset, count)? {
-                return Ok(Glance::Part(stat, bytes));
+                return Ok(Lookup::Found(stat, bytes));
             }
-            if count > GLANCE_LEN_MAX {
-                return Ok(Glance::Unknown);
+            if count > LOOKUP_COPY_MAX {
+                return Ok(Lookup::WouldWait);
             }
             let mut buffer = vec![0; count];
             if count > 0 {
                 reading.read(tree, &record, offset, &mut buffer)?;
             }
-            Ok(Glance::Part(stat, Bytes::from(buffer)))
+            Ok(Lookup::Found(stat, Bytes::from(buffer)))
         });
         match self.checked(found) {
-            Ok(found) => Ok(found.unwrap_or(Glance::Absent)),
-            Err(error) if error.kind() == ErrorKind::Busy => Ok(Glance::Unknown),
+            Ok(found) => Ok(found.unwrap_or(Lookup::Absent)),
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(Lookup::WouldWait),
             Err(error) => Err(error),
         }
     }

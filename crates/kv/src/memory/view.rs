@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use koine_engine::{GLANCE_LEN_MAX, KeyRange, Result, SpaceId, Version};
+use koine_engine::{KeyRange, LOOKUP_COPY_MAX, Result, SpaceId, Version};
 
 use super::state::{Record, Space, State};
 use crate::seam::{Cursor, Direction, ENTRY_VALUE_LEN_MAX, Entry, Lookup, SpaceEntry, Stat, View, Wait, absent};
@@ -69,7 +69,7 @@ impl Record {
     /// What a look-up of it tells.
     pub(super) fn lookup(&self, offset: u64, length: usize, wait: Wait) -> Lookup {
         let count = self.value.length().saturating_sub(offset).min(length as u64);
-        if wait == Wait::Never && count > GLANCE_LEN_MAX as u64 && !self.value.is_whole() {
+        if wait == Wait::Never && count > LOOKUP_COPY_MAX as u64 && !self.value.is_whole() {
             return Lookup::WouldWait;
         }
         Lookup::Found(stat(self), self.value.bytes(offset, length))

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use koine_engine::{Error, ErrorKind, GLANCE_LEN_MAX, KeyRange, Payload, Result, SpaceId, Version};
+use koine_engine::{Error, ErrorKind, KeyRange, LOOKUP_COPY_MAX, Payload, Result, SpaceId, Version};
 
 use super::record::{
     BlobId, Extent, HEAD, Head, Source, damaged, decode_extents, head_key, list_at, piece_at, value_of,
@@ -162,7 +162,7 @@ impl SplitView {
         if count == 0 {
             return Ok(Some(Bytes::new()));
         }
-        if wait == Wait::Never && count > GLANCE_LEN_MAX {
+        if wait == Wait::Never && count > LOOKUP_COPY_MAX {
             return Ok(None);
         }
         let mut run = BytesMut::zeroed(count);

@@ -13,29 +13,29 @@ use crate::engine::Engine;
 use crate::error::{ErrorKind, Result};
 use crate::tree::Held;
 use crate::tree::value::{Content, RecordHead};
-use crate::view::{Glance, Stat, blocks_of_piece};
+use crate::view::{Lookup, Stat, blocks_of_piece};
 
 impl Engine {
-    /// As [`View::glance`](crate::View::glance) of a view that is taken now.
-    pub fn part_now(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Glance> {
-        let glanced = self.glance(space, key, |held| {
+    /// As [`View::lookup_now`](crate::View::lookup_now) of a view that is taken now.
+    pub fn lookup_now(&self, space: SpaceId, key: &[u8], offset: u64, length: usize) -> Result<Lookup> {
+        let found = self.look_now(space, key, |held| {
             let head = RecordHead::of(&held)?;
             let none_wanted = head.size.saturating_sub(offset).min(length as u64) == 0;
             let bytes = head.bytes.as_ref().map(|bytes| bytes.share(offset, length));
             Ok((stat_of(&head), bytes.or_else(|| none_wanted.then(Bytes::new))))
         })?;
-        Ok(match glanced {
-            None => Glance::Unknown,
-            Some(None) => Glance::Absent,
-            Some(Some((stat, Some(bytes)))) => Glance::Part(stat, bytes),
+        Ok(match found {
+            None => Lookup::WouldWait,
+            Some(None) => Lookup::Absent,
+            Some(Some((stat, Some(bytes)))) => Lookup::Found(stat, bytes),
             // The bytes are on the device, perhaps in the system's cache: they have to be pinned while they are read.
-            Some(Some((_, None))) => return self.view().glance(space, key, offset, length),
+            Some(Some((_, None))) => return self.view().lookup_now(space, key, offset, length),
         })
     }
 
     /// Whether a key is there, as a view that is taken now would tell.
     pub fn contains(&self, space: SpaceId, key: &[u8]) -> Result<bool> {
-        match self.glance(space, key, |_| Ok(()))? {
+        match self.look_now(space, key, |_| Ok(()))? {
             Some(found) => Ok(found.is_some()),
             None => Ok(self.view().stat(space, key)?.is_some()),
         }
@@ -44,16 +44,16 @@ impl Engine {
     /// The whole value of a key, as a view that is taken now would give it: shared where it lies in memory. `None` when
     /// the key (or its space) is absent.
     pub fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.part_now(space, key, 0, usize::MAX)? {
-            Glance::Absent => Ok(None),
-            Glance::Part(_, bytes) => Ok(Some(bytes)),
-            Glance::Unknown => self.view().get(space, key),
+        match self.lookup_now(space, key, 0, usize::MAX)? {
+            Lookup::Absent => Ok(None),
+            Lookup::Found(_, bytes) => Ok(Some(bytes)),
+            Lookup::WouldWait => self.view().get(space, key),
         }
     }
 
     /// As [`View::stat`](crate::View::stat) of a view that is taken now.
     pub fn stat(&self, space: SpaceId, key: &[u8]) -> Result<Option<Stat>> {
-        match self.glance(space, key, |held| RecordHead::of(&held).map(|head| stat_of(&head)))? {
+        match self.look_now(space, key, |held| RecordHead::of(&held).map(|head| stat_of(&head)))? {
             Some(found) => Ok(found),
             None => self.view().stat(space, key),
         }
@@ -61,11 +61,11 @@ impl Engine {
 
     /// As [`View::stat`](crate::View::stat) and [`View::allocated`](crate::View::allocated) of a view that is taken now.
     pub fn footprint(&self, space: SpaceId, key: &[u8]) -> Result<Option<(Stat, u64)>> {
-        let glanced = self.glance(space, key, |held| {
+        let found = self.look_now(space, key, |held| {
             let stat = RecordHead::of(&held).map(|head| stat_of(&head))?;
             Ok((stat, blocks_of_one(&as_record(held.to_value()?)?.content)))
         })?;
-        match glanced {
+        match found {
             Some(None) => Ok(None),
             Some(Some((stat, Some(blocks)))) => Ok(Some((stat, blocks * BLOCK_LEN as u64))),
             None | Some(Some((_, None))) => {
@@ -76,7 +76,7 @@ impl Engine {
     }
 
     /// Shows what the index holds for a key; `None` when that cannot be told without waiting.
-    fn glance<R>(
+    fn look_now<R>(
         &self,
         space: SpaceId,
         key: &[u8],
@@ -119,7 +119,7 @@ mod tests {
     use crate::device::MemoryDevice;
     use crate::engine::{Engine, FormatOptions};
     use crate::options::{Background, Options};
-    use crate::view::{GLANCE_LEN_MAX, Glance};
+    use crate::view::{LOOKUP_COPY_MAX, Lookup};
 
     const SPACE: SpaceId = SpaceId(20);
 
@@ -154,18 +154,18 @@ mod tests {
                 assert_eq!(engine.get(SPACE, &key).unwrap(), value);
                 assert_eq!(engine.footprint(SPACE, &key).unwrap(), stat.zip(view.allocated(SPACE, &key).unwrap()));
                 for (offset, length) in [(0, usize::MAX), (0, 0), (50, 3000), (1 << 20, 1 << 20), (u64::MAX, 1)] {
-                    let glances = [
-                        engine.part_now(SPACE, &key, offset, length).unwrap(),
-                        view.glance(SPACE, &key, offset, length).unwrap(),
+                    let answers = [
+                        engine.lookup_now(SPACE, &key, offset, length).unwrap(),
+                        view.lookup_now(SPACE, &key, offset, length).unwrap(),
                     ];
-                    for glance in glances {
-                        match glance {
-                            Glance::Absent => assert_eq!(stat, None),
-                            Glance::Part(seen, bytes) => {
+                    for answer in answers {
+                        match answer {
+                            Lookup::Absent => assert_eq!(stat, None),
+                            Lookup::Found(seen, bytes) => {
                                 assert_eq!(Some(seen), stat);
                                 assert_eq!(bytes, view.bytes(SPACE, &key, offset, length).unwrap());
                             }
-                            Glance::Unknown => assert!(may_wait || length > GLANCE_LEN_MAX),
+                            Lookup::WouldWait => assert!(may_wait || length > LOOKUP_COPY_MAX),
                         }
                     }
                 }
