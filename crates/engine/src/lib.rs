@@ -43,8 +43,7 @@ mod node_cache;
 pub mod objects;
 pub mod options;
 mod pins;
-#[doc(hidden)]
-pub mod range_map;
+mod range_map;
 mod read_ahead;
 mod reclaimer;
 mod recovery;

@@ -87,11 +87,6 @@ impl<S: Span> RangeMap<S> {
         self.spans.iter()
     }
 
-    /// All lengths and spans, to be changed in place.
-    pub fn values(&self) -> impl Iterator<Item = &S> {
-        self.spans.values()
-    }
-
     /// Those that have bytes in `from..to`, whole, in order.
     pub fn within(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &S)> {
         let before =

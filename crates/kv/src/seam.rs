@@ -113,8 +113,8 @@ pub trait View: Send + Sync {
     /// The spaces that are there, in order, from this id on; at most so many.
     fn spaces(&self, from: SpaceId, most: usize) -> Result<Vec<SpaceEntry>>;
 
-    /// Version, size and verified bytes of a range, in one look-up: shared where they lie in memory, and never more of
-    /// it reserved than the value has. Of no bytes it is the cheapest way to know whether a key is there.
+    /// Version, size and verified bytes of a range, in one look-up. They are shared where they are in memory; no more
+    /// memory is allocated than the value is long. Of no bytes it is the cheapest way to know whether a key is there.
     fn lookup(&self, space: SpaceId, key: &[u8], offset: u64, length: usize, wait: Wait) -> Result<Lookup>;
 
     /// Reads into `buffer` from `offset`; a short count only at the value's end (0 at or past it). `None` where that

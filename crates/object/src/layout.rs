@@ -29,7 +29,7 @@ pub(crate) fn is_present(view: &dyn View, space: SpaceId, id: ObjectId) -> Resul
     Ok(view.stat(space, &keys::data(id))?.is_some())
 }
 
-/// A range of an object that has these bytes; what is there is shorter only where the store is damaged.
+/// Reads a range that lies within an object: `read` gets the key. Fewer bytes than `length` are `Damaged`.
 pub(crate) fn read_whole(
     read: impl FnOnce(&[u8]) -> koine_kv::Result<Bytes>,
     id: ObjectId,
